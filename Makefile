@@ -1,0 +1,71 @@
+# What a developer or an operator runs. `make` alone prints this list.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The newest Python that is installed, 3.11 at least; PYTHON=/path/to/python overrides it.
+PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(shell command -v python$(v) >/dev/null 2>&1 && python$(v) -c 'import ensurepip' 2>/dev/null && echo python$(v))) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8080
+
+.PHONY: help
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"LocalRank needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Install one, or: make PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp for each set of extras: made anew when the dependencies change.
+$(VENV)/.serve: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.serve
+
+.PHONY: serve
+serve: $(VENV)/.serve ## Serve the models in models/ at http://127.0.0.1:8080
+	$(BIN)/localrank serve --host $(HOST) --port $(PORT)
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests (T=path to run some of them)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(T)
+
+.PHONY: test-deps
+test-deps: ## Install the system packages that some tests need (Debian, as root)
+	@bash .ci/system-packages
+
+.PHONY: check
+check: $(VENV)/.dev ## Linters and type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy core training service tests benchmarks
+
+.PHONY: format
+format: $(VENV)/.dev ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: demo
+demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
+	$(BIN)/localrank demo
+
+.PHONY: bench
+bench: $(VENV)/.dev ## Measure speed and quality (long)
+	$(BIN)/python -m benchmarks
+
+.PHONY: soak
+soak: $(VENV)/.dev ## Fuzz and crash tests (long)
+	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests
+
+.PHONY: image
+image: ## Build the container image (needs a Docker engine)
+	docker build --target serve --tag localrank:latest .
+
+.PHONY: clean
+clean: ## Remove the environment and everything made by tools
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports

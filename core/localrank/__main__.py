@@ -1,0 +1,101 @@
+"""The one console script: finds the half that a command belongs to and loads only that.
+
+``localrank serve`` must not import training code, and ``localrank train`` must work where no web server is
+installed. This module imports the standard library and errors only; a missing extra is named.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from localrank._version import __version__
+from localrank.errors import LocalRankError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+
+class Command(NamedTuple):
+    """Where a command lives."""
+
+    module: str
+    extra: str
+    summary: str
+
+
+_OFFLINE = "localrank_training.commands"
+
+COMMANDS = {
+    "demo": Command(_OFFLINE, "train", "Make the synthetic data, train on it, publish models/demo."),
+    "train": Command(_OFFLINE, "train", "Learn a model from judged queries and publish it."),
+    "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
+    "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
+    "rank": Command(_OFFLINE, "train", "Print one score per input line."),
+    "models": Command(_OFFLINE, "train", "List, show, verify, promote, roll back published models."),
+    "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
+    "serve": Command("localrank_service.command", "serve", "Answer rerank requests over HTTP."),
+}
+
+_USAGE = """\
+Usage: localrank COMMAND [OPTIONS] ...
+
+Learning to rank with a model chosen for each query.
+
+Commands:
+{commands}
+
+Options:
+  --version  Print the version.
+  --help     Print this, or with a command what it takes.
+
+Examples:
+  localrank serve                                    serve the models in ./models
+  localrank train data/train.txt --name web --promote
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, 1 (failed) or 2 (wrong use)."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        width = max(map(len, COMMANDS))
+        lines = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items())
+        print(_USAGE.format(commands=lines), end="")  # noqa: T201
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"localrank {__version__}")  # noqa: T201
+        return 0
+    if arguments[0] not in COMMANDS:
+        return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
+    command = COMMANDS[arguments[0]]
+    try:
+        run = importlib.import_module(command.module).run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0].startswith("localrank"):
+            raise
+        return _complain(
+            f"'localrank {arguments[0]}' needs {error.name!r}: pip install 'localrank[{command.extra}]'", 1
+        )
+    try:
+        return int(run(arguments))
+    except LocalRankError as error:
+        return _complain(str(error), 1)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; there is nobody left to tell.
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"localrank: {message}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

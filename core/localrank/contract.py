@@ -1,0 +1,273 @@
+"""What a model expects of a query's documents, and what it makes of them.
+
+The order is always impute, then normalise, then one view per consumer: ``raw`` (imputed only) or ``normalised``.
+Training and serving both go through `FeatureContract.view`, so that the service computes what training did.
+
+Invariant: the normalised view is finite. The raw view may hold NaN only for features whose policy is ``nan``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from localrank.errors import ArtifactCorrupt, InvalidDocuments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localrank.arrays import Matrix, Vector
+    from localrank.scorers import View
+
+__all__ = ["MISSING", "NORMALISATIONS", "QUANTILES", "FeatureContract", "Missing", "Normalisation", "Views"]
+
+#: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
+Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
+MISSING: tuple[Missing, ...] = get_args(Missing)
+
+#: How features are put on one scale, within the query or by what training saw.
+Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
+NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
+
+#: Which quantiles of the training values a contract holds.
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Views:
+    """One query's documents as the consumers want them.
+
+    Attributes:
+        raw: imputed values; NaN only where a feature's policy is ``nan``.
+        normalised: imputed and normalised values, finite.
+        imputed: ``{feature position: how many documents lacked it}``, only those that some did.
+    """
+
+    raw: Matrix
+    normalised: Matrix
+    imputed: dict[int, int] = field(default_factory=dict)
+
+    def of(self, view: View) -> Matrix:
+        """Return the view that a scorer asks for."""
+        return self.raw if view == "raw" else self.normalised
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureContract:
+    """Names, order, missing values, normalisation and training range of the features of one model.
+
+    Attributes:
+        names: one per feature, in the order of the columns.
+        missing: what a missing value of each feature becomes.
+        fill: ``[n_features]``, the value put in; for ``nan`` what the normalised view gets.
+        normalise: how the features are put on one scale.
+        shift, scale: ``[n_features]``; ``global_zscore`` subtracts the one and divides by the other.
+        quantiles: ``[len(QUANTILES), n_features]`` of the training values; the first and last are the range.
+        list_lengths: the number of documents of the training queries, at `QUANTILES`.
+    """
+
+    names: tuple[str, ...]
+    missing: tuple[Missing, ...]
+    fill: Matrix
+    normalise: Normalisation
+    shift: Vector
+    scale: Vector
+    quantiles: Matrix
+    list_lengths: tuple[float, ...]
+
+    @classmethod
+    def learn(
+        cls,
+        documents: Matrix,
+        lengths: Sequence[int],
+        *,
+        names: Sequence[str] | None = None,
+        missing: Missing | Sequence[Missing] = "reject",
+        constant: float = 0.0,
+        normalise: Normalisation = "query_minmax",
+    ) -> Self:
+        """Learn the contract of training documents ``[n_docs of all queries, n_features]``; NaN is missing."""
+        n_features = documents.shape[1]
+        names = tuple(names) if names is not None else tuple(f"f{i + 1}" for i in range(n_features))
+        policies = (missing,) * n_features if isinstance(missing, str) else tuple(missing)
+        values = documents.astype(np.float64)
+        seen = ~np.isnan(values)
+        empty = ~seen.any(axis=0)
+        values[:, empty] = 0.0
+        holes = not seen.all()
+        quantiles = (np.nanquantile if holes else np.quantile)(values, QUANTILES, axis=0)
+        median = quantiles[QUANTILES.index(0.5)]
+        fill = np.array(
+            [
+                {"median": median[i], "nan": median[i], "constant": constant}.get(policy, 0.0)
+                for i, policy in enumerate(policies)
+            ],
+            np.float32,
+        )
+        if holes:
+            values = np.where(np.isnan(values), fill.astype(np.float64), values)
+        deviation = values.std(axis=0)
+        return cls(
+            names=names,
+            missing=policies,
+            fill=fill,
+            normalise=normalise,
+            shift=values.mean(axis=0),
+            scale=np.where(deviation > 0, deviation, 1.0),
+            quantiles=np.ascontiguousarray(quantiles, np.float32),
+            list_lengths=tuple(float(length) for length in np.quantile(lengths, QUANTILES)),
+        )
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Column of each feature by name."""
+        return {name: position for position, name in enumerate(self.names)}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything in the contract; a client may send it to be sure that it speaks to the same one."""
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+    def view(self, documents: Matrix) -> Views:
+        """Impute and normalise one query's documents ``[n_docs, n_features]``; NaN is a missing value.
+
+        Raises:
+            InvalidDocuments: wrong number of features, an infinite value, or a missing one that may not be.
+        """
+        if documents.ndim != 2 or documents.shape[1] != self.n_features:
+            found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
+            raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
+        finite = np.isfinite(documents)
+        if finite.all():
+            return Views(documents, self._normalised(documents))
+        return self._imputed(documents, finite)
+
+    def out_of_range(self, documents: Matrix) -> int:
+        """Count the values outside what training saw."""
+        outside = (documents < self.quantiles[0]) | (documents > self.quantiles[-1])
+        return int(np.count_nonzero(outside))
+
+    def _imputed(self, documents: Matrix, finite: np.ndarray[Any, np.dtype[np.bool_]]) -> Views:
+        missing = np.isnan(documents)
+        if (infinite := ~(finite | missing)).any():
+            document, feature = (int(i) for i in np.argwhere(infinite)[0])
+            raise InvalidDocuments(
+                f"feature {self.names[feature]!r} of document {document} is infinite; expected a finite number",
+                document=document,
+                feature=feature,
+            )
+        columns = np.flatnonzero(missing.any(axis=0))
+        for feature in map(int, columns):
+            if self.missing[feature] == "reject":
+                document = int(np.flatnonzero(missing[:, feature])[0])
+                raise InvalidDocuments(
+                    f"feature {self.names[feature]!r} of document {document} is missing, and this model does not "
+                    "impute it",
+                    document=document,
+                    feature=feature,
+                )
+        filled = np.where(missing, self.fill, documents)
+        keeps_nan = [int(feature) for feature in columns if self.missing[feature] == "nan"]
+        raw = filled
+        if keeps_nan:
+            raw = filled.copy()
+            raw[:, keeps_nan] = documents[:, keeps_nan]
+        counts = {int(feature): int(missing[:, feature].sum()) for feature in columns}
+        return Views(raw, self._normalised(filled), counts)
+
+    def _normalised(self, documents: Matrix) -> Matrix:
+        if self.normalise == "none" or not len(documents):
+            return documents
+        if self.normalise == "global_zscore":
+            return self._scaled(documents, self.shift, self.scale)
+        if self.normalise == "query_minmax":
+            low = documents.min(axis=0).astype(np.float64)
+            spread = documents.max(axis=0) - low
+            return self._scaled(documents, low, np.where(spread > 0, spread, 1.0))
+        mean = documents.mean(axis=0, dtype=np.float64)
+        deviation = (documents - mean).std(axis=0)
+        # A constant column must become zeros, not its own rounding blown up to unit variance.
+        constant = documents.min(axis=0) == documents.max(axis=0)
+        return self._scaled(
+            documents, np.where(constant, documents[0], mean), np.where(constant, 1.0, deviation)
+        )
+
+    @staticmethod
+    def _scaled(documents: Matrix, shift: Vector, scale: Vector) -> Matrix:
+        # In double: the difference of two float32 values may not fit float32.
+        scaled = (documents - shift) / scale
+        return np.clip(scaled, -_FLOAT32_MAX, _FLOAT32_MAX, out=scaled).astype(np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values that read back to the same numbers."""
+        return {
+            "dtype": "float32",
+            "names": list(self.names),
+            "missing": list(self.missing),
+            "fill": self.fill.tolist(),
+            "normalise": self.normalise,
+            "shift": self.shift.tolist(),
+            "scale": self.scale.tolist(),
+            "quantiles": {str(q): row.tolist() for q, row in zip(QUANTILES, self.quantiles, strict=True)},
+            "list_lengths": {str(q): length for q, length in zip(QUANTILES, self.list_lengths, strict=True)},
+        }
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """Undo `to_json`; raise `ArtifactCorrupt` where it is not what `to_json` writes."""
+        try:
+            contract = cls(
+                names=tuple(members["names"]),
+                missing=tuple(members["missing"]),
+                fill=np.array(members["fill"], np.float32),
+                normalise=members["normalise"],
+                shift=np.array(members["shift"], np.float64),
+                scale=np.array(members["scale"], np.float64),
+                quantiles=np.array([members["quantiles"][str(q)] for q in QUANTILES], np.float32),
+                list_lengths=tuple(float(members["list_lengths"][str(q)]) for q in QUANTILES),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactCorrupt(f"manifest.json: the contract cannot be read: {error!r}") from None
+        contract._check(members)
+        return contract
+
+    def _check(self, members: Mapping[str, Any]) -> None:
+        n = self.n_features
+        problems = [
+            (members.get("dtype") != "float32", "dtype is not float32"),
+            (
+                n == 0 or not all(isinstance(name, str) for name in self.names),
+                "a name is not a text",
+            ),
+            (len(set(self.names)) != n, "two features have the same name"),
+            (
+                len(self.missing) != n or not set(self.missing) <= set(MISSING),
+                "missing is not one policy per feature",
+            ),
+            (self.normalise not in NORMALISATIONS, f"normalise is none of {', '.join(NORMALISATIONS)}"),
+            (
+                any(a.shape != (n,) for a in (self.fill, self.shift, self.scale)),
+                "fill, shift or scale has another length",
+            ),
+            (self.quantiles.shape != (len(QUANTILES), n), "quantiles have another shape"),
+            (
+                not all(np.isfinite(a).all() for a in (self.fill, self.shift, self.scale, self.quantiles)),
+                "a number is not finite",
+            ),
+            (not (self.scale > 0).all(), "a scale is not positive"),
+        ]
+        for wrong, what in problems:
+            if wrong:
+                raise ArtifactCorrupt(f"manifest.json: the contract of {n} features: {what}")

@@ -1,0 +1,92 @@
+"""What can go wrong, as a tree.
+
+LocalRankError
+├── InvalidDocuments          a query's documents break the feature contract: shape, names, missing, range
+│   └── ContractMismatch      the caller checked the contract, and it is another one
+├── ScoringFailed             a scorer gave a score that is not finite
+├── ArtifactError
+│   ├── ArtifactNotFound      no such model, version or alias
+│   ├── ArtifactCorrupt       a file is missing, extra, truncated, or not what the manifest says
+│   ├── ArtifactIncompatible  written in a format that this code does not read
+│   └── ProbeMismatch         whole, but it does not reproduce its own probe on this machine
+├── PublishFailed             the version could not be written; nothing was left behind
+├── InvalidConfiguration      a setting is unknown, of the wrong type or out of range
+└── InvalidData               judged data cannot be read: names file, line and column
+
+A message names the thing, the expectation and the finding in one sentence. Nothing here knows of HTTP.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArtifactCorrupt",
+    "ArtifactError",
+    "ArtifactIncompatible",
+    "ArtifactNotFound",
+    "ContractMismatch",
+    "InvalidConfiguration",
+    "InvalidData",
+    "InvalidDocuments",
+    "LocalRankError",
+    "ProbeMismatch",
+    "PublishFailed",
+    "ScoringFailed",
+]
+
+
+class LocalRankError(Exception):
+    """Anything this project raises on purpose."""
+
+
+class InvalidDocuments(LocalRankError):
+    """A query's documents break the feature contract.
+
+    Attributes:
+        document: position of the first offending document, where there is one.
+        feature: position of the first offending feature, where there is one.
+    """
+
+    def __init__(self, message: str, *, document: int | None = None, feature: int | None = None) -> None:
+        super().__init__(message)
+        self.document = document
+        self.feature = feature
+
+
+class ContractMismatch(InvalidDocuments):
+    """The caller named a contract that is not this model's."""
+
+
+class ScoringFailed(LocalRankError):
+    """A scorer gave a score that is not finite."""
+
+
+class ArtifactError(LocalRankError):
+    """A published model cannot be used."""
+
+
+class ArtifactNotFound(ArtifactError):
+    """No such model, version or alias."""
+
+
+class ArtifactCorrupt(ArtifactError):
+    """The directory is not what its manifest says."""
+
+
+class ArtifactIncompatible(ArtifactError):
+    """The directory was written in a format that this code does not read."""
+
+
+class ProbeMismatch(ArtifactError):
+    """The model is whole, but does not reproduce its own probe here."""
+
+
+class PublishFailed(LocalRankError):
+    """A version or an alias could not be written; what was there before still is."""
+
+
+class InvalidConfiguration(LocalRankError):
+    """A setting is unknown, of the wrong type or out of range."""
+
+
+class InvalidData(LocalRankError):
+    """Judged data cannot be read."""

@@ -1,0 +1,1 @@
+"""The online half of LocalRank: rerank requests over HTTP."""

@@ -1,0 +1,1 @@
+"""The offline half of LocalRank: from judged queries to a published artifact."""

@@ -1,0 +1,34 @@
+"""The offline commands, one module each.
+
+Importing this package is cheap: what a command needs is imported when it runs, so that ``--help`` answers at once.
+Commands parse, call one function of the packages, and print; errors of `localrank.errors` end in one line and
+exit code 1 (see `localrank.__main__`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="localrank",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code."""
+    try:
+        app(list(arguments), prog_name="localrank")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    return 0

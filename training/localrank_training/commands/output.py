@@ -1,0 +1,100 @@
+"""How commands speak: figures as text or JSON, progress on a terminal, nothing decorative in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["AsJson", "ModelsDir", "Progress", "print_json", "print_table", "progress"]
+
+#: ``--json``, on every command that answers figures.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+#: ``--models-dir``, on every command that touches models.
+ModelsDir = Annotated[
+    str, typer.Option("--models-dir", help="Where the models are.", envvar="LOCALRANK_MODELS_DIR")
+]
+
+
+class Progress:
+    """Reports how far a long task is; given to functions that know nothing of terminals."""
+
+    def __init__(self, advance: Callable[[str, int, int], None]) -> None:
+        self._advance = advance
+
+    def __call__(self, task: str, done: int, total: int) -> None:
+        self._advance(task, done, total)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Draw progress bars on a terminal's standard error; stay silent anywhere else."""
+    if not sys.stderr.isatty():
+        yield Progress(lambda _task, _done, _total: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def advance(task: str, done: int, total: int) -> None:
+            if task not in tasks:
+                tasks[task] = bars.add_task(task, total=total)
+            bars.update(tasks[task], completed=done, total=total)
+
+        yield Progress(advance)
+
+
+def print_json(answer: object) -> None:
+    """Print one JSON document; numbers as they are, NaN as null."""
+    typer.echo(json.dumps(_plain(answer), indent=2, ensure_ascii=False))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print aligned columns: text to the left, numbers to the right."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(name), *(len(row[i]) for row in texts)) if texts else len(name)
+        for i, name in enumerate(header)
+    ]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
+        for i in range(len(header))
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        ).rstrip()
+
+    typer.echo(line(list(header)))
+    for row in texts:
+        typer.echo(line(row))
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and value != value:  # noqa: PLR0124
+        return None
+    return value

@@ -1,0 +1,101 @@
+"""Judged queries in memory.
+
+The one shape that everything offline works on: a matrix of documents with those of a query adjacent, and where each
+query begins. Files may come in any order; ``lines`` remembers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from localrank.arrays import Indices, Matrix, Vector
+
+__all__ = ["QuerySet"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuerySet:
+    """Judged queries.
+
+    Attributes:
+        documents: ``[n_docs, n_features]`` float32, C-contiguous; NaN is a missing value.
+        labels: ``[n_docs]`` relevance; higher is better.
+        offsets: ``[n_queries + 1]``; query ``q`` has the documents ``offsets[q]:offsets[q + 1]``.
+        query_ids: one per query, as written in the data.
+        feature_names: one per column.
+        lines: ``[n_docs]`` position of each document in the input, so that answers can go back in its order.
+        comments: one per document, what followed ``#``; or none kept.
+    """
+
+    documents: Matrix
+    labels: Vector
+    offsets: Indices
+    query_ids: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    lines: Indices
+    comments: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.documents)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.documents.shape[1])
+
+    @property
+    def lengths(self) -> Indices:
+        """``[n_queries]`` documents per query."""
+        return np.diff(self.offsets)
+
+    @property
+    def query_of(self) -> Indices:
+        """``[n_docs]`` the query of each document."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def span(self, query: int) -> slice:
+        """Return where a query's documents are."""
+        return slice(int(self.offsets[query]), int(self.offsets[query + 1]))
+
+    def documents_of(self, query: int) -> Matrix:
+        """Return one query's documents ``[n_docs, n_features]``, a view."""
+        return self.documents[self.span(query)]
+
+    def labels_of(self, query: int) -> Vector:
+        """Return one query's labels."""
+        return self.labels[self.span(query)]
+
+    def clouds(self) -> Iterator[Matrix]:
+        """Yield each query's documents."""
+        for query in range(len(self)):
+            yield self.documents_of(query)
+
+    def with_documents(self, documents: Matrix) -> QuerySet:
+        """Return the same queries with other feature values, such as a normalised view."""
+        return replace(self, documents=documents)
+
+    def select(self, queries: Sequence[int] | Indices) -> QuerySet:
+        """Return those queries, in that order."""
+        chosen = np.asarray(queries, np.int64)
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        return QuerySet(
+            documents=np.ascontiguousarray(self.documents[rows]),
+            labels=self.labels[rows],
+            offsets=offsets,
+            query_ids=tuple(self.query_ids[q] for q in chosen),
+            feature_names=self.feature_names,
+            lines=self.lines[rows],
+            comments=None if self.comments is None else tuple(self.comments[r] for r in rows),
+        )
