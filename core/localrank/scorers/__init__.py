@@ -1,0 +1,14 @@
+"""What gives a query's documents their scores: one module per kind, one role for all (`role.Scorer`).
+
+A new kind is one module here with its class in `SCORERS`.
+"""
+
+from __future__ import annotations
+
+from localrank.scorers.linear import LinearScorer
+from localrank.scorers.role import Scorer, View
+
+__all__ = ["SCORERS", "LinearScorer", "Scorer", "View"]
+
+#: Every kind of scorer that an artifact may hold.
+SCORERS: dict[str, type[Scorer]] = {scorer.kind: scorer for scorer in (LinearScorer,)}
