@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from localrank.contract import NORMALISATIONS, QUANTILES, FeatureContract, Missing, Normalisation
+from localrank.errors import ArtifactCorrupt, InvalidDocuments
+
+NAN = float("nan")
+
+float32s = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def learned(
+    normalise: Normalisation = "none", missing: Missing = "reject", constant: float = 0.0
+) -> FeatureContract:
+    documents = np.array([[0, 10, 5], [1, 20, 5], [2, 60, 5], [3, 30, 5]], np.float32)
+    return FeatureContract.learn(
+        documents, [2, 2], names=["a", "b", "c"], missing=missing, constant=constant, normalise=normalise
+    )
+
+
+def test_it_learns_ranges_quantiles_and_list_lengths() -> None:
+    contract = learned()
+
+    assert ("a", "b", "c") == contract.names
+    np.testing.assert_array_equal([0, 10, 5], contract.quantiles[0])
+    np.testing.assert_array_equal([1.5, 25, 5], contract.quantiles[QUANTILES.index(0.5)])
+    np.testing.assert_array_equal([3, 60, 5], contract.quantiles[-1])
+    assert (2.0,) * len(QUANTILES) == contract.list_lengths
+
+
+def test_features_without_names_are_numbered_from_one() -> None:
+    assert ("f1", "f2") == FeatureContract.learn(np.zeros((3, 2), np.float32), [3]).names
+
+
+@pytest.mark.parametrize(
+    ("missing", "filled"), [("zero", 0.0), ("constant", -7.0), ("median", 25.0), ("nan", 25.0)]
+)
+def test_a_missing_value_becomes_what_the_policy_says(missing: Missing, filled: float) -> None:
+    contract = learned(missing=missing, constant=-7.0)
+
+    views = contract.view(np.array([[0, NAN, 5], [1, 20, 5]], np.float32))
+
+    np.testing.assert_array_equal([[0, filled, 5], [1, 20, 5]], views.normalised)
+    np.testing.assert_array_equal([[0, NAN if missing == "nan" else filled, 5], [1, 20, 5]], views.of("raw"))
+    assert {1: 1} == views.imputed
+
+
+def test_the_policy_reject_names_document_and_feature() -> None:
+    with pytest.raises(InvalidDocuments, match=r"feature 'b' of document 1 is missing") as caught:
+        learned().view(np.array([[0, 1, 5], [1, NAN, 5]], np.float32))
+
+    assert (1, 1) == (caught.value.document, caught.value.feature)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("missing", ["reject", "median"])
+def test_an_infinite_value_is_refused_whatever_the_policy(value: float, missing: Missing) -> None:
+    with pytest.raises(InvalidDocuments, match=r"feature 'c' of document 0 is infinite") as caught:
+        learned(missing=missing).view(np.array([[0, 1, value], [1, NAN, 5]], np.float32))
+
+    assert (0, 2) == (caught.value.document, caught.value.feature)
+
+
+@pytest.mark.parametrize(("shape", "found"), [((2, 2), "2"), ((2, 4), "4"), ((3,), r"shape \(3,\)")])
+def test_another_number_of_features_is_refused(shape: tuple[int, ...], found: str) -> None:
+    with pytest.raises(InvalidDocuments, match=f"expected 3 features per document, found {found}"):
+        learned().view(np.zeros(shape, np.float32))
+
+
+def test_query_minmax_is_scikit_learns() -> None:
+    documents = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    documents[:, 2] = 4.0
+
+    views = learned("query_minmax").view(documents)
+
+    np.testing.assert_allclose(MinMaxScaler().fit_transform(documents), views.normalised, atol=1e-6)
+    assert documents is views.raw
+
+
+def test_query_zscore_is_scikit_learns() -> None:
+    documents = np.random.default_rng(0).normal(3, 2, size=(20, 3)).astype(np.float32)
+    documents[:, 2] = 0.1
+
+    views = learned("query_zscore").view(documents)
+
+    np.testing.assert_allclose(
+        StandardScaler().fit_transform(documents.astype(np.float64)), views.normalised, atol=1e-5
+    )
+    np.testing.assert_array_equal(np.zeros(20), views.normalised[:, 2])
+
+
+def test_global_zscore_uses_what_training_saw() -> None:
+    training = np.random.default_rng(0).normal(3, 2, size=(50, 3)).astype(np.float32)
+    contract = FeatureContract.learn(training, [50], normalise="global_zscore")
+    documents = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+
+    views = contract.view(documents)
+
+    expected = StandardScaler().fit(training.astype(np.float64)).transform(documents.astype(np.float64))
+    np.testing.assert_allclose(expected, views.normalised, rtol=1e-4, atol=1e-6)
+
+
+@given(
+    documents=arrays(np.float32, st.tuples(st.integers(0, 6), st.just(3)), elements=float32s),
+    normalise=st.sampled_from(NORMALISATIONS),
+)
+def test_the_normalised_view_is_finite_for_every_finite_input(
+    documents: np.ndarray[tuple[int, int], np.dtype[np.float32]], normalise: Normalisation
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        views = learned(normalise).view(documents)
+
+    assert np.float32 == views.normalised.dtype
+    assert documents.shape == views.normalised.shape
+    assert np.isfinite(views.normalised).all()
+
+
+@given(
+    documents=arrays(np.float32, (5, 3), elements=st.floats(-1e3, 1e3, width=32)),
+    order=st.permutations(range(5)),
+    normalise=st.sampled_from(NORMALISATIONS),
+)
+def test_a_document_is_normalised_the_same_wherever_it_stands(
+    documents: np.ndarray[tuple[int, int], np.dtype[np.float32]], order: list[int], normalise: Normalisation
+) -> None:
+    contract = learned(normalise)
+
+    np.testing.assert_allclose(
+        contract.view(documents).normalised[order],
+        contract.view(documents[order]).normalised,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_values_outside_the_training_range_are_counted() -> None:
+    assert 2 == learned().out_of_range(np.array([[-1, 10, 5], [3, 61, 5]], np.float32))
+
+
+def test_a_feature_never_seen_has_zero_as_median() -> None:
+    documents = np.array([[1, NAN], [2, NAN]], np.float32)
+
+    contract = FeatureContract.learn(documents, [2], missing="median", normalise="query_minmax")
+
+    np.testing.assert_array_equal([1.5, 0.0], contract.fill)
+
+
+def test_writing_and_reading_it_back_is_the_identity() -> None:
+    documents = np.random.default_rng(0).lognormal(0, 9, size=(50, 3)).astype(np.float32)
+    contract = FeatureContract.learn(documents, [10, 40], missing="median", normalise="global_zscore")
+
+    again = FeatureContract.from_json(json.loads(json.dumps(contract.to_json())))
+
+    assert contract.digest == again.digest
+    for name in ("fill", "shift", "scale", "quantiles"):
+        np.testing.assert_array_equal(getattr(contract, name), getattr(again, name))
+
+
+def test_the_digest_changes_with_every_part() -> None:
+    members = learned("global_zscore", "constant").to_json()
+    changes = {
+        "names": ["a", "b", "d"],
+        "missing": ["constant", "constant", "zero"],
+        "fill": [0.0, 0.0, 1.0],
+        "normalise": "none",
+        "shift": [0.0, 0.0, 1.0],
+        "scale": [1.0, 1.0, 2.0],
+        "quantiles": {str(q): [q, q, q] for q in QUANTILES},
+        "list_lengths": dict.fromkeys(map(str, QUANTILES), 3.0),
+    }
+
+    digests = {FeatureContract.from_json({**members, name: value}).digest for name, value in changes.items()}
+
+    assert len(changes) == len(digests - {FeatureContract.from_json(members).digest})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"dtype": "float64"}, "dtype is not float32"),
+        ({"names": ["a", "a", "b"]}, "two features have the same name"),
+        ({"names": ["a", 1, "b"]}, "a name is not a text"),
+        ({"missing": ["zero", "zero"]}, "missing is not one policy per feature"),
+        ({"missing": ["zero", "zero", "mean"]}, "missing is not one policy per feature"),
+        ({"normalise": "l2"}, "normalise is none of"),
+        ({"fill": [0.0]}, "fill, shift or scale has another length"),
+        ({"shift": [0.0, NAN, 0.0]}, "a number is not finite"),
+        ({"scale": [1.0, 0.0, 1.0]}, "a scale is not positive"),
+        ({"quantiles": {}}, "cannot be read"),
+        ({"names": 3}, "cannot be read"),
+    ],
+)
+def test_a_contract_that_is_none_is_refused(change: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ArtifactCorrupt, match=sentence):
+        FeatureContract.from_json({**learned().to_json(), **change})

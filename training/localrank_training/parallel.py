@@ -1,0 +1,48 @@
+"""Many independent pieces of work on several processes, with the same result for any number of them.
+
+joblib starts the processes and hands the arrays over through shared memory; nothing of it is ever stored. Each piece
+runs with one BLAS thread: several processes with several threads each would only get in each other's way.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["available_cores", "in_parallel"]
+
+T = TypeVar("T")
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parallel(
+    work: Callable[..., T],
+    pieces: Sequence[tuple[Any, ...]],
+    *,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[T]:
+    """Return ``[work(*piece) for piece in pieces]``, computed by several processes."""
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=min(workers, max(len(pieces), 1)), return_as="generator")
+    results = []
+    for result in parallel(delayed(_alone)(work, piece) for piece in pieces):
+        results.append(result)
+        if progress is not None:
+            progress(len(results), len(pieces))
+    return results
+
+
+def _alone(work: Callable[..., T], piece: tuple[Any, ...]) -> T:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return work(*piece)

@@ -1,0 +1,165 @@
+"""From judged queries to a ranker: the offline half of the method, top to bottom.
+
+    contract      what the feature values become                            (core)
+    sign          principal directions of every query's documents           (core)
+    cluster       complete link on the signatures' similarity
+    learn         a global scorer, and one per cluster that starts from it
+    route         hash tables over the signatures                           (core)
+
+`build` does this for settled settings. `train` first makes the choices that the configuration leaves open, and
+measures what the result is worth on queries that it was not built from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.contract import FeatureContract
+from localrank.errors import InvalidData
+from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.ranker import Ranker
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
+from localrank.signature import QuerySigner, choose_components, spectrum
+from localrank_training.clustering import cluster, medoids
+from localrank_training.parallel import in_parallel
+
+if TYPE_CHECKING:
+    from localrank.arrays import Indices
+    from localrank.routing import Router
+    from localrank.scorers import Scorer, View
+    from localrank.signature import Signatures
+    from localrank_training.commands.output import Progress
+    from localrank_training.config import RoutingSettings, TrainingConfig
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.role import Learner
+
+__all__ = ["Built", "build", "learn_contract", "viewed"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """A ranker and what is known of how it came about.
+
+    Attributes:
+        ranker: what serves.
+        clusters: ``[n_queries]`` of the training queries; -1 for those without a signature.
+        exemplars: ``[n_clusters]`` the most typical training query of each.
+        notes: what a reader of the report should know, such as clusters that had to fall back.
+    """
+
+    ranker: Ranker
+    clusters: Indices
+    exemplars: Indices
+    notes: tuple[str, ...]
+
+
+def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract:
+    """Learn what the model will expect of documents."""
+    return FeatureContract.learn(
+        queries.documents,
+        queries.lengths.tolist(),
+        names=queries.feature_names,
+        missing=config.contract.missing,
+        constant=config.contract.constant,
+        normalise=config.contract.normalise,
+    )
+
+
+def viewed(queries: QuerySet, contract: FeatureContract, view: View) -> QuerySet:
+    """Return the queries with their documents as a consumer of that view sees them, query by query as in serving."""
+    documents = np.empty_like(queries.documents)
+    for query in range(len(queries)):
+        documents[queries.span(query)] = contract.view(queries.documents_of(query)).of(view)
+    return queries.with_documents(documents)
+
+
+def build(
+    queries: QuerySet,
+    config: TrainingConfig,
+    learner: Learner,
+    *,
+    validation: QuerySet | None = None,
+    global_scorer: Scorer | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Built:
+    """Build a ranker with settled settings.
+
+    Args:
+        queries: what it learns from.
+        config: the settings; ``clustering.clusters`` counts, not ``candidates``.
+        learner: learns every scorer.
+        validation: for learners that stop early.
+        global_scorer: where it has been learned already from the same queries.
+        workers: processes that learn the clusters; the result does not depend on it.
+        progress: told how far it is.
+    """
+    contract = learn_contract(queries, config)
+    normalised = viewed(queries, contract, "normalised")
+    lesson = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
+    held = None if validation is None else viewed(validation, contract, learner.view)
+    if global_scorer is None:
+        global_scorer = learner.fit(lesson, validation=held)
+
+    signer = QuerySigner(config.representation.components or _components(normalised, config))
+    if config.clustering.method == "none":
+        none = np.full(len(queries), -1, np.int64)
+        ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
+        return Built(ranker, none, np.zeros(0, np.int64), ())
+    signatures = signer.sign_all(list(normalised.clouds()))
+    clusters = cluster(signatures, config.clustering, config.seed)
+    n_clusters = int(clusters.max(initial=-1)) + 1
+    if n_clusters == 0:
+        raise InvalidData(
+            "no query has two different documents: there is nothing to cluster; train method 'global'"
+        )
+
+    members = [np.flatnonzero(clusters == number) for number in range(n_clusters)]
+    learned = in_parallel(
+        _learn_cluster,
+        [(learner, lesson.select(chosen), held, global_scorer) for chosen in members],
+        workers=workers,
+        progress=None if progress is None else lambda done, total: progress("clusters", done, total),
+    )
+    notes = tuple(
+        f"cluster {number} ({len(chosen)} queries) uses the global scorer: {reason}"
+        for number, (chosen, (_, reason)) in enumerate(zip(members, learned, strict=True))
+        if reason
+    )
+    scorers = tuple(scorer for scorer, _ in learned)
+    exemplars = medoids(signatures, clusters)
+    router = make_router(signatures, clusters, exemplars, config.routing, config.seed)
+    return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, exemplars, notes)
+
+
+def make_router(
+    signatures: Signatures, clusters: Indices, exemplars: Indices, settings: RoutingSettings, seed: int
+) -> Router:
+    """Make the router over the signed training queries."""
+    if settings.method == "centroid":
+        return CentroidRouter(signatures.take(exemplars))
+    signed = np.flatnonzero(clusters >= 0)
+    known, theirs = signatures.take(signed), clusters[signed]
+    if settings.method == "exact":
+        return ExactRouter(known, theirs)
+    planes = settings.planes if isinstance(settings.planes, int) else max(4, int(np.log2(len(signed))) - 2)
+    drawn = draw_planes(known.directions.shape[2], settings.tables, planes, seed)
+    return LshRouter(known, theirs, HyperplaneTables.build(known, drawn))
+
+
+def _components(queries: QuerySet, config: TrainingConfig) -> int:
+    spectra = [spectrum(documents) for documents in queries.clouds()]
+    return choose_components(spectra, config.representation.share, config.representation.most)
+
+
+def _learn_cluster(
+    learner: Learner, queries: QuerySet, validation: QuerySet | None, global_scorer: Scorer
+) -> tuple[Scorer, str]:
+    """Learn one cluster's scorer; where its queries teach nothing, the global one and the reason."""
+    try:
+        return learner.fit(queries, validation=validation, start=global_scorer), ""
+    except InvalidData as error:
+        return global_scorer, str(error)
