@@ -38,6 +38,7 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,24 +192,22 @@ class FeatureContract:
         if self.normalise == "none" or not len(documents):
             return documents
         if self.normalise == "global_zscore":
-            return self._scaled(documents, self.shift, self.scale)
-        if self.normalise == "query_minmax":
-            low = documents.min(axis=0).astype(np.float64)
-            spread = documents.max(axis=0) - low
-            return self._scaled(documents, low, np.where(spread > 0, spread, 1.0))
-        mean = documents.mean(axis=0, dtype=np.float64)
-        deviation = (documents - mean).std(axis=0)
+            return _rescaled(documents, self.shift, self.scale)
+        low, high = documents.min(axis=0), documents.max(axis=0)
+        spread = high.astype(np.float64) - low
         # A constant column must become zeros, not its own rounding blown up to unit variance.
-        constant = documents.min(axis=0) == documents.max(axis=0)
-        return self._scaled(
-            documents, np.where(constant, documents[0], mean), np.where(constant, 1.0, deviation)
+        constant = spread == 0
+        if self.normalise == "query_minmax":
+            return _rescaled(documents, low, np.where(constant, 1.0, spread))
+        middle = low + spread / 2
+        centred = _rescaled(documents, middle, np.where(constant, 1.0, spread))
+        # Twice, because the first mean of many float32 numbers is only nearly right.
+        centred -= centred.mean(axis=0)
+        centred -= centred.mean(axis=0)
+        deviation = np.sqrt(np.square(centred).mean(axis=0))
+        return np.divide(
+            centred, np.where(constant, 1.0, deviation), out=centred, dtype=np.float32, casting="same_kind"
         )
-
-    @staticmethod
-    def _scaled(documents: Matrix, shift: Vector, scale: Vector) -> Matrix:
-        # In double: the difference of two float32 values may not fit float32.
-        scaled = (documents - shift) / scale
-        return np.clip(scaled, -_FLOAT32_MAX, _FLOAT32_MAX, out=scaled).astype(np.float32)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values that read back to the same numbers."""
@@ -271,3 +270,19 @@ class FeatureContract:
         for wrong, what in problems:
             if wrong:
                 raise ArtifactCorrupt(f"manifest.json: the contract of {n} features: {what}")
+
+
+def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector) -> Matrix:
+    """Return ``(documents - shift) / scale``, clipped to what float32 holds."""
+    narrow = (
+        scale.astype(np.float32) if scale.max() <= _FLOAT32_MAX and scale.min() >= _FLOAT32_TINY else None
+    )
+    if narrow is not None:
+        with np.errstate(over="ignore"):
+            rescaled = documents - shift.astype(np.float32)
+            rescaled /= narrow
+        if np.isfinite(rescaled).all():
+            return rescaled
+    # Only at the ends of float32, where a difference or a quotient of two numbers is beyond it.
+    wide = (documents - shift.astype(np.float64)) / scale
+    return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
