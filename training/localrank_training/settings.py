@@ -17,7 +17,7 @@ from localrank.errors import InvalidConfiguration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["checked", "setting"]
+__all__ = ["check_bounds", "checked", "setting"]
 
 T = TypeVar("T")
 
@@ -72,6 +72,12 @@ def checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         return kind(**settled)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{where}: {error}") from None
+
+
+def check_bounds(component: Any) -> None:
+    """Check the numbers of a settings dataclass made in Python; for its ``__post_init__``."""
+    for field in dataclasses.fields(component):
+        _check_bounds(getattr(component, field.name), field.metadata, field.name)
 
 
 def _fitting(value: Any, hint: Any, bounds: Mapping[str, Any], where: str) -> Any:

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from sklearn.svm import LinearSVC
+
+from localrank.errors import InvalidData
+from localrank.scorers import LinearScorer
+from localrank_training.learners import ranksvm
+from localrank_training.learners.ranksvm import Objective, RankSvm
+from localrank_training.learners.role import Learner
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_training.data.queries import QuerySet
+
+    from .conftest import MakeQueries
+
+
+@dataclass
+class ExplicitPairs:
+    """The objective of RankSVM with every pair made: one row of differences and one factor each."""
+
+    differences: Vector
+    factors: Vector
+
+    @classmethod
+    def of(
+        cls,
+        queries: QuerySet,
+        *,
+        C: float,
+        average: str,
+        weights: Vector | None = None,
+        document_weights: Vector | None = None,
+    ) -> ExplicitPairs:
+        query_weights = np.ones(len(queries)) if weights is None else weights
+        item_weights = np.ones(queries.n_docs) if document_weights is None else document_weights
+        differences, factors, total = [], [], 0.0
+        for query in range(len(queries)):
+            documents = queries.documents_of(query).astype(np.float64)
+            labels, own = queries.labels_of(query), item_weights[queries.span(query)]
+            better, worse = np.nonzero(labels[:, None] > labels[None, :])
+            if not len(better):
+                continue
+            total += query_weights[query]
+            products = own[better] * own[worse]
+            differences.append(documents[better] - documents[worse])
+            factors.append(query_weights[query] * products / (products.sum() if average == "query" else 1.0))
+        scale = C / total if average == "query" else C
+        return cls(np.concatenate(differences), scale * np.concatenate(factors))
+
+    def value(self, weights: Vector) -> float:
+        short = np.maximum(0.0, 1.0 - self.differences @ weights)
+        return float(0.5 * weights @ weights + self.factors @ short**2)
+
+    def gradient(self, weights: Vector) -> Vector:
+        short = np.maximum(0.0, 1.0 - self.differences @ weights)
+        return np.asarray(weights - 2.0 * (self.factors * short) @ self.differences)
+
+    def optimum(self) -> Vector:
+        found = minimize(
+            self.value,
+            np.zeros(self.differences.shape[1]),
+            jac=self.gradient,
+            method="BFGS",
+            options={"gtol": 1e-11},
+        )
+        return np.asarray(found.x)
+
+
+LEVELS = pytest.mark.parametrize(
+    "levels", [2, 3, 5, 9, None], ids=lambda levels: f"{levels or 'real'} levels"
+)
+AVERAGE = pytest.mark.parametrize("average", ["query", "none"])
+
+
+def test_ranksvm_is_a_learner() -> None:
+    assert isinstance(RankSvm(), Learner)
+
+
+@LEVELS
+@AVERAGE
+def test_objective_and_gradient_equal_those_of_explicit_pairs(
+    make_queries: MakeQueries, levels: int | None, average: Literal["query", "none"]
+) -> None:
+    queries = make_queries(12, 5, levels)
+    rng = np.random.default_rng(1)
+    weights, document_weights = rng.random(12), rng.random(queries.n_docs)
+    at = 0.3 * rng.standard_normal(5)
+    explicit = ExplicitPairs.of(
+        queries, C=3.0, average=average, weights=weights, document_weights=document_weights
+    )
+
+    objective = Objective.of(
+        queries, C=3.0, average=average, weights=weights, document_weights=document_weights
+    )
+
+    np.testing.assert_allclose(objective.value(at), explicit.value(at), rtol=1e-12)
+    np.testing.assert_allclose(objective.gradient(at), explicit.gradient(at), rtol=1e-10)
+
+
+def test_gradient_is_the_derivative_of_the_objective(make_queries: MakeQueries) -> None:
+    objective = Objective.of(make_queries(8, 4, 5), C=10.0)
+    at = np.array([0.3, -0.2, 0.5, 0.1])
+
+    np.testing.assert_allclose(
+        objective.gradient(at), approx_fprime(at, objective.value, 1e-7), rtol=1e-5, atol=1e-5
+    )
+
+
+@LEVELS
+@AVERAGE
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
+def test_optimum_is_that_of_explicit_pairs(
+    make_queries: MakeQueries, levels: int | None, average: Literal["query", "none"], C: float
+) -> None:
+    queries = make_queries(15, 6, levels, seed=2)
+
+    learned = RankSvm(C=C, average=average).fit(queries)
+
+    expected = ExplicitPairs.of(queries, C=C, average=average).optimum()
+    assert np.linalg.norm(learned.weights - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
+def test_optimum_is_that_of_a_linear_svm_on_differences(make_queries: MakeQueries) -> None:
+    """scikit-learn's squared hinge on every difference and its negative, without intercept: twice the loss."""
+    queries = make_queries(10, 4, 3, seed=3)
+    differences = ExplicitPairs.of(queries, C=1.0, average="none").differences
+    svm = LinearSVC(C=0.05, loss="squared_hinge", fit_intercept=False, tol=1e-10, max_iter=100_000)
+    svm.fit(np.concatenate([differences, -differences]), np.repeat([1, -1], len(differences)))
+
+    learned = RankSvm(C=0.1, average="none").fit(queries)
+
+    np.testing.assert_allclose(learned.weights, svm.coef_[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [6, 40])
+def test_optimum_does_not_depend_on_how_the_hessian_is_approximated(
+    make_queries: MakeQueries, monkeypatch: pytest.MonkeyPatch, n_features: int
+) -> None:
+    queries = make_queries(60, n_features, 5, seed=4)
+    whole = RankSvm(C=100.0).fit(queries)
+
+    monkeypatch.setattr(ranksvm, "_BLOCK", queries.documents.size // 5)
+    sampled = RankSvm(C=100.0).fit(queries)
+    monkeypatch.setattr(ranksvm, "_DENSE_FEATURES", 1)
+    diagonal = RankSvm(C=100.0).fit(queries)
+
+    np.testing.assert_allclose(sampled.weights, whole.weights, rtol=1e-5)
+    np.testing.assert_allclose(diagonal.weights, whole.weights, rtol=1e-5)
+
+
+def test_weight_two_is_a_query_there_twice(make_queries: MakeQueries) -> None:
+    queries = make_queries(10, 4, 3, seed=5)
+    weights = np.array([2.0] * 5 + [1.0] * 5)
+    doubled = queries.select([*range(10), *range(5)])
+
+    weighted, repeated = RankSvm().fit(queries, weights=weights), RankSvm().fit(doubled)
+
+    np.testing.assert_allclose(weighted.weights, repeated.weights, rtol=1e-9)
+
+
+def test_document_of_weight_zero_is_as_if_it_were_not_there(make_queries: MakeQueries) -> None:
+    queries = make_queries(10, 4, 3, seed=6)
+    kept = np.random.default_rng(0).random(queries.n_docs) < 0.7
+    lengths = np.add.reduceat(kept, queries.offsets[:-1])
+    without = replace(
+        queries,
+        documents=queries.documents[kept],
+        labels=queries.labels[kept],
+        lines=queries.lines[kept],
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+    weighted = RankSvm().fit(queries, document_weights=kept.astype(np.float64))
+
+    np.testing.assert_allclose(weighted.weights, RankSvm().fit(without).weights, rtol=1e-9)
+
+
+def test_c_means_the_same_however_many_queries_there_are(make_queries: MakeQueries) -> None:
+    queries = make_queries(6, 4, 3, seed=7)
+    many = queries.select([*range(6)] * 20)
+
+    few_weights, many_weights = RankSvm().fit(queries).weights, RankSvm().fit(many).weights
+
+    np.testing.assert_allclose(few_weights, many_weights, rtol=1e-6)
+
+
+def test_queries_without_pairs_change_nothing(make_queries: MakeQueries) -> None:
+    queries = make_queries(10, 4, 3, seed=8)
+    labels = queries.labels.copy()
+    for query in (3, 7):
+        labels[queries.span(query)] = 1.0
+    flat = replace(queries, labels=labels)
+
+    learned = RankSvm().fit(flat)
+
+    expected = RankSvm().fit(queries.select([q for q in range(10) if q not in {3, 7}]))
+    np.testing.assert_array_equal(learned.weights, expected.weights)
+
+
+@pytest.mark.parametrize("start", [np.full(6, 100.0), np.zeros(6)])
+def test_optimum_does_not_depend_on_the_start(make_queries: MakeQueries, start: Vector) -> None:
+    queries = make_queries(15, 6, 3, seed=9)
+
+    learned = RankSvm().fit(queries, start=LinearScorer(start))
+
+    np.testing.assert_allclose(learned.weights, RankSvm().fit(queries).weights, rtol=1e-6)
+
+
+def test_start_near_the_optimum_saves_steps(make_queries: MakeQueries) -> None:
+    queries = make_queries(40, 8, 5, seed=10)
+    near = Objective.of(queries, C=10.0).minimise(np.zeros(8), tolerance=1e-7, iterations=100)
+    objective = Objective.of(queries, C=12.0)
+
+    cold = objective.minimise(np.zeros(8), tolerance=1e-7, iterations=100)
+    warm = objective.minimise(near.weights, tolerance=1e-7, iterations=100)
+
+    assert warm.iterations < cold.iterations
+
+
+def test_optimum_is_reported_when_it_is_not_reached(
+    make_queries: MakeQueries, caplog: pytest.LogCaptureFixture
+) -> None:
+    RankSvm(iterations=1).fit(make_queries(15, 6, 3, seed=11))
+
+    assert "ranksvm: 1 iterations left the weights" in caplog.text
+
+
+def test_documents_alike_in_everything_get_no_weights(make_queries: MakeQueries) -> None:
+    """Pairs without any difference: nothing to learn, and no division by zero."""
+    queries = make_queries(5, 3, 3, seed=12)
+
+    learned = RankSvm().fit(queries.with_documents(np.ones_like(queries.documents)))
+
+    np.testing.assert_allclose(learned.weights, np.zeros(3), atol=1e-12)
+
+
+def test_extreme_scores_do_not_break_the_descent(make_queries: MakeQueries) -> None:
+    queries = make_queries(15, 3, 3, seed=13)
+    wild = queries.with_documents(queries.documents * np.array([1e6, 1.0, 1e-6], np.float32))
+
+    learned = RankSvm(C=1e4).fit(wild)
+
+    explicit = ExplicitPairs.of(wild, C=1e4, average="query")
+    assert explicit.value(learned.weights) <= explicit.value(explicit.optimum()) * (1 + 1e-9)
+
+
+def test_labels_without_any_pair_are_refused(make_queries: MakeQueries) -> None:
+    queries = make_queries(5, 3, 2)
+
+    with pytest.raises(
+        InvalidData, match="expected two documents of one query with different labels, found none"
+    ):
+        RankSvm().fit(replace(queries, labels=np.ones(queries.n_docs)))
+
+
+def test_missing_values_are_refused(make_queries: MakeQueries) -> None:
+    queries = make_queries(5, 3, 2)
+    queries.documents[2, 1] = np.nan
+
+    with pytest.raises(InvalidData, match="missing or infinite value"):
+        RankSvm().fit(queries)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [(np.ones(4), "expected one weight per query, 5, found shape"), (-np.ones(5), "not negative")],
+)
+def test_weights_that_fit_no_queries_are_refused(
+    make_queries: MakeQueries, weights: Vector, message: str
+) -> None:
+    with pytest.raises(InvalidData, match=message):
+        RankSvm().fit(make_queries(5, 3, 2), weights=weights)

@@ -1,0 +1,29 @@
+"""Every learner by its name in configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from localrank.errors import InvalidConfiguration
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.settings import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank_training.learners.role import Learner
+
+__all__ = ["LEARNERS", "make"]
+
+LEARNERS: dict[str, type[Learner]] = {learner.method: learner for learner in (RankSvm,)}
+
+
+def make(method: str, settings: Mapping[str, object]) -> Learner:
+    """Make a learner of its settings; what is left out has its default.
+
+    Raises:
+        InvalidConfiguration: no such learner, or a setting is unknown, of the wrong type or out of range.
+    """
+    if method not in LEARNERS:
+        raise InvalidConfiguration(f"no learner {method!r}; expected one of {', '.join(LEARNERS)}")
+    return checked(LEARNERS[method], settings, f"learner {method!r}")

@@ -1,0 +1,366 @@
+r"""RankSVM: a linear scorer that puts the better document of each pair ahead by a margin.
+
+.. math::
+    J(w) = \tfrac12 \|w\|^2 + C \sum_q \frac{\omega_q}{\Omega_q}
+           \sum_{i, j \in q:\; y_i > y_j} v_i v_j \max(0,\; 1 - w \cdot (x_i - x_j))^2
+
+with the queries' weights :math:`\omega` and the documents' :math:`v`. Ordinal pairs are those of [herbrich2000] and
+[joachims2002]; the squared hinge solved by Newton steps in the primal is [chapelle2010]; loss, gradient and Hessian
+products without making the pairs are in the line of [lee2014], whose order-statistic trees are prefix sums over the
+bits of label ranks here (`localrank_training.learners.pairs`).
+
+**Departs from** the plain sum over pairs: :math:`\Omega_q` is the weight of the query's pairs times that of all queries
+with pairs, so the loss is a mean over queries of means over their pairs. A query with many relevant documents has no
+more to say than another, and ``C`` means the same for a cluster of 5 queries and for all 6,000. ``average = "none"``
+is the classical sum, :math:`\Omega_q = 1`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from localrank.errors import InvalidData
+from localrank.scorers import LinearScorer
+from localrank_training.learners.pairs import LabelledPairs
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.scorers import Scorer, View
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.pairs import ActivePairs
+
+__all__ = ["Objective", "RankSvm", "Solution"]
+
+_log = logging.getLogger(__name__)
+
+#: Numbers converted to double at a time. A set that has no more is converted once, and its Hessian made whole.
+_BLOCK = 4_000_000
+#: For more features than these a Hessian would cost more than it saves.
+_DENSE_FEATURES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RankSvm:
+    """Learn a linear scorer from pairs of documents with different labels.
+
+    Attributes:
+        C: how much the loss counts against the norm of the weights.
+        average: ``query`` makes the loss a mean over queries of means over pairs; ``none`` sums over all pairs.
+        tolerance: stops when the weights are within this share of their norm from the optimum.
+        iterations: Newton steps at most.
+    """
+
+    C: float = setting(1.0, above=0, meaning="how much the loss counts against the norm of the weights")
+    average: Literal["query", "none"] = "query"
+    tolerance: float = setting(
+        1e-7, above=0, high=0.1, meaning="distance to the optimum as a share of its norm"
+    )
+    iterations: int = setting(100, low=1, meaning="Newton steps at most")
+
+    method: ClassVar[str] = "ranksvm"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    @property
+    def view(self) -> View:
+        return "normalised"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,  # noqa: ARG002 - it does not stop early
+        start: Scorer | None = None,
+        document_weights: Vector | None = None,
+    ) -> LinearScorer:
+        """Learn from the queries; see `Learner.fit`.
+
+        Args:
+            queries: documents in the normalised view.
+            weights: ``[n_queries]``; a query of weight 2 counts as if it were there twice.
+            validation: not used.
+            start: a `LinearScorer` saves Newton steps where its optimum is near; other scorers are not used.
+            document_weights: ``[n_docs]``; a pair weighs the product of its documents' weights.
+        """
+        objective = Objective.of(
+            queries, C=self.C, average=self.average, weights=weights, document_weights=document_weights
+        )
+        first = np.zeros(queries.n_features)
+        if isinstance(start, LinearScorer) and start.weights.shape == first.shape:
+            first = start.weights
+        solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
+        if not solution.converged:
+            _log.warning(
+                "ranksvm: %d iterations left the weights up to %.1e from the optimum (expected %.1e)",
+                solution.iterations,
+                solution.distance,
+                self.tolerance,
+            )
+        return LinearScorer(solution.weights, view=self.view)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """Where the descent ended.
+
+    Attributes:
+        weights: ``[n_features]``.
+        distance: bound on the distance to the optimum, as a share of the norm of the weights.
+        iterations: Newton steps made.
+        converged: the distance is below the tolerance, or rounding allows no further descent.
+    """
+
+    weights: Vector
+    distance: float
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """``J`` on given queries.
+
+    Attributes:
+        documents: ``[n_docs, n_features]``, only of queries that have pairs; double if they are few.
+        labels: ``[n_docs]``.
+        offsets: where those queries are.
+        pairs: their pairs, ``C`` and all weights being in the documents' weights.
+    """
+
+    documents: Matrix | Vector
+    labels: Vector
+    offsets: Indices
+    pairs: LabelledPairs
+
+    @classmethod
+    def of(
+        cls,
+        queries: QuerySet,
+        *,
+        C: float,
+        average: Literal["query", "none"] = "query",
+        weights: Vector | None = None,
+        document_weights: Vector | None = None,
+    ) -> Objective:
+        """Drop what has no pairs and fold all factors into one weight per document."""
+        query_weights = _checked_weights(weights, len(queries), "query")
+        item_weights = _checked_weights(document_weights, queries.n_docs, "document")
+        found = LabelledPairs.of(queries.labels, queries.offsets, item_weights).weight_by_query(
+            queries.offsets
+        )
+        query_weights = np.where(found > 0, query_weights, 0.0)
+        used = np.flatnonzero(query_weights > 0)
+        if not len(used):
+            raise InvalidData(
+                f"ranksvm: expected two documents of one query with different labels, found none in "
+                f"{len(queries)} queries"
+            )
+        if len(used) < len(queries):
+            item_weights = item_weights[np.repeat(query_weights > 0, queries.lengths)]
+            queries = queries.select(used)
+        factor = C * query_weights[used]
+        if average == "query":
+            factor /= found[used] * query_weights.sum()
+        item_weights = item_weights * np.sqrt(np.repeat(factor, queries.lengths))
+        documents = queries.documents
+        for rows in _blocks(documents):
+            if not np.isfinite(documents[rows]).all():
+                raise InvalidData(
+                    "ranksvm: a document holds a missing or infinite value; expected them imputed"
+                )
+        return cls(
+            documents.astype(np.float64) if documents.size <= _BLOCK else documents,
+            queries.labels,
+            queries.offsets,
+            LabelledPairs.of(queries.labels, queries.offsets, item_weights),
+        )
+
+    def value(self, weights: Vector) -> float:
+        """Return ``J``."""
+        return float(0.5 * weights @ weights + self.pairs.at(self._scores(weights)).squared_hinge())
+
+    def gradient(self, weights: Vector) -> Vector:
+        """Return the gradient of ``J``."""
+        return weights + self._combine(self.pairs.at(self._scores(weights)).slope())
+
+    def minimise(self, start: Vector, *, tolerance: float, iterations: int) -> Solution:
+        r"""Make truncated Newton steps with line search.
+
+        ``J`` is 1-strongly convex, so the norm of its gradient bounds the distance to the optimum.
+        """
+        weights = np.array(start, np.float64)
+        scores = self._scores(weights)
+        active = self.pairs.at(scores)
+        sample = _Sample.of(self.documents, self.labels, self.offsets, self.pairs)
+        distance = np.inf
+        for iteration in range(iterations + 1):
+            pull = self._combine(active.slope())
+            gradient = weights + pull
+            # At the optimum the two terms of the gradient are equally long.
+            length = max(float(np.linalg.norm(weights)), float(np.linalg.norm(pull)))
+            distance = float(np.linalg.norm(gradient)) / length if length > 0 else 0.0
+            if distance <= tolerance:
+                return Solution(weights, distance, iteration, converged=True)
+            if iteration == iterations:
+                break
+            direction = _conjugate_gradients(
+                self._hessian_product(active),
+                -gradient,
+                sample.preconditioner(scores),
+                tolerance=min(0.1, max(distance, 1e-3)),
+            )
+            along = self._scores(direction)
+            step, active = self._search_line(weights, scores, direction, along)
+            if step == 0.0:
+                return Solution(weights, distance, iteration, converged=True)
+            weights += step * direction
+            scores = active.scores
+        return Solution(weights, distance, iterations, converged=False)
+
+    def _search_line(
+        self, weights: Vector, scores: Vector, direction: Vector, along: Vector
+    ) -> tuple[float, ActivePairs]:
+        """Find where ``J`` is least on ``weights + t direction``.
+
+        Its derivative by ``t`` is increasing and piecewise linear, so Newton's method on it, kept inside an interval
+        around the root, ends after a few steps; mostly with the first, ``t = 1``.
+        """
+        slope_of_norm, curve_of_norm = float(weights @ direction), float(direction @ direction)
+        active = self.pairs.at(scores)
+        first = slope_of_norm + float(along @ active.slope())
+        low, high, step = 0.0, np.inf, 1.0
+        if first >= 0.0:
+            return 0.0, active
+        for _ in range(60):
+            active = self.pairs.at(scores + step * along)
+            slope = slope_of_norm + step * curve_of_norm + float(along @ active.slope())
+            if abs(slope) <= 1e-3 * -first:
+                break
+            low, high = (step, high) if slope < 0 else (low, step)
+            step -= slope / (curve_of_norm + 2.0 * float(along @ active.laplacian(along)))
+            if not low < step < high:
+                step = 2.0 * low if high == np.inf else 0.5 * (low + high)
+        return step, active
+
+    def _scores(self, weights: Vector) -> Vector:
+        scores = np.empty(len(self.documents))
+        for rows in _blocks(self.documents):
+            scores[rows] = self.documents[rows].astype(np.float64, copy=False) @ weights
+        return scores
+
+    def _combine(self, coefficients: Vector) -> Vector:
+        total = np.zeros(self.documents.shape[1])
+        for rows in _blocks(self.documents):
+            total += coefficients[rows] @ self.documents[rows].astype(np.float64, copy=False)
+        return total
+
+    def _hessian_product(self, active: ActivePairs) -> Callable[[Vector], Vector]:
+        """Return how to multiply by the Hessian while the active pairs stay these.
+
+        A search direction need not be exact, so this stays in the documents' own precision.
+        """
+        documents: NDArray[Any] = self.documents
+
+        def product(vector: Vector) -> Vector:
+            along = (documents @ vector.astype(documents.dtype)).astype(np.float64)
+            pull: Vector = (active.laplacian(along).astype(documents.dtype) @ documents).astype(np.float64)
+            return vector + 2.0 * pull
+
+        return product
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Evenly chosen queries whose Hessian is close to that of all; all of them where they are few.
+
+    Attributes:
+        documents: ``[n_sampled, n_features]`` float64.
+        rows: which documents these are.
+        pairs: among them, weighted to stand for all.
+    """
+
+    documents: Vector
+    rows: Indices
+    pairs: LabelledPairs
+
+    @classmethod
+    def of(
+        cls, documents: Matrix | Vector, labels: Vector, offsets: Indices, pairs: LabelledPairs
+    ) -> _Sample:
+        stride = -(-documents.size // _BLOCK)
+        if stride == 1:
+            return cls(np.asarray(documents, np.float64), np.arange(len(documents)), pairs)
+        chosen = np.arange(len(offsets) - 1) % stride == 0
+        lengths = np.diff(offsets)
+        rows = np.flatnonzero(np.repeat(chosen, lengths))
+        sampled_offsets = np.concatenate([[0], np.cumsum(lengths[chosen])])
+        of_query = pairs.weight_by_query(offsets)
+        scale = np.sqrt(of_query.sum() / of_query[chosen].sum())
+        return cls(
+            documents[rows].astype(np.float64),
+            rows,
+            LabelledPairs.of(labels[rows], sampled_offsets, scale * pairs.weights[rows]),
+        )
+
+    def preconditioner(self, scores: Vector) -> Callable[[Vector], Vector]:
+        """Return how to divide a vector by the sample's Hessian at these scores; by its diagonal if it is large."""
+        spread = 2.0 * self.pairs.at(scores[self.rows]).laplacian(self.documents)
+        if self.documents.shape[1] > _DENSE_FEATURES:
+            diagonal = 1.0 + np.einsum("df,df->f", self.documents, spread)
+            return lambda vector: vector / diagonal
+        factor = cho_factor(np.eye(self.documents.shape[1]) + self.documents.T @ spread)
+        return lambda vector: np.asarray(cho_solve(factor, vector))
+
+
+def _conjugate_gradients(
+    product: Callable[[Vector], Vector],
+    target: Vector,
+    precondition: Callable[[Vector], Vector],
+    *,
+    tolerance: float,
+) -> Vector:
+    """Solve ``product(x) = target`` until the residual is below ``tolerance`` of the target's norm."""
+    solution, residual = np.zeros_like(target), target.copy()
+    enough = tolerance * float(np.linalg.norm(target))
+    direction = np.zeros_like(target)
+    previous = 1.0
+    for _ in range(len(target)):
+        improved = precondition(residual)
+        agreement = float(residual @ improved)
+        direction = improved + (agreement / previous) * direction
+        previous = agreement
+        image = product(direction)
+        step = agreement / float(direction @ image)
+        solution += step * direction
+        residual -= step * image
+        if np.linalg.norm(residual) <= enough:
+            break
+    return solution
+
+
+def _blocks(documents: Matrix | Vector) -> Iterator[slice]:
+    height = max(1, _BLOCK // max(1, documents.shape[1]))
+    for begin in range(0, len(documents), height):
+        yield slice(begin, begin + height)
+
+
+def _checked_weights(weights: Vector | None, count: int, what: str) -> Vector:
+    if weights is None:
+        return np.ones(count)
+    if weights.shape != (count,):
+        raise InvalidData(f"ranksvm: expected one weight per {what}, {count}, found shape {weights.shape}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise InvalidData(f"ranksvm: expected {what} weights that are finite and not negative")
+    return weights.astype(np.float64)
