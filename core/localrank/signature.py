@@ -115,6 +115,8 @@ def choose_components(spectra: Sequence[Vector], share: float = 0.8, most: int =
 def _principal_directions(documents: Matrix) -> tuple[Vector, Matrix]:
     """Return the positive eigenvalues of the covariance, largest first, and the directions as rows."""
     n_docs, n_features = documents.shape
+    if n_docs < 2:
+        return np.zeros(0), np.zeros((0, n_features), np.float32)
     centred = documents - documents.mean(axis=0, dtype=np.float64)
     extent = float(np.abs(centred).max(initial=0.0))
     if extent == 0.0:

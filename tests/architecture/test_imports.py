@@ -1,0 +1,60 @@
+"""Dependencies run one way: training → core ← service; checked on what Python really imports."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import localrank
+
+OFFLINE = ("localrank_training", "sklearn", "joblib", "pandas", "lightgbm", "pyarrow", "matplotlib")
+ONLINE = ("localrank_service", "fastapi", "starlette", "uvicorn", "pydantic")
+
+
+def imported_by(statement: str) -> set[str]:
+    """Return the top-level modules that are there after the statement and were not before."""
+    probe = (
+        "import sys; before = {name.split('.')[0] for name in sys.modules}\n"
+        f"{statement}\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules} - before))"
+    )
+    answer = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+    return set(answer.stdout.split())
+
+
+def third_party(modules: set[str]) -> set[str]:
+    return {name for name in modules if name not in sys.stdlib_module_names and not name.startswith("_")}
+
+
+def core_modules() -> list[str]:
+    return [module.name for module in pkgutil.walk_packages(localrank.__path__, "localrank.")]
+
+
+def test_core_imports_numpy_and_scipy_and_nothing_else() -> None:
+    imported = third_party(imported_by("import localrank, " + ", ".join(core_modules())))
+
+    assert "numpy" in imported
+    assert imported <= {"localrank", "numpy", "scipy"}
+
+
+@pytest.mark.parametrize("forbidden", OFFLINE)
+def test_the_service_does_not_import(forbidden: str) -> None:
+    pytest.importorskip("localrank_service.app", reason="the service is being built")
+
+    assert forbidden not in imported_by("import localrank_service.app")
+
+
+@pytest.mark.parametrize("forbidden", ONLINE)
+def test_training_does_not_import(forbidden: str) -> None:
+    assert forbidden not in imported_by("import localrank_training.pipeline, localrank_training.commands") - {
+        "pydantic"  # typer needs it
+    }
+
+
+def test_the_commands_are_listed_without_loading_either_half() -> None:
+    imported = imported_by("from localrank.__main__ import main; main(['--help'])")
+
+    assert not {"numpy", "typer", "localrank_training", "localrank_service"} & imported

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import adjusted_rand_score
+
+from localrank.signature import QuerySigner, Signatures
+from localrank.similarity import all_pairs
+from localrank_training.clustering import cluster, medoids
+from localrank_training.config import ClusteringSettings
+
+
+def signatures_of(n_queries: int, seed: int = 0) -> Signatures:
+    rng = np.random.default_rng(seed)
+    clouds = [
+        (rng.normal(size=(12, 6)) * rng.uniform(0.1, 3, 6)).astype(np.float32) for _ in range(n_queries)
+    ]
+    return QuerySigner(2).sign_all(clouds)
+
+
+@pytest.fixture
+def signatures() -> Signatures:
+    return signatures_of(60)
+
+
+def test_complete_link_is_scikit_learns(signatures: Signatures) -> None:
+    found = cluster(signatures, ClusteringSettings("complete_link", 4))
+
+    reference = AgglomerativeClustering(4, metric="precomputed", linkage="complete").fit_predict(
+        1 - all_pairs(signatures)
+    )
+    assert 1.0 == adjusted_rand_score(reference, found)
+
+
+def test_clusters_are_numbered_from_the_largest(signatures: Signatures) -> None:
+    sizes = np.bincount(cluster(signatures, ClusteringSettings("complete_link", 5)))
+
+    assert 5 == len(sizes)
+    assert sorted(sizes, reverse=True) == sizes.tolist()
+
+
+def test_queries_without_a_signature_are_in_no_cluster() -> None:
+    clouds = [np.ones((3, 4), np.float32), np.eye(4, dtype=np.float32), np.eye(4, dtype=np.float32)[:3]]
+    signatures = QuerySigner(2).sign_all(clouds)
+
+    found = cluster(signatures, ClusteringSettings("complete_link", 5))
+
+    assert -1 == found[0]
+    assert {0, 1} == set(found[1:])
+
+
+def test_there_are_never_more_clusters_than_queries() -> None:
+    found = cluster(signatures_of(3), ClusteringSettings("complete_link", 10))
+
+    assert {0, 1, 2} == set(found)
+
+
+def test_a_single_query_is_a_cluster() -> None:
+    assert [0] == cluster(signatures_of(1), ClusteringSettings("complete_link", 3)).tolist()
+
+
+def test_random_clusters_are_of_equal_size_and_follow_the_seed(signatures: Signatures) -> None:
+    settings = ClusteringSettings("random", 4)
+
+    found = cluster(signatures, settings, seed=1)
+
+    assert [15, 15, 15, 15] == np.bincount(found).tolist()
+    np.testing.assert_array_equal(found, cluster(signatures, settings, seed=1))
+    assert (found != cluster(signatures, settings, seed=2)).any()
+
+
+def test_beyond_the_sample_queries_join_the_most_similar_one() -> None:
+    signatures = signatures_of(80)
+
+    found = cluster(signatures, ClusteringSettings("complete_link", 3, sample=40), seed=3)
+
+    similarity = all_pairs(signatures)
+    chosen = np.sort(np.random.default_rng(3).choice(80, 40, replace=False))
+    for query in np.setdiff1d(np.arange(80), chosen):
+        assert found[chosen[np.argmax(similarity[query, chosen])]] == found[query]
+
+
+def test_the_medoid_is_most_similar_to_its_cluster(signatures: Signatures) -> None:
+    clusters = cluster(signatures, ClusteringSettings("complete_link", 4))
+
+    found = medoids(signatures, clusters)
+
+    similarity = all_pairs(signatures)
+    for number, medoid in enumerate(found):
+        members = np.flatnonzero(clusters == number)
+        totals = similarity[np.ix_(members, members)].sum(axis=1)
+        assert members[np.argmax(totals)] == medoid

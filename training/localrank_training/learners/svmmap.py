@@ -1,0 +1,101 @@
+r"""SVMmap: a linear scorer that maximises a bound on mean average precision [yue2007].
+
+.. math::
+
+    \min_w \; \tfrac12 \|w\|^2 + C \sum_q c_q \max_y \Big[ \Delta(y_q, y) -
+        w \cdot \big(\Psi(q, y_q) - \Psi(q, y)\big) \Big], \qquad \Delta = 1 - AP
+
+with the queries' weights :math:`c_q` scaled to add up to one (:math:`1/n` each in the paper), so that ``C`` means the
+same for a cluster and for all queries, and a query of weight two is the same as that query twice. It is the 1-slack
+form [joachims2009] of the paper's n-slack one: the same optimum, one cut per round for all queries together.
+
+This is the learner of LocalRank's experiments (section 4.1.2), where ``C`` is called B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from localrank.errors import InvalidData
+
+# `checked` reads the annotations of settings when it runs.
+from localrank.scorers import LinearScorer, View
+from localrank_training.learners.average_precision import AveragePrecisionLoss
+from localrank_training.learners.cutting_plane import minimise
+from localrank_training.learners.judged import check_finite, query_weights
+from localrank_training.learners.notes import note
+from localrank_training.settings import setting
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.scorers import Scorer
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["SVMMap"]
+
+
+@dataclass(frozen=True, slots=True)
+class SVMMap:
+    """Learns a `LinearScorer` by structural SVM on average precision."""
+
+    C: float = setting(3.0, above=0.0, meaning="weight of the loss against the size of the weights")
+    relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
+    tolerance: float = setting(
+        1e-3, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
+    )
+    max_cuts: int = setting(1000, low=1, meaning="stop after so many cutting planes in any case")
+    view: View = "normalised"
+
+    method: ClassVar[str] = "svmmap"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,  # noqa: ARG002 - convex, there is nothing to stop early
+        start: Scorer | None = None,
+    ) -> LinearScorer:
+        check_finite(queries, self.method)
+        loss = AveragePrecisionLoss(queries, relevant=self.relevant)
+        shares = np.where(loss.usable, query_weights(queries, weights), 0.0)
+        if not shares.any():
+            raise InvalidData(
+                f"svmmap: expected a query with documents below and from label {self.relevant:g} on, found none "
+                f"(labels {queries.labels.min():g} to {queries.labels.max():g}, {len(queries)} queries)"
+            )
+        shares /= shares.sum()
+        documents = queries.documents.astype(np.float64)
+        document_shares = shares[queries.query_of]
+
+        def oracle(point: Vector) -> tuple[float, Vector]:
+            worst = loss.worst(documents @ point)
+            return float(shares @ worst.losses), (worst.coefficients * document_shares) @ documents
+
+        solution = minimise(
+            oracle,
+            _start(start, queries.n_features),
+            C=self.C,
+            tolerance=self.tolerance,
+            max_cuts=self.max_cuts,
+        )
+        left_out = int(len(queries) - loss.usable.sum())
+        note(
+            self.method,
+            f"{solution.cuts} cuts, objective {solution.objective:.6g} proven within {solution.gap:.3g} of the optimum"
+            + (f"; {left_out} of {len(queries)} queries have nothing to learn from" if left_out else ""),
+            cuts=solution.cuts,
+            objective=solution.objective,
+            gap=solution.gap,
+            queries_left_out=left_out,
+        )
+        return LinearScorer(solution.weights, self.view)
+
+
+def _start(start: Scorer | None, n_features: int) -> Vector:
+    if isinstance(start, LinearScorer) and start.weights.shape == (n_features,):
+        return start.weights
+    return np.zeros(n_features)
