@@ -1,0 +1,306 @@
+"""Making the choices that a configuration leaves open, and measuring what came of them.
+
+A list where a learner takes one number, or ``[clustering] candidates``, is a choice. It is made on queries that the
+model is not built from: the validation queries where there are some, else every training query in turn
+(cross-validation over queries, never over documents). The same queries then say what the model is worth beside its
+own global scorer; as the choices were made on them, both are a little flattered, the global one no less.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank.metrics import Judgements
+from localrank_training.learners.catalogue import LEARNERS, make
+from localrank_training.parallel import in_parallel
+from localrank_training.pipeline import Built, build, learn_contract, viewed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localrank.arrays import Indices, Vector
+    from localrank.ranker import Ranker
+    from localrank.routing import Route
+    from localrank.scorers import Scorer
+    from localrank_training.commands.output import Progress
+    from localrank_training.config import TrainingConfig
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.role import Learner
+
+__all__ = ["HeldOut", "Trained", "Trial", "candidates", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting that was tried, and the mean of the selection metric over the held-out queries."""
+
+    step: str
+    setting: str
+    value: float
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """How the trained kind of model does on queries that it was not built from.
+
+    Attributes:
+        how: where those queries come from, for people.
+        judgements: their labels.
+        local, global_: ``[n_docs]`` scores of the routed model and of the global scorer alone.
+        routes: one per query.
+    """
+
+    how: str
+    queries: QuerySet
+    local: Vector
+    global_: Vector
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A ranker, the settings that were settled, and the evidence.
+
+    Attributes:
+        built: the ranker, learned from all training queries.
+        config: with every choice made.
+        learner: that learned the scorers.
+        held_out: what it is worth.
+        trials: what was tried.
+    """
+
+    built: Built
+    config: TrainingConfig
+    learner: Learner
+    held_out: HeldOut
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split:
+    """What a model is built from, what it is judged on, and what it may stop early by."""
+
+    lesson: QuerySet
+    exam: QuerySet
+    stop_by: QuerySet | None
+
+
+def train(
+    queries: QuerySet,
+    config: TrainingConfig,
+    *,
+    validation: QuerySet | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Trained:
+    """Make the open choices, measure the result, and build the ranker from all the training queries."""
+    splits, how = _splits(queries, validation, config)
+    learners = candidates(config.learner.method, config.learner.settings)
+    trials: list[Trial] = []
+
+    fitted = in_parallel(
+        _fit_global,
+        [(split, config, learners) for split in splits],
+        workers=workers,
+        progress=None if progress is None else lambda done, total: progress("global scorers", done, total),
+    )
+    chosen = 0
+    if len(learners) > 1:
+        values = _mean_over(
+            [
+                [_value(scores, split.exam, config) for scores in row.scores]
+                for row, split in zip(fitted, splits, strict=True)
+            ],
+            splits,
+        )
+        chosen = int(np.argmax(values))
+        trials += _trials("learner", [_differing(learner, learners) for learner in learners], values, chosen)
+    learner = learners[chosen]
+    global_scorers = [row.scorers[chosen] for row in fitted]
+    config = config.replace(learner=replace(config.learner, settings=_settings(learner)))
+
+    sizes = config.clustering.candidates or (config.clustering.clusters,)
+    options = [
+        config.replace(clustering=replace(config.clustering, clusters=size, candidates=None))
+        for size in sizes
+    ]
+    rehearsals = in_parallel(
+        _rehearse,
+        [
+            (split, option, learner, scorer)
+            for option in options
+            for split, scorer in zip(splits, global_scorers, strict=True)
+        ],
+        workers=workers,
+        progress=None if progress is None else lambda done, total: progress("held-out models", done, total),
+    )
+    rows = [rehearsals[i : i + len(splits)] for i in range(0, len(rehearsals), len(splits))]
+    best = 0
+    if len(options) > 1:
+        values = _mean_over(
+            [[_value(row[i].local, split.exam, config) for row in rows] for i, split in enumerate(splits)],
+            splits,
+        )
+        best = int(np.argmax(values))
+        trials += _trials("clustering", [f"clusters = {size}" for size in sizes], values, best)
+    config = options[best]
+
+    # With validation queries the only split is built from all the training queries already.
+    scorer = global_scorers[0] if validation is not None else None
+    built = build(
+        queries,
+        config,
+        learner,
+        validation=validation,
+        global_scorer=scorer,
+        workers=workers,
+        progress=progress,
+    )
+    return Trained(built, config, learner, _pooled(how, splits, rows[best]), tuple(trials))
+
+
+def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
+    """Return a learner for each combination of the settings that are lists."""
+    make(method, {})  # an unknown method is named before its settings are looked at
+    hints = get_type_hints(LEARNERS[method])
+    choices = {
+        name: value if isinstance(value, list | tuple) and not _takes_list(hints.get(name)) else [value]
+        for name, value in settings.items()
+    }
+    return [
+        make(method, dict(zip(choices, combination, strict=True)))
+        for combination in itertools.product(*choices.values())
+    ]
+
+
+def _takes_list(hint: object) -> bool:
+    return get_origin(hint) in {tuple, list} or any(_takes_list(option) for option in get_args(hint))
+
+
+def _splits(
+    queries: QuerySet, validation: QuerySet | None, config: TrainingConfig
+) -> tuple[list[_Split], str]:
+    if validation is not None:
+        if validation.feature_names != queries.feature_names:
+            raise InvalidData(
+                f"the validation queries have other features than the training queries: expected "
+                f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
+                f"({', '.join(validation.feature_names[:3])}, …)"
+            )
+        return [_Split(queries, validation, validation)], f"{len(validation)} validation queries"
+    n_folds = min(config.selection.folds, len(queries))
+    if n_folds < 2:
+        raise InvalidData(f"expected at least 2 queries to train on, found {len(queries)}")
+    shuffled = np.random.default_rng(config.seed).permutation(len(queries))
+    folds: list[Indices] = [np.sort(shuffled[i::n_folds]) for i in range(n_folds)]
+    everything = np.arange(len(queries))
+    splits = [
+        _Split(queries.select(np.setdiff1d(everything, fold)), queries.select(fold), None) for fold in folds
+    ]
+    return splits, f"cross-validation over {len(queries)} training queries in {n_folds} folds"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fitted:
+    scorers: list[Scorer]
+    scores: list[Vector]
+
+
+def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learner]) -> _Fitted:
+    """Fit every candidate on all queries of a split, each starting from the one before."""
+    contract = learn_contract(split.lesson, config)
+    fitted = _Fitted([], [])
+    start: Scorer | None = None
+    for learner in learners:
+        lesson, exam = (viewed(part, contract, learner.view) for part in (split.lesson, split.exam))
+        stop_by = None if split.stop_by is None else viewed(split.stop_by, contract, learner.view)
+        start = learner.fit(lesson, validation=stop_by, start=start)
+        fitted.scorers.append(start)
+        fitted.scores.append(np.concatenate([start.score(documents) for documents in exam.clouds()]))
+    return fitted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rehearsal:
+    local: Vector
+    global_: Vector
+    routes: list[Route]
+
+
+def _rehearse(split: _Split, config: TrainingConfig, learner: Learner, global_scorer: Scorer) -> _Rehearsal:
+    """Build a whole ranker on a split and let it take the exam."""
+    built = build(split.lesson, config, learner, validation=split.stop_by, global_scorer=global_scorer)
+    rankings = [built.ranker.rank(documents) for documents in split.exam.clouds()]
+    local = np.concatenate([ranking.scores for ranking in rankings])
+    return _Rehearsal(
+        local, _global_scores(built.ranker, split.exam), [ranking.route for ranking in rankings]
+    )
+
+
+def _global_scores(ranker: Ranker, queries: QuerySet) -> Vector:
+    scorer = ranker.global_scorer
+    return np.concatenate(
+        [scorer.score(ranker.contract.view(documents).of(scorer.view)) for documents in queries.clouds()]
+    )
+
+
+def _value(scores: Vector, exam: QuerySet, config: TrainingConfig) -> float:
+    return float(Judgements(exam.labels, exam.offsets).per_query(scores, config.selection.metric).mean())
+
+
+def _mean_over(values: Sequence[Sequence[float]], splits: Sequence[_Split]) -> Vector:
+    """Return the mean over queries of what was measured split by split, ``[n_candidates]``."""
+    return np.average(np.array(values), axis=0, weights=[len(split.exam) for split in splits])
+
+
+def _trials(step: str, names: Sequence[str], values: Vector, chosen: int) -> list[Trial]:
+    return [
+        Trial(step, name, float(value), i == chosen)
+        for i, (name, value) in enumerate(zip(names, values, strict=True))
+    ]
+
+
+def _settings(learner: Learner) -> dict[str, Any]:
+    return {name: getattr(learner, name) for name in learner.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def _differing(learner: Learner, learners: Sequence[Learner]) -> str:
+    """Name the settings in which the candidates differ."""
+    mine = _settings(learner)
+    return ", ".join(
+        f"{name} = {value}"
+        for name, value in mine.items()
+        if len({repr(_settings(o)[name]) for o in learners}) > 1
+    )
+
+
+def _pooled(how: str, splits: Sequence[_Split], rehearsals: Sequence[_Rehearsal]) -> HeldOut:
+    """Put the exams of all splits together, in the order of the splits."""
+    exams = [split.exam for split in splits]
+    first = exams[0]
+    pooled = (
+        first
+        if len(exams) == 1
+        else replace(
+            first,
+            documents=np.concatenate([exam.documents for exam in exams]),
+            labels=np.concatenate([exam.labels for exam in exams]),
+            offsets=np.concatenate([[0], np.cumsum(np.concatenate([exam.lengths for exam in exams]))]),
+            query_ids=tuple(itertools.chain.from_iterable(exam.query_ids for exam in exams)),
+            lines=np.concatenate([exam.lines for exam in exams]),
+            comments=None,
+        )
+    )
+    return HeldOut(
+        how,
+        pooled,
+        np.concatenate([rehearsal.local for rehearsal in rehearsals]),
+        np.concatenate([rehearsal.global_ for rehearsal in rehearsals]),
+        tuple(itertools.chain.from_iterable(rehearsal.routes for rehearsal in rehearsals)),
+    )
