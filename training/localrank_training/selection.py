@@ -9,7 +9,7 @@ own global scorer; as the choices were made on them, both are a little flattered
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -187,7 +187,7 @@ def _splits(
     queries: QuerySet, validation: QuerySet | None, config: TrainingConfig
 ) -> tuple[list[_Split], str]:
     if validation is not None:
-        if validation.feature_names != queries.feature_names:
+        if (validation.feature_names, validation.n_features) != (queries.feature_names, queries.n_features):
             raise InvalidData(
                 f"the validation queries have other features than the training queries: expected "
                 f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
@@ -267,7 +267,7 @@ def _trials(step: str, names: Sequence[str], values: Vector, chosen: int) -> lis
 
 
 def _settings(learner: Learner) -> dict[str, Any]:
-    return {name: getattr(learner, name) for name in learner.__dataclass_fields__}  # type: ignore[attr-defined]
+    return {field.name: getattr(learner, field.name) for field in fields(learner)}  # type: ignore[arg-type]
 
 
 def _differing(learner: Learner, learners: Sequence[Learner]) -> str:

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from localrank.contract import FeatureContract
+from localrank.errors import InvalidData
+from localrank.metrics import Judgements
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
+from localrank_training.config import TrainingConfig
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.pipeline import build, viewed
+from tests.training.kinds import two_kinds
+
+PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
+
+
+def config(**tables: object) -> TrainingConfig:
+    return TrainingConfig.from_tables({**PLAIN, "clustering": {"clusters": 2}, **tables})
+
+
+def test_every_kind_of_query_gets_its_own_scorer() -> None:
+    queries = two_kinds()
+
+    built = build(queries, config(), RankSvm())
+
+    assert [12, 12] == np.bincount(built.clusters).tolist()
+    assert 2 == len({built.clusters[query] for query in (0, 1)})
+    first, second = (built.ranker.scorers[built.clusters[query]].arrays()["weights"][2] for query in (0, 1))
+    assert first > 0 > second
+
+
+def test_unseen_queries_are_ranked_better_than_by_the_global_scorer() -> None:
+    exam = two_kinds(20, seed=1)
+    ranker = build(two_kinds(), config(), RankSvm()).ranker
+
+    local = np.concatenate([ranker.rank(documents).scores for documents in exam.clouds()])
+    global_ = np.concatenate([ranker.global_scorer.score(documents) for documents in exam.clouds()])
+
+    judged = Judgements(exam.labels, exam.offsets)
+    assert judged.per_query(local, "ndcg@10").mean() > 0.95
+    assert judged.per_query(global_, "ndcg@10").mean() < 0.8
+
+
+@pytest.mark.parametrize(
+    ("method", "router"), [("lsh", LshRouter), ("exact", ExactRouter), ("centroid", CentroidRouter)]
+)
+def test_the_router_is_the_one_asked_for(method: str, router: type) -> None:
+    built = build(two_kinds(), config(routing={"method": method}), RankSvm())
+
+    assert router is type(built.ranker.router)
+
+
+def test_one_global_model_has_no_clusters() -> None:
+    built = build(two_kinds(), TrainingConfig.read(method="global"), RankSvm())
+
+    assert isinstance(built.ranker.router, GlobalRouter)
+    assert () == built.ranker.scorers
+    assert {-1} == set(built.clusters)
+
+
+def test_a_cluster_that_teaches_nothing_uses_the_global_scorer_and_says_so() -> None:
+    queries = two_kinds()
+    labels = queries.labels.copy()
+    labels[queries.query_of % 2 == 1] = 1.0
+
+    built = build(replace(queries, labels=labels), config(), RankSvm())
+
+    mute = built.clusters[1]
+    assert built.ranker.global_scorer is built.ranker.scorers[mute]
+    assert built.notes[0].startswith(f"cluster {mute} (12 queries) uses the global scorer: ")
+
+
+def test_training_sees_the_documents_that_serving_sees() -> None:
+    queries = two_kinds(4)
+    contract = FeatureContract.learn(queries.documents, queries.lengths.tolist(), normalise="query_minmax")
+
+    seen = viewed(queries, contract, "normalised")
+
+    for query in range(4):
+        np.testing.assert_array_equal(
+            contract.view(queries.documents_of(query)).normalised, seen.documents_of(query)
+        )
+
+
+def test_queries_without_any_shape_cannot_be_clustered() -> None:
+    queries = two_kinds(4)
+
+    with pytest.raises(InvalidData, match="nothing to cluster"):
+        build(queries.with_documents(np.ones_like(queries.documents)), config(), RankSvm())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_result_does_not_depend_on_the_number_of_workers(workers: int) -> None:
+    reference = build(two_kinds(), config(), RankSvm()).ranker
+
+    ranker = build(two_kinds(), config(), RankSvm(), workers=workers).ranker
+
+    for expected, scorer in zip(reference.scorers, ranker.scorers, strict=True):
+        np.testing.assert_array_equal(expected.arrays()["weights"], scorer.arrays()["weights"])

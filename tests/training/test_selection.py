@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import Judgements
+from localrank_training.config import TrainingConfig
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.pipeline import build
+from localrank_training.selection import candidates, train
+from tests.training.kinds import two_kinds
+
+
+def config(**tables: object) -> TrainingConfig:
+    plain = {
+        "contract": {"normalise": "none"},
+        "representation": {"components": 1},
+        "clustering": {"clusters": 2},
+        "learner": {"C": 1.0},
+    }
+    return TrainingConfig.from_tables({**plain, **tables})
+
+
+def test_lists_become_every_combination() -> None:
+    learners = candidates("ranksvm", {"C": [0.1, 1.0], "average": ["query", "none"]})
+
+    assert [
+        RankSvm(0.1, "query"),
+        RankSvm(0.1, "none"),
+        RankSvm(1.0, "query"),
+        RankSvm(1.0, "none"),
+    ] == learners
+
+
+def test_one_wrong_candidate_is_named() -> None:
+    with pytest.raises(InvalidConfiguration, match="C: expected more than 0, found -1"):
+        candidates("ranksvm", {"C": [1, -1]})
+
+
+def test_the_number_of_clusters_is_chosen_by_held_out_queries() -> None:
+    trained = train(two_kinds(40), config(clustering={"candidates": [1, 2]}))
+
+    assert 2 == trained.config.clustering.clusters
+    assert 2 == len(trained.built.ranker.scorers)
+    assert [("clusters = 1", False), ("clusters = 2", True)] == [
+        (t.setting, t.chosen) for t in trained.trials
+    ]
+    assert trained.trials[1].value > trained.trials[0].value
+
+
+def test_cross_validation_holds_every_query_out_once() -> None:
+    queries = two_kinds(23)
+
+    held_out = train(queries, config()).held_out
+
+    assert sorted(queries.query_ids) == sorted(held_out.queries.query_ids)
+    assert 23 == len(held_out.routes)
+    assert len(held_out.local) == len(held_out.global_) == queries.n_docs
+
+
+def test_cross_validated_scores_come_from_models_that_did_not_see_the_query() -> None:
+    queries = two_kinds(10)
+    settings = config(selection={"folds": 2})
+
+    held_out = train(queries, settings).held_out
+
+    exam = held_out.queries.select(np.arange(5))
+    lesson = queries.select([q for q in range(10) if queries.query_ids[q] not in exam.query_ids])
+    ranker = build(lesson, settings, RankSvm()).ranker
+    expected = np.concatenate([ranker.rank(documents).scores for documents in exam.clouds()])
+    np.testing.assert_allclose(expected, held_out.local[: exam.n_docs], rtol=1e-5)
+
+
+def test_with_validation_queries_those_decide() -> None:
+    validation = two_kinds(8, seed=5)
+
+    trained = train(two_kinds(), config(learner={"C": [1e-6, 1.0]}), validation=validation)
+
+    assert validation.query_ids == trained.held_out.queries.query_ids
+    assert {"learner"} == {trial.step for trial in trained.trials}
+    chosen = next(trial for trial in trained.trials if trial.chosen)
+    assert max(trial.value for trial in trained.trials) == chosen.value
+    assert f"C = {trained.learner.C}" == chosen.setting  # type: ignore[attr-defined]
+
+
+def test_locality_pays_where_kinds_differ() -> None:
+    held_out = train(two_kinds(40), config()).held_out
+
+    judged = Judgements(held_out.queries.labels, held_out.queries.offsets)
+    gain = judged.per_query(held_out.local, "ndcg@10") - judged.per_query(held_out.global_, "ndcg@10")
+    assert gain.mean() > 0.1
+
+
+def test_the_result_does_not_depend_on_the_number_of_workers() -> None:
+    settings = config(clustering={"candidates": [1, 2]}, learner={"C": [0.1, 1.0]}, selection={"folds": 3})
+
+    alone, together = (train(two_kinds(), settings, workers=workers) for workers in (1, 2))
+
+    assert alone.trials == together.trials
+    np.testing.assert_array_equal(alone.held_out.local, together.held_out.local)
+
+
+def test_validation_queries_need_the_same_features() -> None:
+    queries = two_kinds()
+
+    with pytest.raises(InvalidData, match="other features"):
+        train(queries, config(), validation=queries.with_documents(queries.documents[:, :4]))
+
+
+def test_a_single_query_cannot_be_cross_validated() -> None:
+    with pytest.raises(InvalidData, match="at least 2 queries to train on, found 1"):
+        train(two_kinds(1), config())
