@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import zstandard
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from localrank.errors import InvalidData
+from localrank_training.data import scanning, sources
+from localrank_training.data.reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Compress = Callable[[bytes], bytes]
+
+TINY = """\
+2 qid:a 1:0.5 3:1 # d1
+0 qid:b 2:7
+1 qid:a 1:0.25 # d3
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return written(tmp_path / "tiny.txt", TINY)
+
+
+def written(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def refused(*paths: Path, n_features: int | None = None) -> str:
+    with pytest.raises(InvalidData) as caught:
+        read(paths, n_features=n_features)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_documents_of_a_query_come_together_in_their_order(tiny: Path) -> None:
+    queries = read([tiny])
+
+    assert ("a", "b") == queries.query_ids
+    assert [0, 2, 3] == queries.offsets.tolist()
+    assert [[0.5, 0, 1], [0.25, 0, 0], [0, 7, 0]] == queries.documents.tolist()
+    assert [2, 1, 0] == queries.labels.tolist()
+    assert [0, 2, 1] == queries.lines.tolist()
+    assert (" d1", " d3", "") == queries.comments
+    assert ("f1", "f2", "f3") == queries.feature_names
+    assert np.float32 == queries.documents.dtype
+    assert queries.documents.flags.c_contiguous
+
+
+def test_a_single_path_needs_no_list(tiny: Path) -> None:
+    assert 3 == read(tiny).n_docs
+    assert 3 == read(str(tiny)).n_docs
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: t.replace("\n", "\r\n"), "Windows line ends"),
+        (lambda t: t.rstrip("\n"), "no final line feed"),
+        (lambda t: t.replace("\n", "\n\n \t\n# a remark\n"), "blank lines and remarks"),
+        (lambda t: t.replace(" # ", "   # "), "spaces"),
+        (lambda t: "\ufeff" + t, "a byte order mark"),
+    ],
+)
+def test_what_editors_do_to_text_changes_nothing(
+    tmp_path: Path, tiny: Path, change: Callable[[str], str], reason: str
+) -> None:
+    expected = read([tiny])
+
+    actual = read([written(tmp_path / "changed.txt", change(TINY))])
+
+    np.testing.assert_array_equal(expected.documents, actual.documents, err_msg=reason)
+    np.testing.assert_array_equal(expected.lines, actual.lines)
+    assert expected.comments == actual.comments
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_compression_is_seen_in_the_bytes_not_in_the_name(
+    tmp_path: Path, tiny: Path, compress: Compress
+) -> None:
+    once = compress(TINY.encode())
+    plain = read([tiny])
+
+    packed = read([written(tmp_path / "data.txt", once)])
+    members = read([written(tmp_path / "data2.txt", once + compress(b"0 qid:c 1:1\n"))])
+
+    np.testing.assert_array_equal(plain.documents, packed.documents)
+    assert (*plain.query_ids, "c") == members.query_ids
+
+
+def test_a_folder_is_its_partitions_in_the_order_of_their_names(tmp_path: Path) -> None:
+    written(tmp_path / "part-2", "0 qid:2 1:1\n")
+    written(tmp_path / "part-1.gz", gzip.compress(b"1 qid:1 1:1\n"))
+    written(tmp_path / "_SUCCESS", "")
+    written(tmp_path / ".part-1.crc", "crc")
+
+    queries = read([tmp_path])
+
+    assert ("1", "2") == queries.query_ids
+    assert [1, 0] == queries.labels.tolist()
+    assert [0, 1] == queries.lines.tolist()
+
+
+def test_names_come_from_the_sidecar_of_a_file_or_of_its_folder(tmp_path: Path, tiny: Path) -> None:
+    written(tmp_path / "features.txt", "bm25\npage rank\nlength\n")
+
+    assert ("bm25", "page rank", "length") == read([tmp_path]).feature_names
+    assert ("f1", "f2", "f3") == read([tiny]).feature_names
+
+    written(tmp_path / "tiny.txt.names", "a\nb\nc\nd\n")
+
+    named = read([tiny])
+    assert ("a", "b", "c", "d") == named.feature_names
+    assert (3, 4) == named.documents.shape
+
+
+def test_features_may_be_more_than_the_text_shows(tiny: Path) -> None:
+    queries = read([tiny], n_features=5)
+
+    assert (3, 5) == queries.documents.shape
+    assert ("f1", "f2", "f3", "f4", "f5") == queries.feature_names
+
+
+def test_lines_cut_anywhere_by_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    text = "".join(
+        f"{i % 3} qid:{i // 7} " + " ".join(f"{j}:{rng.random():.4f}" for j in range(1, 9)) + f" #d{i}\n"
+        for i in range(200)
+    )
+    path = written(tmp_path / "data.txt", text)
+    expected = read([path])
+
+    for block, piece in ((50, 17), (1000, 64), (1, 1000)):
+        monkeypatch.setattr(sources, "BLOCK", block)
+        monkeypatch.setattr(sources, "_PIECE", piece)
+        actual = read([path])
+
+        np.testing.assert_array_equal(expected.documents, actual.documents)
+        assert expected.comments == actual.comments
+        assert expected.query_ids == actual.query_ids
+
+    bad = written(tmp_path / "bad.txt", text + "1 qid:x 1:oops\n")
+    assert refused(bad).startswith(f"{bad}:201:11: ")
+
+
+def test_a_very_long_line_is_read(tmp_path: Path) -> None:
+    n = 90_000
+    line = "1 qid:1 " + " ".join(f"{i}:0.12345678901234567890" for i in range(1, n + 1)) + "\n"
+
+    queries = read([written(tmp_path / "long.txt", line)])
+
+    assert (1, n) == queries.documents.shape
+    assert bool((queries.documents == np.float32(0.12345678901234567890)).all())
+
+
+def test_progress_counts_bytes_to_the_end(tiny: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    read([tiny], progress=lambda task, done, total: told.append((task, done, total)))
+
+    assert ("reading", len(TINY), len(TINY)) == told[-1]
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_to_scikit_learn(tmp_path: Path, density: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 400)), int(rng.integers(1, 60))
+    values = rng.standard_normal((n, m)) * 10.0 ** rng.integers(-12, 12, (n, m))
+    values[rng.random((n, m)) > density] = 0
+    labels = rng.choice([0, 1, 2.5, 4], n)
+    queries = rng.integers(0, 20, n)
+    path = tmp_path / "data.txt"
+    with path.open("wb") as file:
+        dump_svmlight_file(values, labels, file, query_id=queries, zero_based=False)
+    X, y, q = load_svmlight_file(str(path), query_id=True, dtype=np.float32, n_features=m, zero_based=False)
+
+    ours = read([path], n_features=m)
+
+    np.testing.assert_array_equal(X.toarray()[ours.lines], ours.documents)
+    np.testing.assert_array_equal(y[ours.lines], ours.labels)
+    assert [str(i) for i in q[ours.lines]] == [ours.query_ids[i] for i in ours.query_of]
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'no.txt'}: no such file or folder" == refused(tmp_path / "no.txt")
+
+
+def test_no_paths_are_no_data() -> None:
+    assert "at least one file" in refused()
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b""), zstandard.compress(b"")])
+def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = written(tmp_path / "empty.txt", content)
+
+    assert f"{path}: expected judged documents, found " in refused(path)
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    assert "an empty file" in refused(written(tmp_path / "a", ""))
+    assert "only blank lines and comments" in refused(written(tmp_path / "b", "\n# nothing\n"))
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b"\x7fELF\x02\x01\x00\x00", "a binary file (byte 7 is 0x00)"),
+        (b"PK\x03\x04....", "a zip archive"),
+        (b"BZh91AY", "bzip2"),
+        (b"\xff\xfe1\x00", "UTF-16 text"),
+        (b"\x93NUMPY\x01\x00", "a numpy array"),
+    ],
+)
+def test_a_binary_file_is_refused_by_what_it_is(tmp_path: Path, head: bytes, found: str) -> None:
+    path = written(tmp_path / "data.txt", head)
+
+    assert f"{path}: expected LETOR text (plain, gzip or zstd) or Parquet, found {found}" == refused(path)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("keep", [0.3, 0.99])
+def test_a_truncated_file_is_refused(tmp_path: Path, compress: Compress, keep: float) -> None:
+    rng = np.random.default_rng(0)
+    packed = compress("".join(f"0 qid:{i} 1:{rng.random()}\n" for i in range(2000)).encode())
+    path = written(tmp_path / "data.txt", packed[: int(len(packed) * keep)])
+
+    assert "found a truncated file" in refused(path)
+    assert str(path) in refused(path)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(TINY.encode()))
+    packed[15] ^= 0xFF
+
+    assert "expected a whole gzip file, found " in refused(written(tmp_path / "data.txt.gz", bytes(packed)))
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "_SUCCESS", "")
+
+    assert f"{tmp_path}: expected a folder with LETOR text" in refused(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0)
+
+    assert f"{folder}: cannot be read: Permission denied" == refused(folder)
+
+
+def test_what_the_system_says_of_a_folder_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(_self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", deny)
+
+    assert f"{tmp_path}: cannot be read: Permission denied" == refused(tmp_path)
+
+
+def test_a_query_in_two_files_is_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", "0 qid:1 1:1\n0 qid:2 1:1\n")
+    b = written(tmp_path / "b.txt", "0 qid:3 1:1\n\n0 qid:2 1:1\n")
+
+    expected = f"{b}:3: expected every query in one file, found query '2', which {a} has as well"
+    assert expected == refused(tmp_path)
+    assert expected == refused(a, b)
+
+
+def test_the_same_file_twice_is_refused(tiny: Path) -> None:
+    assert "expected every query in one file" in refused(tiny, tiny)
+
+
+def test_an_index_of_a_million_allocates_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "wide.txt", "0 qid:1 1:1\n0 qid:1 1000000:1\n")
+
+    assert f"{path}:2:9: expected at most 100000 features, found index 1000000" == refused(path)
+
+
+def test_a_matrix_beyond_memory_is_refused_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "wide.txt", "0 qid:1 99999:1\n" * 50)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__)
+
+    assert "found 50 documents of 99999 features" in refused(path)
+
+
+def test_more_features_than_asked_for_are_refused(tiny: Path, tmp_path: Path) -> None:
+    assert f"{tiny}:1:15: expected at most 2 features, found index 3" == refused(tiny, n_features=2)
+    assert "found 0 asked for" in refused(tiny, n_features=0)
+
+    written(tmp_path / "tiny.txt.names", "a\nb\n")
+    assert f"{tiny}:1:15: expected at most 2 features, found index 3" == refused(tiny)
+
+
+def dense(width: int, query: str, lines: int = 3) -> str:
+    return "".join(
+        f"0 qid:{query} " + " ".join(f"{j}:{j % 2}" for j in range(1, width + 1)) + "\n" for _ in range(lines)
+    )
+
+
+@pytest.mark.parametrize("width", [4, 6])
+def test_a_ragged_line_in_a_dense_file_is_refused(tmp_path: Path, width: int) -> None:
+    path = written(tmp_path / "a.txt", dense(5, "1") + dense(width, "2", 1) + dense(5, "3"))
+
+    assert f"{path}:4: expected 5 features as on most lines" in refused(path)
+    assert refused(path).endswith(f"found {width}")
+
+
+def test_a_sparse_file_may_have_lines_of_any_width(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "0 qid:1 1:1 2:1 3:1\n0 qid:1 1:1\n0 qid:1\n1 qid:1 3:1\n")
+
+    assert [[1, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 1]] == read([path]).documents.tolist()
+
+
+def test_dense_files_of_different_widths_are_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", dense(5, "1"))
+    b = written(tmp_path / "b.txt", dense(4, "2"))
+
+    assert f"{b}: expected 5 features on every line, as in {a}, found 4" == refused(a, b)
+
+
+def test_files_that_name_features_differently_are_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", dense(2, "1"))
+    b = written(tmp_path / "b.txt", dense(2, "2"))
+    written(tmp_path / "a.txt.names", "x\ny\n")
+    written(tmp_path / "b.txt.names", "x\nz\n")
+
+    message = refused(a, b)
+
+    assert f"{b}.names: expected the features of {a}.names" in message
+    assert message.endswith("another feature 2: 'z' instead of 'y'")
+
+
+def test_names_fewer_than_the_features_before_are_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", "0 qid:1 3:1\n")
+    b = written(tmp_path / "b.txt", "0 qid:2 1:1\n")
+    written(tmp_path / "b.txt.names", "x\n")
+
+    assert f"{b}.names: expected the 3 features of the files before it, found 1" == refused(a, b)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a\n\nb\n", ":2: expected a feature name, found a blank line"),
+        ("a\nb\na\n", ":3: expected every name once, found 'a' as on line 1"),
+        ("", ": expected feature names, found an empty file"),
+        (b"a\nb\xff\n", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
+    ],
+)
+def test_bad_names_are_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
+    path = written(tmp_path / "x.names", content)
+
+    with pytest.raises(InvalidData) as caught:
+        scanning.read_names(path)
+
+    assert f"{path}{words}" == str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------ real data
+
+COUNTS = {
+    "MQ2008": (15_211, 784, 46),
+    "OHSUMED": (16_140, 106, 45),
+    "OHSUMED-raw": (16_140, 106, 45),
+    "MSLR-sample": (15_118, 135, 136),
+    "imat2009-sample": (947, 103, 245),
+    "lightgbm-example": (3_773, 251, 300),
+}
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("name", COUNTS)
+def test_real_sets_have_their_known_sizes(name: str) -> None:
+    folder = os.environ.get("LOCALRANK_DATA")
+    if folder is None:
+        pytest.skip("LOCALRANK_DATA is not set")
+
+    queries = read([Path(folder, name)])
+
+    assert COUNTS[name] == (queries.n_docs, len(queries), queries.n_features)
+    X = np.vstack(
+        [
+            load_svmlight_file(str(file), query_id=True, dtype=np.float32, n_features=COUNTS[name][2])[
+                0
+            ].toarray()
+            for file in sorted(Path(folder, name).iterdir())
+        ]
+    )
+    np.testing.assert_array_equal(X[queries.lines], queries.documents)

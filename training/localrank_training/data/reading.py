@@ -1,0 +1,114 @@
+"""Read judged queries into memory, or open the mapped form."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank_training.data.queries import QuerySet
+from localrank_training.data.scanning import Block, Scan
+from localrank_training.data.sources import Progress, locate, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from localrank.arrays import Indices
+
+__all__ = ["Grouping", "read"]
+
+
+def read(
+    paths: Sequence[str | Path] | str | Path, *, progress: Progress = silent, n_features: int | None = None
+) -> QuerySet:
+    """Read judged queries; their documents need not be adjacent within a file.
+
+    Args:
+        paths: files or folders of partitions: LETOR text (plain, gzip, zstd), Parquet, the mapped form.
+        progress: told ``("reading", bytes read, bytes in all)``.
+        n_features: how many features there are, where the data may not show it (sparse text whose last feature is
+            never there); a document with more is refused.
+
+    Returns:
+        Queries in the order of their first documents, documents of a query in the order of the input.
+
+    Raises:
+        InvalidData: names file, line and column where there are such.
+    """
+    scan = Scan(
+        locate([paths] if isinstance(paths, str | os.PathLike) else list(paths)), progress, n_features
+    )
+    blocks: list[Block] = list(scan)
+    grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
+    names = scan.names()
+    _refuse_beyond_memory(len(grouping.order), len(names))
+    documents = np.zeros((len(grouping.order), len(names)), np.float32)
+    labels = np.empty(len(documents), np.float64)
+    comments: list[str] | None = None
+    done = 0
+    for position, block in enumerate(blocks):
+        rows = grouping.rows(done, len(block))
+        block.fill(documents, rows)
+        labels[rows] = block.labels
+        if block.comments is not None:
+            comments = [""] * len(documents) if comments is None else comments
+            _place(comments, block.comments, rows)
+        done += len(block)
+        # Freed while the matrix fills, so that both are never whole in memory at once.
+        blocks[position] = Block(block.labels, block.queries, None)
+    return QuerySet(
+        documents=documents,
+        labels=labels,
+        offsets=grouping.offsets,
+        query_ids=tuple(scan.query_ids),
+        feature_names=names,
+        lines=grouping.order,
+        comments=None if comments is None else tuple(comments),
+    )
+
+
+class Grouping:
+    """Puts the documents of each query next to each other, keeping their order.
+
+    Attributes:
+        order: ``[n_docs]`` position in the input of each document in its place.
+        offsets: ``[n_queries + 1]``.
+    """
+
+    def __init__(self, queries: Indices, n_queries: int) -> None:
+        """Take ``[n_docs]`` query numbers in input order, numbered by first appearance."""
+        self._places: Indices | None = None
+        if bool((queries[1:] >= queries[:-1]).all()):
+            self.order = np.arange(len(queries))
+        else:
+            self.order = np.argsort(queries, kind="stable")
+            self._places = np.empty_like(self.order)
+            self._places[self.order] = np.arange(len(queries))
+        self.offsets = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=n_queries))]).astype(
+            np.int64
+        )
+
+    def rows(self, start: int, count: int) -> Indices | slice:
+        """Return the places of the documents ``start:start + count`` of the input."""
+        return slice(start, start + count) if self._places is None else self._places[start : start + count]
+
+
+def _place(comments: list[str], texts: Any, rows: Indices | slice) -> None:
+    if isinstance(rows, slice):
+        comments[rows] = texts.to_pylist()
+        return
+    for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
+        comments[row] = text
+
+
+def _refuse_beyond_memory(n_docs: int, n_features: int) -> None:
+    needed = 4 * n_docs * n_features
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise InvalidData(
+            f"expected data that fit into {memory / 2**30:.1f} GiB of memory, found {n_docs} documents of "
+            f"{n_features} features ({needed / 2**30:.1f} GiB); 'localrank data convert --to mapped' needs no memory"
+        )

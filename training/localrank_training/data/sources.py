@@ -1,0 +1,187 @@
+"""Where judged queries lie: files and folders, what each one is, and its bytes in bounded pieces.
+
+What a file is follows from its first bytes, never from its name. Nothing here knows what a line means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from localrank.errors import InvalidData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["BLOCK", "MAPPED_INDEX", "NAMES_FILE", "Kind", "Progress", "Source", "blocks", "locate", "silent"]
+
+#: ``progress(task, done, total)``.
+Progress: TypeAlias = Callable[[str, int, int], None]
+Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "mapped"]
+
+#: Bytes of text parsed at a time: large enough for vectorised work, small enough for the caches.
+BLOCK = 1 << 20
+#: Its presence makes a folder the mapped form.
+MAPPED_INDEX = "queryset.json"
+#: Names the features of all files of its folder, one per line.
+NAMES_FILE = "features.txt"
+
+_PIECE = 1 << 18
+_LONGEST_LINE = 1 << 30
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PAR1", "parquet"),
+)
+_OTHER = (
+    (b"PK\x03\x04", "a zip archive"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"\x80\x04\x95", "a pickle"),
+    (b"ARROW1", "an Arrow file"),
+    (b"\x89HDF", "HDF5"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+_EXPECTED = "LETOR text (plain, gzip or zstd) or Parquet"
+
+
+def silent(_task: str, _done: int, _total: int) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file (or mapped folder), what it is, and the file that names its features, if there is one."""
+
+    path: Path
+    kind: Kind
+    names: Path | None
+
+    @property
+    def size(self) -> int:
+        """Bytes as stored."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+
+def locate(paths: Sequence[str | Path]) -> list[Source]:
+    """Find the files that the paths name: a file is itself, a folder is its partitions in the order of their names.
+
+    In a folder, hidden files, names that begin with ``_`` (such as ``_SUCCESS``), ``*.names`` and ``features.txt``
+    are not data, and folders in it are not entered.
+    """
+    if not paths:
+        raise InvalidData("no data: expected at least one file or folder")
+    return [source for path in paths for source in _locate(Path(path))]
+
+
+def _locate(path: Path) -> list[Source]:
+    try:
+        if path.is_dir():
+            return _partitions(path)
+        return [Source(path, _kind(path), _names_beside(path))]
+    except FileNotFoundError:
+        raise InvalidData(f"{path}: no such file or folder") from None
+    except OSError as error:
+        raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _partitions(folder: Path) -> list[Source]:
+    if (folder / MAPPED_INDEX).exists():
+        return [Source(folder, "mapped", None)]
+    files = sorted(
+        entry
+        for entry in folder.iterdir()
+        if entry.is_file()
+        and not entry.name.startswith((".", "_"))
+        and entry.suffix != ".names"
+        and entry.name != NAMES_FILE
+    )
+    if not files:
+        raise InvalidData(f"{folder}: expected a folder with {_EXPECTED}, found no data file in it")
+    shared = folder / NAMES_FILE
+    names = shared if shared.exists() else None
+    return [Source(file, _kind(file), _names_beside(file) or names) for file in files]
+
+
+def _names_beside(path: Path) -> Path | None:
+    beside = path.with_name(path.name + ".names")
+    return beside if beside.exists() else None
+
+
+def _kind(path: Path) -> Kind:
+    with path.open("rb") as file:
+        head = file.read(4096)
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    for magic, what in _OTHER:
+        if head.startswith(magic):
+            raise InvalidData(f"{path}: expected {_EXPECTED}, found {what}")
+    if b"\x00" in head:
+        raise InvalidData(
+            f"{path}: expected {_EXPECTED}, found a binary file (byte {head.index(0) + 1} is 0x00)"
+        )
+    return "text"
+
+
+def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield a text file's lines in blocks of whole lines, the last one completed by a line feed.
+
+    Args:
+        source: plain, gzip or zstd.
+        advance: told how many bytes of the file, as stored, have been read so far.
+    """
+    rest: list[bytes] = []
+    waiting = 0
+    first = True
+    with _opened(source) as (stream, position):
+        while True:
+            piece = _read(stream, source)
+            if first:
+                piece, first = piece.removeprefix(b"\xef\xbb\xbf"), False
+            advance(position())
+            if not piece:
+                break
+            rest.append(piece)
+            waiting += len(piece)
+            if waiting < BLOCK or b"\n" not in piece:
+                if waiting > _LONGEST_LINE:
+                    raise InvalidData(f"{source.path}: expected lines, found one longer than 1 GiB")
+                continue
+            text = b"".join(rest)
+            end = text.rindex(b"\n") + 1
+            yield text[:end]
+            rest, waiting = [text[end:]], len(text) - end
+    text = b"".join(rest)
+    if text:
+        yield text if text.endswith(b"\n") else text + b"\n"
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[tuple[Any, Callable[[], int]]]:
+    try:
+        with pa.OSFile(str(source.path), "rb") as file:
+            if source.kind == "text":
+                yield file, file.tell
+                return
+            with pa.CompressedInputStream(file, source.kind) as stream:
+                yield stream, file.tell
+    except OSError as error:
+        raise InvalidData(f"{source.path}: cannot be read: {error}") from None
+
+
+def _read(stream: Any, source: Source) -> bytes:
+    try:
+        piece: bytes = stream.read(_PIECE)
+    except OSError as error:
+        truncated = "truncated" in str(error).lower()
+        found = "a truncated file" if truncated else f"damage ({error})"
+        raise InvalidData(f"{source.path}: expected a whole {source.kind} file, found {found}") from None
+    return piece
