@@ -5,7 +5,7 @@ For a query with documents ``X`` ``[n, d]`` and gains ``y`` let ``L`` centre it,
 .. math:: \|L(y - Xw)\|^2 = \frac{1}{n} \sum_{i < j} \big((y_i - y_j) - w \cdot (x_i - x_j)\big)^2
 
 is ranking least squares over the query's pairs [pahikkala2009], and the normal equations of any weighting ``c`` of the
-queries are sums over queries [airola2011]:
+queries are sums over queries:
 
 .. math:: \Big(\frac{\sum_q c_q G_q}{\sum_q c_q} + \rho I\Big) w = \frac{\sum_q c_q b_q}{\sum_q c_q},
     \qquad G_q = X_q^T L X_q, \quad b_q = X_q^T L y_q
