@@ -23,13 +23,13 @@ def config(**tables: object) -> TrainingConfig:
 
 
 def test_lists_become_every_combination() -> None:
-    learners = candidates("ranksvm", {"C": [0.1, 1.0], "average": ["query", "none"]})
+    learners = candidates("ranksvm", {"C": [0.1, 1.0], "total": ["mean", "sum"]})
 
     assert [
-        RankSvm(0.1, "query"),
-        RankSvm(0.1, "none"),
-        RankSvm(1.0, "query"),
-        RankSvm(1.0, "none"),
+        RankSvm(0.1, total="mean"),
+        RankSvm(0.1, total="sum"),
+        RankSvm(1.0, total="mean"),
+        RankSvm(1.0, total="sum"),
     ] == learners
 
 

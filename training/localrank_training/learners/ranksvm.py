@@ -63,7 +63,7 @@ class RankSvm:
         iterations: Newton steps at most.
     """
 
-    C: float = setting(1.0, above=0, meaning="how much the loss counts against the norm of the weights")
+    C: float = setting(10.0, above=0, meaning="how much the loss counts against the norm of the weights")
     balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     total: Literal["mean", "sum"] = "mean"
     tolerance: float = setting(
