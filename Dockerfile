@@ -5,12 +5,17 @@
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS wheel
+# The compiler is for the tree walk, and stays in this stage.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
+COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md ./
 COPY core core
 COPY training training
 COPY service service
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+    && python -m zipfile --list /wheels/localrank-*.whl | grep 'walk-.*[.]native'
 
 FROM python:${PYTHON}-slim AS base
 # One BLAS thread per process: workers are what uses the cores.

@@ -18,12 +18,15 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp for each set of extras: made anew when the dependencies change.
-$(VENV)/.serve: pyproject.toml | $(BIN)/python
+# What an installation is made from, besides the sources that it links to.
+BUILT := pyproject.toml hatch_build.py core/localrank/scorers/walk.c
+
+# A stamp for each set of extras: made anew when the dependencies or the compiled tree walk change.
+$(VENV)/.serve: $(BUILT) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
+$(VENV)/.dev: $(BUILT) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.serve
 

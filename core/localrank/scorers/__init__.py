@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from localrank.scorers.linear import LinearScorer
 from localrank.scorers.role import Scorer, View
+from localrank.scorers.trees import TreesScorer
 
-__all__ = ["SCORERS", "LinearScorer", "Scorer", "View"]
+__all__ = ["SCORERS", "LinearScorer", "Scorer", "TreesScorer", "View"]
 
 #: Every kind of scorer that an artifact may hold.
-SCORERS: dict[str, type[Scorer]] = {scorer.kind: scorer for scorer in (LinearScorer,)}
+SCORERS: dict[str, type[Scorer]] = {scorer.kind: scorer for scorer in (LinearScorer, TreesScorer)}

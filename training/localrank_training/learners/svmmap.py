@@ -20,23 +20,25 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank.scorers import LinearScorer
+
+# `checked` reads the annotations of settings when it runs.
+from localrank.scorers import LinearScorer, View
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.cutting_plane import minimise
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.judged import check_finite, query_weights
 from localrank_training.learners.notes import note
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["SvmMap"]
+__all__ = ["SVMMap"]
 
 
 @dataclass(frozen=True, slots=True)
-class SvmMap:
+class SVMMap:
     """Learns a `LinearScorer` by structural SVM on average precision."""
 
     C: float = setting(3.0, above=0.0, meaning="weight of the loss against the size of the weights")
@@ -45,15 +47,9 @@ class SvmMap:
         1e-3, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
     )
     max_cuts: int = setting(1000, low=1, meaning="stop after so many cutting planes in any case")
+    view: View = "normalised"
 
     method: ClassVar[str] = "svmmap"
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-
-    @property
-    def view(self) -> View:
-        return "normalised"
 
     def fit(
         self,
@@ -65,9 +61,7 @@ class SvmMap:
     ) -> LinearScorer:
         check_finite(queries, self.method)
         loss = AveragePrecisionLoss(queries, relevant=self.relevant)
-        counted = query_weights(queries, weights)
-        check_informative(queries, counted, self.method)
-        shares = np.where(loss.usable, counted, 0.0)
+        shares = np.where(loss.usable, query_weights(queries, weights), 0.0)
         if not shares.any():
             raise InvalidData(
                 f"svmmap: expected a query with documents below and from label {self.relevant:g} on, found none "
