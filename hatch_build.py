@@ -66,40 +66,6 @@ def compile_walk(source: Path, folder: Path) -> Path | None:
         return None
     # Not .so, which Python would take for an extension module. The digest is of the source alone: floating-point
     # contraction is off, so every compiler's walk gives the same bits.
-    target = folder if editable else Path(tempfile.mkdtemp(prefix="localrank-walk-"))
-        built = compile_walk(folder / "walk.c", target)
-        if built is None:
-            self.app.display_warning("no C compiler: trees will be walked in numpy, some six times slower")
-            return
-        if editable:
-            for old in folder.glob("walk-*.native"):
-                if old != built:
-                    old.unlink()
-            return
-        self._made = target
-        build_data["force_include"][str(built)] = f"localrank/scorers/{built.name}"
-        build_data["pure_python"] = False
-        build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        if made := getattr(self, "_made", None):
-            shutil.rmtree(made, ignore_errors=True)
-
-
-def compiler() -> list[str] | None:
-    """Return the command of a C compiler, if there is one."""
-    if os.environ.get("LOCALRANK_COMPILER") == "ziglang":
-        return [sys.executable, "-m", "ziglang", "cc"]
-    chosen = shlex.split(os.environ.get("CC", "cc"))
-    return chosen if chosen and shutil.which(chosen[0]) else None
-
-
-def compile_walk(source: Path, folder: Path) -> Path | None:
-    """Compile into ``folder`` under the name that `localrank.scorers.compiled` looks for."""
-    command = compiler()
-    if command is None:
-        return None
-    # Not .so: Python would take it for an extension module. The digest is of the source alone: floating-point contraction is off, so every compiler gives the same bits.
     target = folder / f"walk-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.native"
     partial = target.with_suffix(f".{os.getpid()}")
     options = ["-O3", "-std=c99", "-shared", "-fPIC", "-ffp-contract=off", "-s"]

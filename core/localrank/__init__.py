@@ -6,6 +6,46 @@ and metrics. Nothing here trains and nothing here speaks HTTP; numpy and scipy's
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from localrank._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from localrank.errors import LocalRankError
+    from localrank.ranker import Ranker, Ranking
+    from localrank.registry import Reference, Registry, load
+    from localrank.routing import Route
+
+__all__ = [
+    "LocalRankError",
+    "Ranker",
+    "Ranking",
+    "Reference",
+    "Registry",
+    "Route",
+    "__version__",
+    "load",
+]
+
+#: Where each name lives. They are imported when first used, so that the command line starts without numpy.
+_HOMES = {
+    "LocalRankError": "errors",
+    "Ranker": "ranker",
+    "Ranking": "ranker",
+    "Reference": "registry",
+    "Registry": "registry",
+    "Route": "routing",
+    "load": "registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -165,7 +165,8 @@ class FeatureContract:
         if (infinite := ~(finite | missing)).any():
             document, feature = (int(i) for i in np.argwhere(infinite)[0])
             raise InvalidDocuments(
-                f"feature {self.names[feature]!r} of document {document} is infinite; expected a finite number",
+                f"feature {self.names[feature]!r} of document {document} is infinite or beyond float32; "
+                "expected a finite number",
                 document=document,
                 feature=feature,
             )

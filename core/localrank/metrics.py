@@ -249,6 +249,29 @@ class Measured:
     n_empty: int
     ties: Ties = "input"
 
+    @classmethod
+    def pooled(cls, parts: Sequence[Measured]) -> Measured:
+        """Return the figure over the queries of all parts, such as the test queries of the five folds.
+
+        The official mean over folds is another one: the mean of the parts' means.
+        """
+        if not parts:
+            raise InvalidData("figures to pool: expected at least one, found none")
+        first = parts[0]
+        for part in parts:
+            if (part.metric, part.convention, part.ties) != (first.metric, first.convention, first.ties):
+                raise InvalidData(
+                    f"figures to pool: expected one metric and convention, found {first} and {part}"
+                )
+        per_query = np.concatenate([part.per_query for part in parts])
+        return replace(
+            first,
+            per_query=per_query,
+            mean=_mean(per_query),
+            n_queries=len(per_query),
+            n_empty=sum(part.n_empty for part in parts),
+        )
+
     @property
     def name(self) -> str:
         """The metric's name."""

@@ -71,7 +71,9 @@ class Ranker:
             route = self.router.route(signature)
         with stage("score"):
             scorer = self.global_scorer if route.cluster is None else self.scorers[route.cluster]
-            scores = scorer.score(views.of(scorer.view))
+            # A score that overflows is an error of its own, below; numpy need not warn of it as well.
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = scorer.score(views.of(scorer.view))
         with stage("order"):
             order = best_first(scores)
         return Ranking(order, scores, route, views.imputed)

@@ -20,6 +20,7 @@ from localrank.metrics import (
     CONVENTIONS,
     Convention,
     Judgements,
+    Measured,
     Metric,
     Ties,
     average_precision,
@@ -284,6 +285,29 @@ def test_no_queries_at_all_have_no_mean() -> None:
 
     assert math.isnan(measured.mean)
     assert measured.n_queries == 0
+
+
+def test_pooled_figures_are_those_of_all_queries_together() -> None:
+    judged = made_up(6, 50)
+    cut = int(judged.offsets[20])
+    parts = (
+        measure(judged.labels[:cut], judged.scores[:cut], judged.offsets[:21], EVERY, "standard-skip"),
+        measure(judged.labels[cut:], judged.scores[cut:], judged.offsets[20:] - cut, EVERY, "standard-skip"),
+    )
+
+    for together, *pair in zip(measure(*judged, EVERY, "standard-skip"), *parts, strict=True):
+        pooled = Measured.pooled(pair)
+        np.testing.assert_array_equal(pooled.per_query, together.per_query)
+        assert (pooled.mean, str(pooled)) == (together.mean, str(together))
+
+
+def test_different_figures_are_not_pooled() -> None:
+    ours, theirs = measure([0, 1], [1, 2], [0, 2], ["map", "mrr"])
+
+    with pytest.raises(InvalidData, match=r"expected one metric and convention, found map 1.0000 .* and mrr"):
+        Measured.pooled([ours, theirs])
+    with pytest.raises(InvalidData, match="expected at least one, found none"):
+        Measured.pooled([])
 
 
 # -------------------------------------------------------------------------------------------------- ties

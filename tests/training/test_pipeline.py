@@ -11,6 +11,7 @@ from localrank.metrics import Judgements
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.svmmap import SvmMap
 from localrank_training.pipeline import build, viewed
 from tests.training.kinds import two_kinds
 
@@ -71,6 +72,15 @@ def test_a_cluster_that_teaches_nothing_uses_the_global_scorer_and_says_so() -> 
     mute = built.clusters[1]
     assert built.ranker.global_scorer is built.ranker.scorers[mute]
     assert built.notes[0].startswith(f"cluster {mute} (12 queries) uses the global scorer: ")
+
+
+def test_what_a_learner_says_of_each_fit_is_noted() -> None:
+    built = build(two_kinds(), config(), SvmMap())
+
+    places = ["global scorer", *(f"cluster {number} (12 queries)" for number in range(2))]
+    for place, note in zip(places, built.notes, strict=True):
+        assert note.startswith(f"{place}: svmmap: ")
+        assert "of the optimum" in note
 
 
 def test_training_sees_the_documents_that_serving_sees() -> None:

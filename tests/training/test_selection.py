@@ -23,13 +23,13 @@ def config(**tables: object) -> TrainingConfig:
 
 
 def test_lists_become_every_combination() -> None:
-    learners = candidates("ranksvm", {"C": [0.1, 1.0], "average": ["query", "none"]})
+    learners = candidates("ranksvm", {"C": [0.1, 1.0], "total": ["mean", "sum"]})
 
     assert [
-        RankSvm(0.1, "query"),
-        RankSvm(0.1, "none"),
-        RankSvm(1.0, "query"),
-        RankSvm(1.0, "none"),
+        RankSvm(0.1, total="mean"),
+        RankSvm(0.1, total="sum"),
+        RankSvm(1.0, total="mean"),
+        RankSvm(1.0, total="sum"),
     ] == learners
 
 
@@ -67,7 +67,7 @@ def test_cross_validated_scores_come_from_models_that_did_not_see_the_query() ->
 
     exam = held_out.queries.select(np.arange(5))
     lesson = queries.select([q for q in range(10) if queries.query_ids[q] not in exam.query_ids])
-    ranker = build(lesson, settings, RankSvm()).ranker
+    ranker = build(lesson, settings, RankSvm(C=1.0)).ranker
     expected = np.concatenate([ranker.rank(documents).scores for documents in exam.clouds()])
     np.testing.assert_allclose(expected, held_out.local[: exam.n_docs], rtol=1e-5)
 

@@ -24,6 +24,7 @@ from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
 from localrank.signature import QuerySigner, choose_components, spectrum
 from localrank_training.clustering import cluster, medoids
+from localrank_training.learners.notes import collected
 from localrank_training.parallel import in_parallel
 
 if TYPE_CHECKING:
@@ -101,14 +102,17 @@ def build(
     normalised = viewed(queries, contract, "normalised")
     lesson = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
     held = None if validation is None else viewed(validation, contract, learner.view)
+    notes: tuple[str, ...] = ()
     if global_scorer is None:
-        global_scorer = learner.fit(lesson, validation=held)
+        with collected() as said:
+            global_scorer = learner.fit(lesson, validation=held)
+        notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
     signer = QuerySigner(config.representation.components or _components(normalised, config))
     if config.clustering.method == "none":
         none = np.full(len(queries), -1, np.int64)
         ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
-        return Built(ranker, none, np.zeros(0, np.int64), ())
+        return Built(ranker, none, np.zeros(0, np.int64), notes)
     signatures = signer.sign_all(list(normalised.clouds()))
     clusters = cluster(signatures, config.clustering, config.seed)
     n_clusters = int(clusters.max(initial=-1)) + 1
@@ -124,10 +128,10 @@ def build(
         workers=workers,
         progress=None if progress is None else lambda done, total: progress("clusters", done, total),
     )
-    notes = tuple(
-        f"cluster {number} ({len(chosen)} queries) uses the global scorer: {reason}"
-        for number, (chosen, (_, reason)) in enumerate(zip(members, learned, strict=True))
-        if reason
+    notes += tuple(
+        f"cluster {number} ({len(chosen)} queries){text}"
+        for number, (chosen, (_, texts)) in enumerate(zip(members, learned, strict=True))
+        for text in texts
     )
     scorers = tuple(scorer for scorer, _ in learned)
     exemplars = medoids(signatures, clusters)
@@ -157,9 +161,11 @@ def _components(queries: QuerySet, config: TrainingConfig) -> int:
 
 def _learn_cluster(
     learner: Learner, queries: QuerySet, validation: QuerySet | None, global_scorer: Scorer
-) -> tuple[Scorer, str]:
-    """Learn one cluster's scorer; where its queries teach nothing, the global one and the reason."""
+) -> tuple[Scorer, tuple[str, ...]]:
+    """Learn one cluster's scorer; where its queries teach nothing, the global one. And what there is to say of it."""
     try:
-        return learner.fit(queries, validation=validation, start=global_scorer), ""
+        with collected() as said:
+            scorer = learner.fit(queries, validation=validation, start=global_scorer)
     except InvalidData as error:
-        return global_scorer, str(error)
+        return global_scorer, (f" uses the global scorer: {error}",)
+    return scorer, tuple(f": {one.method}: {one.text}" for one in said)

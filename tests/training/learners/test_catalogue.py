@@ -9,7 +9,7 @@ from localrank_training.learners.role import Learner
 
 
 def test_settings_reach_the_learner() -> None:
-    assert RankSvm(C=2.0, average="none") == make("ranksvm", {"C": 2, "average": "none"})
+    assert RankSvm(C=2.0, total="sum") == make("ranksvm", {"C": 2, "total": "sum"})
 
 
 @pytest.mark.parametrize("method", LEARNERS)
@@ -24,10 +24,14 @@ def test_every_learner_has_defaults_and_its_own_name(method: str) -> None:
     ("method", "settings", "message"),
     [
         ("ranksvn", {}, "no learner 'ranksvn'; expected one of ranksvm"),
-        ("ranksvm", {"c": 1.0}, r"learner 'ranksvm': unknown setting 'c'.*expected: C, average, tolerance"),
+        (
+            "ranksvm",
+            {"c": 1.0},
+            r"learner 'ranksvm': unknown setting 'c'.*expected: C, balance, total, tolerance",
+        ),
         ("ranksvm", {"C": "1"}, "learner 'ranksvm': C: expected number, found '1'"),
         ("ranksvm", {"C": 0.0}, "learner 'ranksvm': C: expected more than 0, found 0.0"),
-        ("ranksvm", {"average": "mean"}, "average: expected one of 'query', 'none', found 'mean'"),
+        ("ranksvm", {"total": "max"}, "total: expected one of 'mean', 'sum', found 'max'"),
         ("ranksvm", {"iterations": 0}, "iterations: expected at least 1, found 0"),
     ],
 )

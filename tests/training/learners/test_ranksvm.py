@@ -34,25 +34,25 @@ class ExplicitPairs:
         queries: QuerySet,
         *,
         C: float,
-        average: str,
+        balance: float,
+        total: Literal["mean", "sum"],
         weights: Vector | None = None,
         document_weights: Vector | None = None,
     ) -> ExplicitPairs:
         query_weights = np.ones(len(queries)) if weights is None else weights
         item_weights = np.ones(queries.n_docs) if document_weights is None else document_weights
-        differences, factors, total = [], [], 0.0
+        differences, factors = [], []
         for query in range(len(queries)):
             documents = queries.documents_of(query).astype(np.float64)
             labels, own = queries.labels_of(query), item_weights[queries.span(query)]
             better, worse = np.nonzero(labels[:, None] > labels[None, :])
             if not len(better):
                 continue
-            total += query_weights[query]
             products = own[better] * own[worse]
             differences.append(documents[better] - documents[worse])
-            factors.append(query_weights[query] * products / (products.sum() if average == "query" else 1.0))
-        scale = C / total if average == "query" else C
-        return cls(np.concatenate(differences), scale * np.concatenate(factors))
+            factors.append(query_weights[query] * products / products.sum() ** balance)
+        joined = np.concatenate(factors)
+        return cls(np.concatenate(differences), C * (joined / joined.sum() if total == "mean" else joined))
 
     def value(self, weights: Vector) -> float:
         short = np.maximum(0.0, 1.0 - self.differences @ weights)
@@ -76,7 +76,9 @@ class ExplicitPairs:
 LEVELS = pytest.mark.parametrize(
     "levels", [2, 3, 5, 9, None], ids=lambda levels: f"{levels or 'real'} levels"
 )
-AVERAGE = pytest.mark.parametrize("average", ["query", "none"])
+SHARES = pytest.mark.parametrize(
+    ("balance", "total"), [(0.0, "mean"), (0.5, "mean"), (1.0, "mean"), (0.0, "sum")]
+)
 
 
 def test_ranksvm_is_a_learner() -> None:
@@ -84,20 +86,20 @@ def test_ranksvm_is_a_learner() -> None:
 
 
 @LEVELS
-@AVERAGE
+@SHARES
 def test_objective_and_gradient_equal_those_of_explicit_pairs(
-    make_queries: MakeQueries, levels: int | None, average: Literal["query", "none"]
+    make_queries: MakeQueries, levels: int | None, balance: float, total: Literal["mean", "sum"]
 ) -> None:
     queries = make_queries(12, 5, levels)
     rng = np.random.default_rng(1)
     weights, document_weights = rng.random(12), rng.random(queries.n_docs)
     at = 0.3 * rng.standard_normal(5)
     explicit = ExplicitPairs.of(
-        queries, C=3.0, average=average, weights=weights, document_weights=document_weights
+        queries, C=3.0, balance=balance, total=total, weights=weights, document_weights=document_weights
     )
 
     objective = Objective.of(
-        queries, C=3.0, average=average, weights=weights, document_weights=document_weights
+        queries, C=3.0, balance=balance, total=total, weights=weights, document_weights=document_weights
     )
 
     np.testing.assert_allclose(objective.value(at), explicit.value(at), rtol=1e-12)
@@ -114,27 +116,27 @@ def test_gradient_is_the_derivative_of_the_objective(make_queries: MakeQueries) 
 
 
 @LEVELS
-@AVERAGE
+@SHARES
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
 def test_optimum_is_that_of_explicit_pairs(
-    make_queries: MakeQueries, levels: int | None, average: Literal["query", "none"], C: float
+    make_queries: MakeQueries, levels: int | None, balance: float, total: Literal["mean", "sum"], C: float
 ) -> None:
     queries = make_queries(15, 6, levels, seed=2)
 
-    learned = RankSvm(C=C, average=average).fit(queries)
+    learned = RankSvm(C=C, balance=balance, total=total).fit(queries)
 
-    expected = ExplicitPairs.of(queries, C=C, average=average).optimum()
+    expected = ExplicitPairs.of(queries, C=C, balance=balance, total=total).optimum()
     assert np.linalg.norm(learned.weights - expected) <= 1e-6 * np.linalg.norm(expected)
 
 
 def test_optimum_is_that_of_a_linear_svm_on_differences(make_queries: MakeQueries) -> None:
     """scikit-learn's squared hinge on every difference and its negative, without intercept: twice the loss."""
     queries = make_queries(10, 4, 3, seed=3)
-    differences = ExplicitPairs.of(queries, C=1.0, average="none").differences
+    differences = ExplicitPairs.of(queries, C=1.0, balance=0.0, total="sum").differences
     svm = LinearSVC(C=0.05, loss="squared_hinge", fit_intercept=False, tol=1e-10, max_iter=100_000)
     svm.fit(np.concatenate([differences, -differences]), np.repeat([1, -1], len(differences)))
 
-    learned = RankSvm(C=0.1, average="none").fit(queries)
+    learned = RankSvm(C=0.1, balance=0.0, total="sum").fit(queries)
 
     np.testing.assert_allclose(learned.weights, svm.coef_[0], rtol=1e-6)
 
@@ -247,7 +249,7 @@ def test_extreme_scores_do_not_break_the_descent(make_queries: MakeQueries) -> N
 
     learned = RankSvm(C=1e4).fit(wild)
 
-    explicit = ExplicitPairs.of(wild, C=1e4, average="query")
+    explicit = ExplicitPairs.of(wild, C=1e4, balance=0.5, total="mean")
     assert explicit.value(learned.weights) <= explicit.value(explicit.optimum()) * (1 + 1e-9)
 
 

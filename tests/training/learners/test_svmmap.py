@@ -13,7 +13,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import collected
 from localrank_training.learners.role import Learner
-from localrank_training.learners.svmmap import SVMMap
+from localrank_training.learners.svmmap import SvmMap
 from localrank_training.settings import checked
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_the_weights_solve_the_structural_svm_over_all_rankings(judged: Judged, 
     labels = [[1, 0, 0, 1], [0, 2, 0, 0], [1, 1, 0, 0]]
     small, share, C = judged(clouds, labels), np.array(weights), 3.0
 
-    scorer = SVMMap(C=C, tolerance=1e-9).fit(small, weights=share)
+    scorer = SvmMap(C=C, tolerance=1e-9).fit(small, weights=share)
 
     rows = []
     for query, cloud in enumerate(clouds):
@@ -83,7 +83,7 @@ def test_the_weights_solve_the_structural_svm_over_all_rankings(judged: Judged, 
 
 def test_the_gap_is_noted_and_small(queries: QuerySet) -> None:
     with collected() as notes:
-        SVMMap(C=10.0).fit(queries)
+        SvmMap(C=10.0).fit(queries)
 
     (said,) = notes
     assert said.method == "svmmap"
@@ -92,45 +92,45 @@ def test_the_gap_is_noted_and_small(queries: QuerySet) -> None:
 
 
 def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
-    twice = SVMMap(tolerance=1e-8).fit(queries.select([0, 1, 1, 2, 3, 4]))
+    twice = SvmMap(tolerance=1e-8).fit(queries.select([0, 1, 1, 2, 3, 4]))
 
-    weighted = SVMMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+    weighted = SvmMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
 
     np.testing.assert_allclose(weighted.weights, twice.weights, atol=1e-3)
 
 
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
-    without = SVMMap(tolerance=1e-8).fit(queries.select([0, 1, 3, 4]))
+    without = SvmMap(tolerance=1e-8).fit(queries.select([0, 1, 3, 4]))
 
-    weighted = SVMMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0]))
+    weighted = SvmMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0]))
 
     np.testing.assert_allclose(weighted.weights, without.weights, atol=1e-3)
 
 
 def test_a_start_does_not_change_the_optimum(queries: QuerySet) -> None:
-    cold = SVMMap(tolerance=1e-8).fit(queries)
+    cold = SvmMap(tolerance=1e-8).fit(queries)
 
-    warm = SVMMap(tolerance=1e-8).fit(queries, start=LinearScorer(np.array([-5.0, 3.0, 0.0, 1.0])))
+    warm = SvmMap(tolerance=1e-8).fit(queries, start=LinearScorer(np.array([-5.0, 3.0, 0.0, 1.0])))
 
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
 
 
 def test_a_start_of_another_kind_is_ignored(queries: QuerySet) -> None:
-    cold = SVMMap().fit(queries)
+    cold = SvmMap().fit(queries)
 
-    other = SVMMap().fit(queries, start=LinearScorer(np.ones(9)))
+    other = SvmMap().fit(queries, start=LinearScorer(np.ones(9)))
 
     np.testing.assert_array_equal(other.weights, cold.weights)
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
-    np.testing.assert_array_equal(SVMMap().fit(queries).weights, SVMMap().fit(queries).weights)
+    np.testing.assert_array_equal(SvmMap().fit(queries).weights, SvmMap().fit(queries).weights)
 
 
 def test_a_separable_query_is_ranked_perfectly(judged: Judged) -> None:
     separable = judged([[[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]], [[0, 0, 1, 1]])
 
-    scores = SVMMap(C=100.0).fit(separable).score(separable.documents)
+    scores = SvmMap(C=100.0).fit(separable).score(separable.documents)
 
     assert scores[:2].max() < scores[2:].min()
 
@@ -138,26 +138,39 @@ def test_a_separable_query_is_ranked_perfectly(judged: Judged) -> None:
 def test_fewer_documents_than_features_and_constant_features_are_no_matter(judged: Judged) -> None:
     wide = judged([np.hstack([np.eye(3), np.ones((3, 20))])], [[0, 1, 2]])
 
-    weights = SVMMap().fit(wide).weights
+    weights = SvmMap().fit(wide).weights
 
     np.testing.assert_allclose(weights[3:], 0.0, atol=1e-12)
     assert weights[1] > weights[0]
 
 
+def test_documents_that_are_all_alike_teach_nothing(judged: Judged) -> None:
+    with pytest.raises(
+        InvalidData, match="svmmap: expected two documents of one query with different features"
+    ):
+        SvmMap().fit(judged([np.ones((3, 2))], [[0, 1, 0]]))
+
+
 def test_relevance_begins_at_the_setting(judged: Judged) -> None:
     graded = judged([[[1.0], [0.0], [-1.0]]] * 2, [[0, 1, 2]] * 2)
 
-    assert SVMMap(relevant=2.0).fit(graded).weights[0] < 0
+    assert SvmMap(relevant=2.0).fit(graded).weights[0] < 0
     with pytest.raises(
         InvalidData, match=r"below and from label 3 on, found none \(labels 0 to 2, 2 queries\)"
     ):
-        SVMMap(relevant=3.0).fit(graded)
+        SvmMap(relevant=3.0).fit(graded)
 
 
-@pytest.mark.parametrize("labels", [[0, 0, 0], [1, 1, 2]])
-def test_queries_without_two_sides_teach_nothing(judged: Judged, labels: list[int]) -> None:
-    with pytest.raises(InvalidData, match="svmmap: expected a query with documents below and from label 1"):
-        SVMMap().fit(judged([np.eye(3)], [labels]))
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 0, 0], "svmmap: expected two documents of one query with different labels"),
+        ([1, 1, 2], "svmmap: expected a query with documents below and from label 1"),
+    ],
+)
+def test_queries_without_two_sides_teach_nothing(judged: Judged, labels: list[int], message: str) -> None:
+    with pytest.raises(InvalidData, match=message):
+        SvmMap().fit(judged([np.eye(3)], [labels]))
 
 
 def test_queries_without_two_sides_are_left_out_and_counted(queries: QuerySet, judged: Judged) -> None:
@@ -166,9 +179,9 @@ def test_queries_without_two_sides_are_left_out_and_counted(queries: QuerySet, j
     )
 
     with collected() as notes:
-        scorer = SVMMap().fit(one_sided)
+        scorer = SvmMap().fit(one_sided)
 
-    np.testing.assert_array_equal(scorer.weights, SVMMap().fit(queries).weights)
+    np.testing.assert_array_equal(scorer.weights, SvmMap().fit(queries).weights)
     assert notes[0].figures["queries_left_out"] == 1
     assert "1 of 6 queries have nothing to learn from" in notes[0].text
 
@@ -179,21 +192,21 @@ def test_what_is_not_finite_is_refused_by_name(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match="svmmap: query '1', feature 'f3': expected a finite value, found nan"
     ):
-        SVMMap().fit(queries.with_documents(broken))
+        SvmMap().fit(queries.with_documents(broken))
 
 
 @pytest.mark.parametrize(
     "weights", [[1.0], [1.0, -1.0, 1.0, 1.0, 1.0], [0.0] * 5, [np.inf, 1.0, 1.0, 1.0, 1.0]]
 )
 def test_weights_that_are_none_are_refused(queries: QuerySet, weights: list[float]) -> None:
-    with pytest.raises(InvalidConfiguration, match="weights: expected"):
-        SVMMap().fit(queries, weights=np.array(weights))
+    with pytest.raises(InvalidData, match="weights: expected"):
+        SvmMap().fit(queries, weights=np.array(weights))
 
 
 def test_settings_are_checked() -> None:
-    assert checked(SVMMap, {"C": 3, "relevant": 2}, "[learner]") == SVMMap(C=3.0, relevant=2.0)
-    assert isinstance(SVMMap(), Learner)
+    assert checked(SvmMap, {"C": 3, "relevant": 2}, "[learner]") == SvmMap(C=3.0, relevant=2.0)
+    assert isinstance(SvmMap(), Learner)
     with pytest.raises(InvalidConfiguration, match=r"\[learner\]: C: expected more than 0.0, found -1"):
-        checked(SVMMap, {"C": -1}, "[learner]")
+        checked(SvmMap, {"C": -1}, "[learner]")
     with pytest.raises(InvalidConfiguration, match="did you mean 'tolerance'"):
-        checked(SVMMap, {"tolerence": 0.1}, "[learner]")
+        checked(SvmMap, {"tolerence": 0.1}, "[learner]")

@@ -9,7 +9,7 @@ with :math:`y_{kj} = 1` where ``k`` stands before ``j`` and -1 where it does not
 
 Only the *positions* of the relevant documents decide the loss, so within each group the best order is by score, and
 a ranking is told by ``above[j]``, the number of relevant documents before the ``j``-th best other one. A rank's
-gain or loss for ``j`` does not depend on the other documents' places (equation 6 there), so every ``above[j]``
+gain or loss for ``j`` does not depend on the other documents' places (section 4 there), so every ``above[j]``
 is one argmax over a row, and all rows of a batch of queries are one array operation.
 """
 

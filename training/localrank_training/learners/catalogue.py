@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.svmmap import SvmMap
 from localrank_training.settings import checked
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEARNERS", "make"]
 
-LEARNERS: dict[str, type[Learner]] = {learner.method: learner for learner in (RankSvm,)}
+LEARNERS: dict[str, type[Learner]] = {learner.method: learner for learner in (RankSvm, SvmMap, LeastSquares)}
 
 
 def make(method: str, settings: Mapping[str, object]) -> Learner:

@@ -6,30 +6,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
+    from localrank.arrays import Array, Bits, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["check_finite", "query_weights"]
+__all__ = ["check_finite", "check_informative", "differs_within", "query_weights"]
 
 
 def query_weights(queries: QuerySet, weights: Vector | None) -> Vector:
     """Return ``[n_queries]`` how much each query counts, ones by default.
 
     Raises:
-        InvalidConfiguration: not one finite number per query, one is negative, or all are zero.
+        InvalidData: not one finite number per query, one is negative, or all are zero.
     """
     if weights is None:
         return np.ones(len(queries))
     weights = np.asarray(weights, np.float64)
     if weights.shape != (len(queries),):
-        raise InvalidConfiguration(
-            f"weights: expected one per query ({len(queries)}), found shape {weights.shape}"
-        )
+        raise InvalidData(f"weights: expected one per query ({len(queries)}), found shape {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise InvalidConfiguration(
+        raise InvalidData(
             "weights: expected finite numbers, none negative and at least one positive, "
             f"found {weights.min()} to {weights.max()}"
         )
@@ -54,6 +52,36 @@ def check_finite(queries: QuerySet, method: str) -> None:
         raise InvalidData(
             f"{method}: query {_query(queries, row)}, feature {queries.feature_names[column]!r}: expected a finite "
             f"value, found {queries.documents[row, column]}; impute missing values first"
+        )
+
+
+def differs_within(values: Array, queries: QuerySet) -> Bits:
+    """Return for each query whether any column of ``values`` ``[n_docs]`` or ``[n_docs, n_columns]`` differs in it."""
+    filled = np.flatnonzero(queries.lengths)
+    begins = queries.offsets[:-1][filled]
+    rows = values.reshape(len(values), -1)
+    differs = np.zeros(len(queries), np.bool_)
+    if len(filled):
+        most, least = np.maximum.reduceat(rows, begins), np.minimum.reduceat(rows, begins)
+        differs[filled] = (most != least).any(axis=1)
+    return differs
+
+
+def check_informative(queries: QuerySet, weights: Vector, method: str) -> None:
+    """Refuse queries in which no feature has anything to do with any difference in labels.
+
+    Raises:
+        InvalidData: no query that counts has documents with different labels and different features.
+    """
+    labels = differs_within(queries.labels, queries) & (weights > 0)
+    if not labels.any():
+        raise InvalidData(
+            f"{method}: expected two documents of one query with different labels, found none in {len(queries)} queries"
+        )
+    if not (labels & differs_within(queries.documents, queries)).any():
+        raise InvalidData(
+            f"{method}: expected two documents of one query with different features, found none in "
+            f"{np.count_nonzero(labels)} queries with different labels"
         )
 
 

@@ -1,18 +1,20 @@
 r"""RankSVM: a linear scorer that puts the better document of each pair ahead by a margin.
 
 .. math::
-    J(w) = \tfrac12 \|w\|^2 + C \sum_q \frac{\omega_q}{\Omega_q}
-           \sum_{i, j \in q:\; y_i > y_j} v_i v_j \max(0,\; 1 - w \cdot (x_i - x_j))^2
+    J(w) = \tfrac12 \|w\|^2 + \frac{C}{Z} \sum_q \frac{\omega_q}{N_q^{\,\beta}}
+           \sum_{i, j \in q:\; y_i > y_j} v_i v_j \max(0,\; 1 - w \cdot (x_i - x_j))^2,
+    \qquad N_q = \sum_{i, j \in q:\; y_i > y_j} v_i v_j
 
-with the queries' weights :math:`\omega` and the documents' :math:`v`. Ordinal pairs are those of [herbrich2000] and
-[joachims2002]; the squared hinge solved by Newton steps in the primal is [chapelle2010]; loss, gradient and Hessian
-products without making the pairs are in the line of [lee2014], whose order-statistic trees are prefix sums over the
-bits of label ranks here (`localrank_training.learners.pairs`).
+with the queries' weights :math:`\omega`, the documents' :math:`v` and the balance :math:`\beta`: 0 counts every pair the
+same, 1 every query. Ordinal pairs are those of [herbrich2000] and [joachims2002]; the squared hinge solved by Newton
+steps in the primal is [chapelle2010]; loss, gradient and Hessian products without making the pairs are in the line of
+[lee2014], whose order-statistic trees are prefix sums over the bits of label ranks here
+(`localrank_training.learners.pairs`).
 
-**Departs from** the plain sum over pairs: :math:`\Omega_q` is the weight of the query's pairs times that of all queries
-with pairs, so the loss is a mean over queries of means over their pairs. A query with many relevant documents has no
-more to say than another, and ``C`` means the same for a cluster of 5 queries and for all 6,000. ``average = "none"``
-is the classical sum, :math:`\Omega_q = 1`.
+**Departs from** the plain sum over pairs in two ways. :math:`Z = \sum_q \omega_q N_q^{1 - \beta}` makes the loss a mean, so
+that ``C`` means the same for a cluster of 5 queries and for all 6,000. And :math:`\beta = 1/2`: a query with many relevant
+documents says more than another, but not in proportion to its pairs. ``balance = 0, total = "sum"`` (:math:`Z = 1`) is
+the classical sum.
 """
 
 from __future__ import annotations
@@ -55,13 +57,15 @@ class RankSvm:
 
     Attributes:
         C: how much the loss counts against the norm of the weights.
-        average: ``query`` makes the loss a mean over queries of means over pairs; ``none`` sums over all pairs.
+        balance: from every pair counting the same (0) to every query counting the same (1).
+        total: whether the loss is a mean over pairs or their sum.
         tolerance: stops when the weights are within this share of their norm from the optimum.
         iterations: Newton steps at most.
     """
 
-    C: float = setting(1.0, above=0, meaning="how much the loss counts against the norm of the weights")
-    average: Literal["query", "none"] = "query"
+    C: float = setting(10.0, above=0, meaning="how much the loss counts against the norm of the weights")
+    balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
+    total: Literal["mean", "sum"] = "mean"
     tolerance: float = setting(
         1e-7, above=0, high=0.1, meaning="distance to the optimum as a share of its norm"
     )
@@ -95,7 +99,12 @@ class RankSvm:
             document_weights: ``[n_docs]``; a pair weighs the product of its documents' weights.
         """
         objective = Objective.of(
-            queries, C=self.C, average=self.average, weights=weights, document_weights=document_weights
+            queries,
+            C=self.C,
+            balance=self.balance,
+            total=self.total,
+            weights=weights,
+            document_weights=document_weights,
         )
         first = np.zeros(queries.n_features)
         if isinstance(start, LinearScorer) and start.weights.shape == first.shape:
@@ -150,7 +159,8 @@ class Objective:
         queries: QuerySet,
         *,
         C: float,
-        average: Literal["query", "none"] = "query",
+        balance: float = 0.5,
+        total: Literal["mean", "sum"] = "mean",
         weights: Vector | None = None,
         document_weights: Vector | None = None,
     ) -> Objective:
@@ -170,9 +180,8 @@ class Objective:
         if len(used) < len(queries):
             item_weights = item_weights[np.repeat(query_weights > 0, queries.lengths)]
             queries = queries.select(used)
-        factor = C * query_weights[used]
-        if average == "query":
-            factor /= found[used] * query_weights.sum()
+        factor = query_weights[used] * found[used] ** -balance
+        factor *= C / (factor @ found[used]) if total == "mean" else C
         item_weights = item_weights * np.sqrt(np.repeat(factor, queries.lengths))
         documents = queries.documents
         for rows in _blocks(documents):

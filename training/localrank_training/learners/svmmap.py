@@ -20,25 +20,23 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from localrank.errors import InvalidData
-
-# `checked` reads the annotations of settings when it runs.
-from localrank.scorers import LinearScorer, View
+from localrank.scorers import LinearScorer
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.cutting_plane import minimise
-from localrank_training.learners.judged import check_finite, query_weights
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
-from localrank_training.settings import setting
+from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import Scorer
+    from localrank.scorers import Scorer, View
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["SVMMap"]
+__all__ = ["SvmMap"]
 
 
 @dataclass(frozen=True, slots=True)
-class SVMMap:
+class SvmMap:
     """Learns a `LinearScorer` by structural SVM on average precision."""
 
     C: float = setting(3.0, above=0.0, meaning="weight of the loss against the size of the weights")
@@ -47,9 +45,15 @@ class SVMMap:
         1e-3, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
     )
     max_cuts: int = setting(1000, low=1, meaning="stop after so many cutting planes in any case")
-    view: View = "normalised"
 
     method: ClassVar[str] = "svmmap"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    @property
+    def view(self) -> View:
+        return "normalised"
 
     def fit(
         self,
@@ -61,7 +65,9 @@ class SVMMap:
     ) -> LinearScorer:
         check_finite(queries, self.method)
         loss = AveragePrecisionLoss(queries, relevant=self.relevant)
-        shares = np.where(loss.usable, query_weights(queries, weights), 0.0)
+        counted = query_weights(queries, weights)
+        check_informative(queries, counted, self.method)
+        shares = np.where(loss.usable, counted, 0.0)
         if not shares.any():
             raise InvalidData(
                 f"svmmap: expected a query with documents below and from label {self.relevant:g} on, found none "

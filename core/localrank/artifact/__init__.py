@@ -1,0 +1,13 @@
+"""A model on disk: a directory of one manifest and plain arrays that nobody can break unnoticed.
+
+The format is defined in docs/artifact-format.md. `save` writes a version, `load` reads one, `verify` reads it without
+believing anything that was remembered. Names, numbers and aliases of versions are `localrank.registry`'s.
+"""
+
+from __future__ import annotations
+
+from localrank.artifact.manifest import FORMAT_VERSION, Cluster, Manifest
+from localrank.artifact.reading import Artifact, load, verify
+from localrank.artifact.writing import Provenance, save
+
+__all__ = ["FORMAT_VERSION", "Artifact", "Cluster", "Manifest", "Provenance", "load", "save", "verify"]

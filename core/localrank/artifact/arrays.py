@@ -1,0 +1,223 @@
+"""One array per ``.npy`` file: written with its digest, read without trusting its header.
+
+A file is opened once, below the version's own directory, never through a link; size, header, digest and content are
+checked on that one open file before anything is allocated or mapped. What is mapped stays valid when the version is
+deleted or renamed, because the mapping holds the file itself.
+
+Only little-endian numbers in C order, in version 1.0 of the format, are arrays here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import mmap
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from localrank.artifact.manifest import FileEntry
+from localrank.errors import ArtifactCorrupt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.arrays import Array
+    from localrank.artifact.content import Content
+    from localrank.artifact.digests import DigestCache
+
+__all__ = ["DTYPES", "LARGE", "open_file", "read_array", "write_array"]
+
+#: Every dtype that an array may have, by the name that the manifest gives it.
+DTYPES = {
+    name: np.dtype(name).newbyteorder("<")
+    for name in (
+        *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+        *("float32", "float64"),
+    )
+}
+#: Bytes from which on a file is mapped where it may be, and its digest remembered.
+LARGE = 1024 * 1024
+#: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
+LARGEST_COPY = 4 * 1024**3
+_CHUNK = 4 * 1024 * 1024
+_LONGEST_HEADER = 4096
+
+
+def write_array(path: Path, array: Array) -> FileEntry:
+    """Write one array and make sure that it is on the disk; return what the manifest says of it."""
+    dtype = DTYPES[array.dtype.name]
+    array = np.ascontiguousarray(array, dtype)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    digest = hashlib.sha256()
+    with path.open("xb") as file:
+        for part in (header.getbuffer(), array.reshape(-1).view(np.uint8).data):
+            for start in range(0, len(part), _CHUNK):
+                chunk = part[start : start + _CHUNK]
+                digest.update(chunk)
+                file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    size = len(header.getbuffer()) + array.nbytes
+    return FileEntry(digest.hexdigest(), size, dtype.name, array.shape)
+
+
+def open_file(directory: int, name: str) -> BinaryIO:
+    """Open a plain file of an open directory; refuse links, pipes, devices and directories without waiting."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = os.fdopen(os.open(name, flags, dir_fd=directory), "rb", buffering=0)
+    except FileNotFoundError:
+        raise ArtifactCorrupt(f"{name}: expected a file, found none") from None
+    except OSError as error:
+        raise ArtifactCorrupt(f"{name}: expected a plain file: {error.strerror}") from None
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        file.close()
+        raise ArtifactCorrupt(f"{name}: expected a plain file, found a {_kind(status.st_mode)}")
+    if status.st_nlink > 1:
+        # The other name would let it be changed from outside the version.
+        file.close()
+        raise ArtifactCorrupt(
+            f"{name}: expected a file with one name, found a hard link of {status.st_nlink}"
+        )
+    return file
+
+
+def read_array(
+    directory: int, name: str, entry: FileEntry, content: Content, cache: DigestCache, *, mapped: bool
+) -> Array:
+    """Check one file from its size to its last number, and return its array, read-only.
+
+    Args:
+        directory: the open directory of the version.
+        name: of the file.
+        entry: what the manifest says of it.
+        content: what must hold for its numbers.
+        cache: remembers which large files were found good.
+        mapped: whether a large array may stay in the file.
+    """
+    with open_file(directory, name) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size != entry.size:
+            raise ArtifactCorrupt(f"{name}: expected {entry.size} bytes, found {status.st_size}")
+        offset = _check_header(file, name, entry)
+        dtype = DTYPES[entry.dtype]
+        if mapped and entry.size >= LARGE:
+            what = repr(content)
+            if not cache.knows(status, entry.sha256, what):
+                _check_content(file, name, entry, offset, content)
+                cache.remember(status, entry.sha256, what)
+            pages = mmap.mmap(file.fileno(), entry.size, access=mmap.ACCESS_READ)
+            return np.frombuffer(pages, dtype, offset=offset).reshape(entry.shape)
+        if entry.size > LARGEST_COPY:
+            raise ArtifactCorrupt(f"{name}: expected at most {LARGEST_COPY} bytes, found {entry.size}")
+        return _copy(file, name, entry, offset, content)
+
+
+def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
+    """Compare the header with the manifest; return where the numbers start."""
+    if entry.dtype not in DTYPES:
+        raise ArtifactCorrupt(
+            f"{name}: expected one of the dtypes {', '.join(DTYPES)}, found {entry.dtype!r}"
+        )
+    head = io.BytesIO(_read(file, min(entry.size, _LONGEST_HEADER)))
+    try:
+        version = np.lib.format.read_magic(head)
+        if version != (1, 0):
+            raise ArtifactCorrupt(f"{name}: expected version 1.0 of the .npy format, found {version}")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(head, max_header_size=_LONGEST_HEADER)
+    except (ValueError, OverflowError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ArtifactCorrupt(f"{name}: expected the header of an array: {_first_line(error)}") from None
+    if dtype != DTYPES[entry.dtype] or dtype.hasobject:
+        raise ArtifactCorrupt(f"{name}: expected dtype {entry.dtype}, found {_name(dtype)}")
+    if shape != entry.shape:
+        raise ArtifactCorrupt(f"{name}: expected shape {entry.shape}, found {shape}")
+    if fortran:
+        raise ArtifactCorrupt(f"{name}: expected C order, found Fortran order")
+    count = 1
+    for length in shape:
+        count *= length
+    offset = head.tell()
+    if offset + count * dtype.itemsize != entry.size:
+        raise ArtifactCorrupt(
+            f"{name}: expected {offset + count * dtype.itemsize} bytes for shape {shape}, found {entry.size}"
+        )
+    return offset
+
+
+def _check_content(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> None:
+    """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be."""
+    file.seek(0)
+    header = _read(file, offset)
+    digest = hashlib.sha256(header)
+    dtype = DTYPES[entry.dtype]
+    position, previous = 0, None
+    fault = None
+    while chunk := _read(file, _CHUNK):
+        digest.update(chunk)
+        # A file cut short while it is read ends in part of a number; its digest tells.
+        values = np.frombuffer(chunk[: len(chunk) - len(chunk) % dtype.itemsize], dtype)
+        fault = fault or _fault(content, values, position, previous)
+        position, previous = position + len(values), values[-1] if len(values) else previous
+    _conclude(name, entry, digest.hexdigest(), fault)
+
+
+def _copy(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> Array:
+    """Read the whole array into memory of its own."""
+    file.seek(0)
+    digest = hashlib.sha256(_read(file, offset))
+    flat = np.empty(entry.size - offset, np.uint8)
+    filled = 0
+    while filled < len(flat) and (count := file.readinto(flat[filled:].data)):  # type: ignore[attr-defined]
+        filled += count
+    digest.update(flat[:filled].data)
+    values = flat.view(DTYPES[entry.dtype])
+    _conclude(name, entry, digest.hexdigest(), _fault(content, values, 0, None))
+    values.flags.writeable = False
+    return values.reshape(entry.shape)
+
+
+def _fault(content: Content, values: Array, start: int, previous: np.generic | None) -> str | None:
+    if values.dtype == np.bool_ and (values.view(np.uint8) > 1).any():
+        return "expected truth values of 0 and 1, found another byte"
+    return content.fault(values, start, previous)
+
+
+def _conclude(name: str, entry: FileEntry, digest: str, fault: str | None) -> None:
+    if digest != entry.sha256:
+        raise ArtifactCorrupt(f"{name}: expected SHA-256 {entry.sha256}, found {digest}")
+    if fault is not None:
+        raise ArtifactCorrupt(f"{name}: {fault}")
+
+
+def _read(file: BinaryIO, size: int) -> bytes:
+    """Read that many bytes, fewer only at the end; a raw file may stop short of what was asked."""
+    parts = []
+    while size and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "directory"),
+        (stat.S_ISLNK, "symbolic link"),
+        (stat.S_ISFIFO, "pipe"),
+        (stat.S_ISSOCK, "socket"),
+        (stat.S_ISCHR, "device"),
+        (stat.S_ISBLK, "device"),
+    )
+    return next((name for test, name in kinds if test(mode)), "special file")
+
+
+def _name(dtype: np.dtype[np.generic]) -> str:
+    return dtype.name if dtype in DTYPES.values() else repr(dtype.str)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,335 @@
+"""``manifest.json``: what a version is, where it comes from and what its other files hold.
+
+Read strictly, because a file is untrusted input: no member twice, none unknown, none missing, no NaN, no absurd size.
+The text carries its own SHA-256, so that a flipped bit in a metric is found as surely as one in an array.
+
+What does not belong here: what the arrays mean (`localrank.artifact.parts`, `localrank.artifact.forest`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from localrank.contract import FeatureContract
+from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["FORMAT_VERSION", "MANIFEST", "Cluster", "FileEntry", "Manifest", "compose", "seal"]
+
+#: The format that this code writes; docs/artifact-format.md says which ones it reads.
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+#: Bytes. A manifest of 100,000 clusters takes a quarter of it.
+_LARGEST = 64 * 1024 * 1024
+#: How deep members may nest.
+_DEEPEST = 64
+_BLANK = "0" * 64
+_FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+#: Every member with the type it must have, in the order written.
+_MEMBERS: dict[str, type | tuple[type, ...]] = {
+    "format_version": int,
+    "sha256": str,
+    "name": str,
+    "version": int,
+    "created": str,
+    "source": dict,
+    "contract": dict,
+    "contract_hash": str,
+    "signer": dict,
+    "router": dict,
+    "scorers": dict,
+    "clusters": list,
+    "metrics": dict,
+    "notes": list,
+    "stability": dict,
+    "probe": list,
+    "files": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """What the manifest says of one other file."""
+
+    sha256: str
+    size: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, name: str, members: Any) -> Self:
+        """Check and read one entry of ``files``."""
+        expect = f"{MANIFEST}: files: {name!r}"
+        if not _FILE_NAME.fullmatch(name):
+            raise ArtifactCorrupt(f"{expect}: expected a plain file name that ends in .npy")
+        if not isinstance(members, dict) or set(members) != {"sha256", "size", "dtype", "shape"}:
+            raise ArtifactCorrupt(
+                f"{expect}: expected sha256, size, dtype and shape, found {_briefly(members)}"
+            )
+        digest, size, dtype, shape = (members[key] for key in ("sha256", "size", "dtype", "shape"))
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise ArtifactCorrupt(
+                f"{expect}: expected sha256 in 64 hexadecimal digits, found {_briefly(digest)}"
+            )
+        if not _is_count(size):
+            raise ArtifactCorrupt(f"{expect}: expected a size in bytes, found {_briefly(size)}")
+        if not isinstance(dtype, str):
+            raise ArtifactCorrupt(f"{expect}: expected a dtype, found {_briefly(dtype)}")
+        if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(length) for length in shape):
+            raise ArtifactCorrupt(f"{expect}: expected a shape of at most 8 lengths, found {_briefly(shape)}")
+        return cls(digest, size, dtype, tuple(shape))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sha256": self.sha256, "size": self.size, "dtype": self.dtype, "shape": list(self.shape)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What is known of one cluster.
+
+    Attributes:
+        size: how many training queries it holds.
+        exemplar: id of the query that stands for it.
+        validation: its own figures on queries that were not trained on.
+    """
+
+    size: int
+    exemplar: str | None = None
+    validation: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, position: int, members: Any) -> Self:
+        """Check and read one entry of ``clusters``."""
+        if (
+            not isinstance(members, dict)
+            or set(members) != {"size", "exemplar", "validation"}
+            or not _is_count(members["size"])
+            or not isinstance(members["exemplar"], str | None)
+            or not isinstance(members["validation"], dict)
+        ):
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: cluster {position}: expected size, exemplar and validation, found {_briefly(members)}"
+            )
+        return cls(members["size"], members["exemplar"], members["validation"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"size": self.size, "exemplar": self.exemplar, "validation": dict(self.validation or {})}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Manifest:
+    """A manifest that has been checked.
+
+    Attributes:
+        format_version: of the directory.
+        sha256: of the manifest, which holds that of every other file: it names this version and no other.
+        name, version: under which it was published.
+        created: when, as the publisher wrote it.
+        source: fingerprint of the data, whole training configuration, library versions, seeds.
+        contract: what the documents must be.
+        clusters: one per scorer.
+        metrics: held-out figures against the global model.
+        notes: what the publisher found worth saying, degenerate clusters above all.
+        stability: how much the clusters move under resampling.
+        files: every other file.
+        raw: all members as they were read.
+    """
+
+    format_version: int
+    sha256: str
+    name: str
+    version: int
+    created: str
+    source: Mapping[str, Any]
+    contract: FeatureContract
+    clusters: tuple[Cluster, ...]
+    metrics: Mapping[str, Any]
+    notes: Sequence[Any]
+    stability: Mapping[str, Any]
+    files: Mapping[str, FileEntry]
+    raw: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Read and check the bytes of ``manifest.json``.
+
+        Raises:
+            ArtifactIncompatible: it is of a format that this code does not read.
+            ArtifactCorrupt: anything else is wrong with it.
+        """
+        if len(content) > _LARGEST:
+            raise ArtifactCorrupt(f"{MANIFEST}: expected at most {_LARGEST} bytes, found {len(content)}")
+        if not content.strip():
+            raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found an empty file")
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: expected UTF-8, found the byte 0x{content[error.start]:02x} at {error.start}"
+            ) from None
+        raw = _strict_json(text)
+        _check_members(raw)
+        if raw["sha256"] != _digest(text, raw["sha256"]):
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {_digest(text, raw['sha256'])}"
+            )
+        contract = FeatureContract.from_json(raw["contract"])
+        if contract.to_json() != raw["contract"]:
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: contract: expected what FeatureContract writes, found something else"
+            )
+        if contract.digest != raw["contract_hash"]:
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: contract_hash: expected {contract.digest}, found {_briefly(raw['contract_hash'])}"
+            )
+        return cls(
+            format_version=raw["format_version"],
+            sha256=raw["sha256"],
+            name=raw["name"],
+            version=raw["version"],
+            created=raw["created"],
+            source=raw["source"],
+            contract=contract,
+            clusters=tuple(Cluster.from_json(i, members) for i, members in enumerate(raw["clusters"])),
+            metrics=raw["metrics"],
+            notes=raw["notes"],
+            stability=raw["stability"],
+            files={name: FileEntry.from_json(name, members) for name, members in raw["files"].items()},
+            raw=raw,
+        )
+
+
+def compose(members: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a manifest with these members, ``format_version`` and ``sha256`` added.
+
+    Raises:
+        PublishFailed: a member cannot be written as JSON, such as a metric that is NaN.
+    """
+    whole = {"format_version": FORMAT_VERSION, "sha256": _BLANK, **members}
+    try:
+        text = _pretty({key: whole[key] for key in _MEMBERS}, 0)
+        return seal(text + "\n")
+    except (TypeError, ValueError) as error:
+        raise PublishFailed(f"{MANIFEST}: expected values that JSON can hold: {error}") from None
+
+
+def seal(text: str) -> bytes:
+    """Return the manifest with its own SHA-256 put in, computed with zeros in its place."""
+    found = re.search(r'"sha256": "([0-9a-f]{64})"', text)
+    if found is None:
+        raise ValueError("a manifest without a place for its SHA-256")
+    digest = _digest(text, found[1])
+    return (text[: found.start(1)] + digest + text[found.end(1) :]).encode("utf-8")
+
+
+def _digest(text: str, written: str) -> str:
+    return hashlib.sha256(text.replace(written, _BLANK, 1).encode("utf-8")).hexdigest()
+
+
+def _strict_json(text: str) -> dict[str, Any]:
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        unique: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in unique:
+                raise ArtifactCorrupt(f"{MANIFEST}: expected every member once, found {_briefly(key)} twice")
+            unique[key] = value
+        return unique
+
+    def number(literal: str) -> float:
+        value = float(literal)
+        if not np.isfinite(value):
+            raise ArtifactCorrupt(f"{MANIFEST}: expected finite numbers, found {literal[:40]}")
+        return value
+
+    try:
+        raw = json.loads(text, object_pairs_hook=members, parse_constant=number, parse_float=number)
+        if re.search(r"\\u[dD][89a-fA-F]", text):
+            # A lone half of a surrogate pair is no text that can be sent on.
+            json.dumps(raw, ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{MANIFEST}: expected JSON: {error}") from None
+    except RecursionError:
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: expected members nested at most {_DEEPEST} deep, found more"
+        ) from None
+    if not isinstance(raw, dict):
+        raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found {_briefly(raw)}")
+    _check_depth(raw)
+    return raw
+
+
+def _check_depth(raw: Any) -> None:
+    level = [raw]
+    for _ in range(_DEEPEST):
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [member for members in inner for member in members if isinstance(member, dict | list)]
+        if not level:
+            return
+    raise ArtifactCorrupt(f"{MANIFEST}: expected members nested at most {_DEEPEST} deep, found more")
+
+
+def _check_members(raw: Mapping[str, Any]) -> None:
+    # The format first: of another one nothing else is known.
+    version = raw.get("format_version")
+    if not _is_count(version):
+        raise ArtifactCorrupt(f"{MANIFEST}: format_version: expected an integer, found {_briefly(version)}")
+    if version != FORMAT_VERSION:
+        raise ArtifactIncompatible(
+            f"{MANIFEST}: format_version: this LocalRank reads format {FORMAT_VERSION}, found {version}"
+        )
+    if missing := [name for name in _MEMBERS if name not in raw]:
+        raise ArtifactCorrupt(f"{MANIFEST}: expected the member {missing[0]!r}, found none")
+    if unknown := [name for name in raw if name not in _MEMBERS]:
+        raise ArtifactCorrupt(f"{MANIFEST}: expected no member {_briefly(unknown[0])}, found one")
+    for name, kind in _MEMBERS.items():
+        if not isinstance(raw[name], kind) or isinstance(raw[name], bool):
+            found = _briefly(raw[name])
+            raise ArtifactCorrupt(f"{MANIFEST}: {name}: expected {_KINDS[kind]}, found {found}")
+    if raw["version"] < 1:
+        raise ArtifactCorrupt(f"{MANIFEST}: version: expected 1 or more, found {raw['version']}")
+
+
+_KINDS: dict[Any, str] = {int: "an integer", str: "a text", dict: "an object", list: "an array"}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _briefly(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _pretty(value: Any, depth: int) -> str:
+    """Return JSON with one member per line, and what fits a line or holds only numbers on one."""
+    flat = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+    if len(flat) <= 100 or not isinstance(value, dict | list | tuple):
+        return flat
+    inner, outer = "\n" + "  " * (depth + 1), "\n" + "  " * depth
+    if isinstance(value, dict):
+        lines = [
+            f"{json.dumps(str(key), ensure_ascii=False)}: {_pretty(member, depth + 1)}"
+            for key, member in value.items()
+        ]
+        return "{" + inner + ("," + inner).join(lines) + outer + "}"
+    if not any(isinstance(member, dict | list | tuple) for member in value):
+        return flat
+    return "[" + inner + ("," + inner).join(_pretty(member, depth + 1) for member in value) + outer + "]"
+
+
+def _plain(value: Any) -> Any:
+    """Turn what numpy and dataclass users hand in into JSON's own types."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} {_briefly(value)} is none")

@@ -1,0 +1,207 @@
+"""A directory becomes a ranker, or a message that names the file, what was expected and what was found.
+
+In this order: manifest, listing, description, then each file from its size to its last number, then the probe. Each
+step trusts only what the steps before it have established.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.artifact.arrays import open_file, read_array
+from localrank.artifact.content import Anything, Finite, Within
+from localrank.artifact.digests import DigestCache, default_cache
+from localrank.artifact.forest import Forest
+from localrank.artifact.manifest import MANIFEST, Manifest
+from localrank.artifact.parts import assemble, contents, files_of
+from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
+from localrank.probe import Probe
+from localrank.ranker import Ranker
+from localrank.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank.arrays import Array
+    from localrank.artifact.content import Content
+    from localrank.artifact.manifest import FileEntry
+    from localrank.artifact.parts import Sizes
+
+__all__ = ["Artifact", "load", "verify"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Artifact:
+    """A version that was read and found good.
+
+    Attributes:
+        directory: where it was.
+        manifest: what it says of itself.
+        ranker: what it computes.
+        probe: its own proof.
+        deviation: by how much its scores differ from the probe's, relative to the largest of a list.
+    """
+
+    directory: Path
+    manifest: Manifest
+    ranker: Ranker
+    probe: Probe
+    deviation: float
+
+
+def load(directory: Path, *, cache: Path | None = None) -> Artifact:
+    """Read a version.
+
+    Large arrays of the router stay in their files, mapped read-only: processes share them, and they remain valid when
+    the version is deleted or renamed. Everything else is copied.
+
+    Args:
+        directory: of the version.
+        cache: where the digests of large files are remembered, by default below the user's home. It need not be
+            writable.
+
+    Raises:
+        ArtifactNotFound: there is no such directory.
+        ArtifactIncompatible: it is of a format that this code does not read.
+        ArtifactCorrupt: it is not what its manifest says, or could not be used safely.
+        ProbeMismatch: it does not rank here as it did where it was published.
+    """
+    return _read(Path(directory), DigestCache(cache if cache is not None else default_cache()))
+
+
+def verify(directory: Path) -> Artifact:
+    """Read a version, remembering nothing and believing nothing remembered; raise what `load` raises."""
+    return _read(Path(directory), DigestCache(None))
+
+
+def _read(directory: Path, cache: DigestCache) -> Artifact:
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ArtifactNotFound(f"{directory}: expected the directory of a version, found none") from None
+    except OSError as error:
+        raise ArtifactCorrupt(f"{directory}: expected the directory of a version: {error.strerror}") from None
+    try:
+        manifest, ranker, probe = _read_files(handle, cache)
+        return Artifact(directory, manifest, ranker, probe, probe.check(ranker))
+    except ArtifactError as error:
+        raise type(error)(f"{directory}: {error}") from error.__cause__
+    except OSError as error:
+        raise ArtifactCorrupt(f"{directory}: expected to read it: {error.strerror or error}") from error
+    finally:
+        os.close(handle)
+
+
+def _read_files(directory: int, cache: DigestCache) -> tuple[Manifest, Ranker, Probe]:
+    with open_file(directory, MANIFEST) as file:
+        content = file.read(min(os.fstat(file.fileno()).st_size, 2**30))
+    manifest = Manifest.parse(content)
+    _check_listing(manifest.files, set(os.listdir(directory)) - {MANIFEST})
+
+    forest = Forest(manifest.raw["scorers"])
+    if forest.n_clusters != len(manifest.clusters):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: scorers: expected one for each of {len(manifest.clusters)} clusters, "
+            f"found {forest.n_clusters}"
+        )
+    rules = _rules(manifest, forest)
+    if unused := sorted(manifest.files.keys() - rules.keys()):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: files: expected none that the model does not use, found {unused[0]!r}"
+        )
+
+    arrays: dict[str, Array] = {
+        name: read_array(
+            directory, name, manifest.files[name], rule, cache, mapped=name.startswith("router.")
+        )
+        for name, rule in rules.items()
+    }
+    scorers, global_scorer = forest.rebuild(arrays, manifest.contract.n_features)
+    ranker = Ranker(
+        contract=manifest.contract,
+        signer=assemble(manifest.raw["signer"], "signer", arrays),
+        router=assemble(manifest.raw["router"], "router", arrays),
+        scorers=scorers,
+        global_scorer=global_scorer,
+    )
+    return manifest, ranker, _probe(manifest, arrays)
+
+
+def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
+    if missing := sorted(expected.keys() - found):
+        raise ArtifactCorrupt(f"{missing[0]}: expected a file that the manifest lists, found none")
+    if extra := sorted(found - expected.keys()):
+        raise ArtifactCorrupt(f"{extra[0]}: expected only files that the manifest lists, found another")
+
+
+def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
+    """Return for every file of the model what must hold for its numbers; check dtypes and shapes on the way."""
+    sizes: Sizes = {
+        "features": manifest.contract.n_features,
+        "components": _components(manifest.raw["signer"]),
+        "clusters": len(manifest.clusters),
+    }
+    rules = contents(manifest.raw["router"], "router", manifest.files, sizes)
+    for name, (dtype, length) in forest.files.items():
+        _expect(manifest, name, dtype, (length,))
+        rules[name] = Anything()
+    queries = len(manifest.raw["probe"])
+    if not queries:
+        raise ArtifactCorrupt(f"{MANIFEST}: probe: expected at least one query, found none")
+    _expect(manifest, "probe.lengths.npy", "int64", (queries,))
+    scores = manifest.files.get("probe.scores.npy")
+    total = scores.shape[0] if scores is not None and len(scores.shape) == 1 else 0
+    _expect(manifest, "probe.scores.npy", "float64", (total,))
+    _expect(manifest, "probe.documents.npy", "float32", (total, sizes["features"]))
+    return {
+        **rules,
+        "probe.lengths.npy": Within(1, total),
+        "probe.scores.npy": Finite(),
+        "probe.documents.npy": Anything(),
+    }
+
+
+def _components(signer: Any) -> int:
+    if files_of(signer, "signer") or signer["part"] != "signer" or signer["fields"].get("components", 0) < 1:
+        raise ArtifactCorrupt(f"{MANIFEST}: signer: expected a number of components, found {signer!r:.60}")
+    return int(signer["fields"]["components"])
+
+
+def _expect(manifest: Manifest, name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    entry = manifest.files.get(name)
+    if entry is None:
+        raise ArtifactCorrupt(f"{MANIFEST}: files: expected {name!r}, found none")
+    if entry.dtype != dtype:
+        raise ArtifactCorrupt(f"{name}: expected {dtype}, found {entry.dtype}")
+    if entry.shape != shape:
+        raise ArtifactCorrupt(f"{name}: expected shape {shape}, found {entry.shape}")
+
+
+def _probe(manifest: Manifest, arrays: Mapping[str, Array]) -> Probe:
+    lengths = [int(length) for length in arrays["probe.lengths.npy"]]
+    documents = np.asarray(arrays["probe.documents.npy"], np.float32)
+    scores = np.asarray(arrays["probe.scores.npy"], np.float64)
+    if sum(lengths) != len(documents):
+        raise ArtifactCorrupt(
+            f"probe.lengths.npy: expected lengths that add up to {len(documents)}, found {sum(lengths)}"
+        )
+    stops = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+    ranges = [slice(stop - length, stop) for length, stop in zip(lengths, stops, strict=True)]
+    return Probe(
+        documents=tuple(documents[one] for one in ranges),
+        routes=tuple(_route(i, members) for i, members in enumerate(manifest.raw["probe"])),
+        scores=tuple(scores[one] for one in ranges),
+    )
+
+
+def _route(position: int, members: Any) -> Route:
+    if not isinstance(members, dict) or set(members) != {field.name for field in fields(Route)}:
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: probe: expected the route of query {position}, found {members!r:.60}"
+        )
+    return Route(**members)

@@ -1,0 +1,162 @@
+"""A ranker becomes a directory: whole, verified and on the disk before it has its name, or not at all.
+
+The same ranker and provenance give the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.artifact.arrays import write_array
+from localrank.artifact.forest import dismantle
+from localrank.artifact.manifest import MANIFEST, Cluster, Manifest, compose
+from localrank.artifact.parts import describe
+from localrank.artifact.reading import verify
+from localrank.artifact.staging import staging, sync_directory
+from localrank.errors import ArtifactError, PublishFailed
+from localrank.probe import Probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from localrank.arrays import Array, Matrix
+    from localrank.ranker import Ranker
+
+__all__ = ["Draft", "Provenance", "drafted", "save"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """What a version says of itself beside what it computes.
+
+    Attributes:
+        created: when, such as ``2026-01-31T12:00:00Z``.
+        source: fingerprint of the data, whole training configuration, library versions, every seed.
+        probe: documents of the probe queries (see `localrank.probe.choose`); at least one.
+        clusters: one per scorer; by default only their sizes, counted from the router.
+        metrics: held-out figures against the global model with their significance.
+        notes: what is worth saying, degenerate clusters above all.
+        stability: how much the clusters move under resampling.
+    """
+
+    created: str
+    source: Mapping[str, Any]
+    probe: Sequence[Matrix]
+    clusters: Sequence[Cluster] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[Any] = ()
+    stability: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A version that is whole but for its name: a hidden directory with every array."""
+
+    directory: Path
+    members: Mapping[str, Any]
+
+    def place(self, target: Path, name: str, version: int) -> Manifest:
+        """Write the manifest and rename the directory to ``target``.
+
+        Raises:
+            OSError: there is a version already, or the disk does not take it.
+        """
+        manifest = self._write_manifest(name, version)
+        self.directory.rename(target)
+        sync_directory(target.parent)
+        return manifest
+
+    def verify(self) -> None:
+        """Read back what was written and rank the probe with it."""
+        self._write_manifest("draft", 1)
+        try:
+            verify(self.directory)
+        except ArtifactError as error:
+            raise PublishFailed(f"expected a version that verifies, found {error}") from error
+
+    def _write_manifest(self, name: str, version: int) -> Manifest:
+        content = compose({"name": name, "version": version, **self.members})
+        with (self.directory / MANIFEST).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(self.directory)
+        return Manifest.parse(content)
+
+
+@contextmanager
+def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Draft]:
+    """Write every array of a version into a hidden directory in ``parent``, and verify what was written."""
+    probe = Probe.record(ranker, provenance.probe)
+    signer, signer_arrays = describe(ranker.signer, "signer")
+    router, router_arrays = describe(ranker.router, "router")
+    scorers, scorer_arrays = dismantle(ranker.scorers, ranker.global_scorer)
+    probe_arrays: dict[str, Array] = {
+        "probe.documents.npy": np.concatenate(probe.documents),
+        "probe.lengths.npy": np.array([len(query) for query in probe.documents], np.int64),
+        "probe.scores.npy": np.concatenate(probe.scores),
+    }
+    arrays = {**signer_arrays, **router_arrays, **scorer_arrays, **probe_arrays}
+    members = {
+        "created": provenance.created,
+        "source": provenance.source,
+        "contract": ranker.contract.to_json(),
+        "contract_hash": ranker.contract.digest,
+        "signer": signer,
+        "router": router,
+        "scorers": scorers,
+        "clusters": [cluster.to_json() for cluster in _clusters(ranker, provenance)],
+        "metrics": provenance.metrics,
+        "notes": list(provenance.notes),
+        "stability": provenance.stability,
+        "probe": [asdict(route) for route in probe.routes],
+    }
+    with staging(parent) as directory:
+        files = {
+            name: write_array(directory / name, array).to_json() for name, array in sorted(arrays.items())
+        }
+        draft = Draft(directory, {**members, "files": files})
+        draft.verify()
+        yield draft
+
+
+def save(directory: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
+    """Write a version to ``directory``, which must not exist.
+
+    Its name and version are the last two parts of the path, as in ``models/web/3``; a directory whose name is not a
+    number is version 1 of that name.
+
+    Raises:
+        PublishFailed: it could not be written, or did not verify; nothing is left behind.
+    """
+    numbered = directory.name.isdecimal() and directory.name.isascii()
+    name, version = (
+        (directory.resolve().parent.name, int(directory.name)) if numbered else (directory.name, 1)
+    )
+    if directory.exists():
+        raise PublishFailed(
+            f"{directory}: expected no such directory, found one; a version is never modified"
+        )
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with drafted(directory.parent, ranker, provenance) as draft:
+            return draft.place(directory, name, version)
+    except OSError as error:
+        raise PublishFailed(f"{directory}: expected to write a version: {error.strerror or error}") from error
+
+
+def _clusters(ranker: Ranker, provenance: Provenance) -> Sequence[Cluster]:
+    if not provenance.clusters:
+        assigned = getattr(ranker.router, "clusters", np.zeros(0, np.int64))
+        return [Cluster(int(size)) for size in np.bincount(assigned, minlength=len(ranker.scorers))]
+    if len(provenance.clusters) != len(ranker.scorers):
+        raise PublishFailed(
+            f"expected one entry for each of {len(ranker.scorers)} clusters, found {len(provenance.clusters)}"
+        )
+    return provenance.clusters

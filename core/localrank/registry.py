@@ -1,0 +1,382 @@
+"""Names, numbers and aliases of published models.
+
+``models/<name>/<version>/`` is a version (`localrank.artifact`), ``models/<name>/aliases.json`` says which of them
+``champion`` and other aliases stand for, now and before. The rename that gives a version its number and the rename
+that replaces ``aliases.json`` are the only moments at which anything changes for a reader, who needs no lock.
+
+Invariant: an alias names a version that exists and verified when it was promoted.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localrank import artifact
+from localrank.artifact.staging import locked, sweep, sync_directory
+from localrank.artifact.writing import drafted
+from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from localrank.artifact import Provenance
+    from localrank.ranker import Ranker
+
+__all__ = ["ALIASES", "CHAMPION", "Promotion", "Pruned", "Reference", "Registry", "load"]
+
+ALIASES = "aliases.json"
+#: The alias that is served unless another is asked for.
+CHAMPION = "champion"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+_LARGEST = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One version of one model."""
+
+    name: str
+    version: int
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """An alias came to stand for a version.
+
+    Attributes:
+        version: for which.
+        since: when, in UTC.
+    """
+
+    version: int
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What `Registry.prune` removed.
+
+    Attributes:
+        versions: in ascending order.
+        aliases: those that stood for one of them, and are gone too.
+        leftovers: hidden directories of publishers that died.
+    """
+
+    versions: tuple[int, ...]
+    aliases: tuple[str, ...]
+    leftovers: tuple[str, ...]
+
+
+class Registry:
+    """The models below one directory."""
+
+    def __init__(self, models_dir: Path) -> None:
+        self.models_dir = Path(models_dir)
+
+    def models(self) -> list[str]:
+        """Return the names of the models that have a version."""
+        try:
+            names = sorted(entry.name for entry in self.models_dir.iterdir() if _NAME.fullmatch(entry.name))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [name for name in names if self._numbers(name)]
+
+    def versions(self, name: str) -> list[int]:
+        """Return the versions of a model in ascending order."""
+        numbers = self._numbers(_checked(name))
+        if not numbers:
+            known = ", ".join(self.models()) or "none"
+            raise ArtifactNotFound(f"{self.models_dir}: expected a model {name!r}, found {known}")
+        return numbers
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """Return what each alias of a model stands for."""
+        return {alias: history[-1].version for alias, history in self._read(_checked(name)).items()}
+
+    def history(self, name: str, alias: str = CHAMPION) -> list[Promotion]:
+        """Return what an alias stood for, oldest first; the last is what it stands for."""
+        return self._read(_checked(name)).get(_checked_alias(alias), [])
+
+    def resolve(self, reference: str) -> Reference:
+        """Find ``name``, ``name@3`` or ``name@alias``; a bare name is its champion, else its only version.
+
+        Raises:
+            ArtifactNotFound: there is no such model, version or alias.
+        """
+        name, at, which = reference.partition("@")
+        versions = self.versions(name)
+        if not at:
+            champion = self.aliases(name).get(CHAMPION)
+            if champion is None and len(versions) > 1:
+                raise ArtifactNotFound(
+                    f"{name}: expected a {CHAMPION} or a single version, found versions {_listed(versions)} "
+                    f"(promote one, or say {name}@{versions[-1]})"
+                )
+            version = versions[0] if champion is None else champion
+        elif _VERSION.fullmatch(which):
+            version = int(which)
+        else:
+            aliases = self.aliases(name)
+            if _checked_alias(which) not in aliases:
+                raise ArtifactNotFound(
+                    f"{name}: expected an alias {which!r}, found {', '.join(sorted(aliases)) or 'none'}"
+                )
+            version = aliases[which]
+        return self._existing(name, version)
+
+    def publish(self, name: str, ranker: Ranker, provenance: Provenance) -> Reference:
+        """Write a new version of a model and verify what was written; aliases stay as they are.
+
+        The version gets its number, the next after the highest, only once it is whole and reproduces its probe.
+
+        Raises:
+            PublishFailed: it could not be written, or did not verify; nothing is left behind.
+        """
+        family = self.models_dir / _checked(name)
+        with _failing(f"{family}: expected to publish a version"):
+            family.mkdir(parents=True, exist_ok=True)
+            sweep(family)
+            with drafted(family, ranker, provenance) as draft:
+                while True:
+                    with locked(family):
+                        version = max(self._numbers(name), default=0) + 1
+                        try:
+                            draft.place(family / str(version), name, version)
+                        except OSError as error:
+                            # Somebody took the number without the lock, which not every file system has.
+                            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                                raise
+                            continue
+                    return Reference(name, version, family / str(version))
+
+    def promote(
+        self, name: str, version: int, alias: str = CHAMPION, *, since: str | None = None
+    ) -> Reference:
+        """Let an alias stand for a version, once the version has verified.
+
+        Promoting what the alias stands for already changes nothing.
+
+        Args:
+            name: of the model.
+            version: of the model.
+            alias: which, made if new.
+            since: the time to note, by default now.
+        """
+        _checked_alias(alias)
+        reference = self._existing(_checked(name), version)
+        artifact.verify(reference.path)
+        since = since or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        with self._changing(name) as histories:
+            # It may have been pruned since it was verified.
+            self._existing(name, version)
+            history = histories.setdefault(alias, [])
+            if not history or history[-1].version != version:
+                history.append(Promotion(version, since))
+        return reference
+
+    def rollback(self, name: str, alias: str = CHAMPION) -> Reference:
+        """Let an alias stand again for what it stood for before, once that has verified."""
+        _checked_alias(alias)
+        with self._changing(name) as histories:
+            history = histories.get(alias, [])
+            if len(history) < 2:
+                found = f"only version {history[0].version}" if history else "none"
+                raise ArtifactNotFound(
+                    f"{name}: expected an earlier version of the alias {alias!r}, found {found}"
+                )
+            reference = self._existing(name, history[-2].version)
+            artifact.verify(reference.path)
+            history.pop()
+        return reference
+
+    def prune(self, name: str, keep: int = 5, *, force: bool = False) -> Pruned:
+        """Remove all but the newest versions, and what publishers that died have left.
+
+        Versions that an alias stands for or stood for stay, and do not count as kept. With ``force`` they go too: an
+        alias that stands for a removed version is removed, and histories forget removed versions.
+        """
+        if keep < 0:
+            raise PublishFailed(f"{name}: expected to keep 0 versions or more, found {keep}")
+        family = self.models_dir / _checked(name)
+        numbers = self.versions(name)
+        with _failing(f"{family}: expected to remove versions"):
+            leftovers = sweep(family)
+            with self._changing(name) as histories:
+                needed = {one.version for history in histories.values() for one in history}
+                newest = set(numbers[len(numbers) - keep :]) if keep else set()
+                going = [
+                    number for number in numbers if number not in newest and (force or number not in needed)
+                ]
+                ended = [alias for alias, history in histories.items() if history[-1].version in going]
+                for alias in ended:
+                    del histories[alias]
+                for alias, history in histories.items():
+                    histories[alias] = [one for one in history if one.version not in going]
+            # Only now: no alias may name a version that is gone, whenever this stops.
+            for number in going:
+                _remove(family, number)
+        return Pruned(tuple(going), tuple(sorted(ended)), tuple(leftovers))
+
+    def _numbers(self, name: str) -> list[int]:
+        try:
+            entries = list((self.models_dir / name).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(
+            int(entry.name)
+            for entry in entries
+            if _VERSION.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        )
+
+    def _existing(self, name: str, version: int) -> Reference:
+        versions = self.versions(name)
+        if version not in versions:
+            raise ArtifactNotFound(f"{name}: expected version {version}, found {_listed(versions)}")
+        return Reference(name, version, self.models_dir / name / str(version))
+
+    def _read(self, name: str) -> dict[str, list[Promotion]]:
+        path = self.models_dir / name / ALIASES
+        try:
+            with path.open("rb") as file:
+                content = file.read(_LARGEST + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ArtifactCorrupt(f"{path}: expected to read it: {error.strerror}") from error
+        return _parse_aliases(path, content)
+
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[dict[str, list[Promotion]]]:
+        """Hold the family's lock, hand out its aliases, and replace the file when they have changed."""
+        family = self.models_dir / _checked(name)
+        self.versions(name)
+        with _failing(f"{family / ALIASES}: expected to change it"), locked(family):
+            before = self._read(name)
+            histories = {alias: list(history) for alias, history in before.items()}
+            yield histories
+            if histories != before:
+                _replace(family / ALIASES, _render_aliases(histories))
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ArtifactNotFound(
+            f"expected a model name of letters, digits, '.', '_' and '-' that starts with a letter or digit, "
+            f"found {name!r:.80}"
+        )
+    return name
+
+
+def _checked_alias(alias: str) -> str:
+    if not _ALIAS.fullmatch(alias):
+        raise ArtifactNotFound(
+            f"expected an alias of letters, digits, '.', '_' and '-' that starts with a letter, found {alias!r:.80}"
+        )
+    return alias
+
+
+def _listed(versions: list[int]) -> str:
+    return ", ".join(map(str, versions))
+
+
+@contextmanager
+def _failing(expectation: str) -> Iterator[None]:
+    """Turn what the file system refuses into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise PublishFailed(f"{expectation}: {error.strerror or error}") from error
+
+
+def _remove(family: Path, number: int) -> None:
+    """Take a version's name away at once, then its files."""
+    hidden = Path(tempfile.mkdtemp(dir=family, prefix=".removed-"))
+    (family / str(number)).rename(hidden / str(number))
+    sync_directory(family)
+    shutil.rmtree(hidden)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a small file: readers see all of the old one or all of the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".aliases-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_directory(path.parent)
+
+
+def _render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:
+    document = {
+        "aliases": {alias: history[-1].version for alias, history in sorted(histories.items())},
+        "history": {
+            alias: [{"version": one.version, "since": one.since} for one in history]
+            for alias, history in sorted(histories.items())
+        },
+    }
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def _parse_aliases(path: Path, content: bytes) -> dict[str, list[Promotion]]:
+    if len(content) > _LARGEST:
+        raise ArtifactCorrupt(f"{path}: expected at most {_LARGEST} bytes, found more")
+    try:
+        document: Any = json.loads(content)
+        histories = {
+            _checked_alias(alias): [Promotion(one["version"], one["since"]) for one in history]
+            for alias, history in document["history"].items()
+        }
+        sound = document["aliases"] == {alias: history[-1].version for alias, history in histories.items()}
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        ArtifactNotFound,
+    ) as error:
+        raise ArtifactCorrupt(f"{path}: expected aliases and their history, found {error!r}") from None
+    promotions = [one for history in histories.values() for one in history]
+    if not sound or not all(
+        type(one.version) is int and one.version >= 1 and isinstance(one.since, str) for one in promotions
+    ):
+        raise ArtifactCorrupt(f"{path}: expected each alias to be the last of its history, found others")
+    return histories
+
+
+def load(path: Path | str) -> Ranker:
+    """Return the ranker of a model's directory (its champion, else its only version) or of one version's directory.
+
+    It is the ranker that the service runs.
+    """
+    directory = Path(path)
+    if not (directory / "manifest.json").exists() and directory.is_dir():
+        resolved = directory.resolve()
+        directory = Registry(resolved.parent).resolve(resolved.name).path
+    return artifact.load(directory).ranker

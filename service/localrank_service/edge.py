@@ -1,0 +1,78 @@
+"""The one layer around every request: its id, its key, its metrics, and the last resort when something breaks.
+
+Plain ASGI and the only middleware, because every layer costs each request. No exception passes it: whatever was not
+foreseen is logged with the request's id and answered with a 500 that tells nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+
+from localrank_service.problems import Problem, respond
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from localrank_service.keys import Keys
+    from localrank_service.metrics import Metrics
+
+__all__ = ["Edge"]
+
+_log = logging.getLogger("localrank.service")
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, *, keys: Keys, metrics: Metrics) -> None:
+        self._app = app
+        self._keys = keys
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+        headers = scope["headers"]
+        sent_id = next((value for name, value in headers if name == b"x-request-id"), b"")
+        request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(16).encode()
+        scope["request_id"] = request_id.decode()
+        if method == "HEAD":
+            # Whatever GET answers, without its body.
+            scope = {**scope, "method": "GET"}
+        status = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"].append((b"x-request-id", request_id))
+            elif method == "HEAD":
+                message = {**message, "body": b""}
+            await send(message)
+
+        self._metrics.in_flight.inc()
+        try:
+            self._keys.check(scope)
+            await self._app(scope, receive, send_on)
+        except Problem as problem:
+            await respond(scope, problem)(scope, receive, send_on)
+        except ClientDisconnect:
+            status = 499
+        except Exception:
+            _log.exception("%s %s failed", method, scope["path"], extra={"request_id": scope["request_id"]})
+            if status:
+                raise
+            failure = Problem(500, "the server failed; its log tells why, under this request's id")
+            await respond(scope, failure)(scope, receive, send_on)
+        finally:
+            self._metrics.in_flight.dec()
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.answered(route, method if method.isalpha() else "other", status)

@@ -1,0 +1,1 @@
+"""The routes, one module per subject; each has a ``router``."""

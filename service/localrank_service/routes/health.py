@@ -1,0 +1,96 @@
+"""Is it alive, is it ready, what is it: ``/livez``, ``/readyz``, ``/startupz``, ``/info``, ``/metrics``.
+
+Alive means that the process answers; started, that every model was tried; ready, that it should get requests.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from prometheus_client import generate_latest
+
+from localrank import __version__
+from localrank_service.problems import Problem
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["health"])
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@router.get("/livez")
+async def livez() -> Response:
+    """200 as long as the process answers."""
+    return _json({"live": True})
+
+
+@router.get("/startupz")
+async def startupz(request: Request) -> Response:
+    """200 once every model was tried, whether or not it is whole."""
+    service: Service = request.app.state.service
+    if not service.live.loaded:
+        raise Problem(503, "models are being loaded", headers={"Retry-After": "1"})
+    return _json({"started": True})
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> Response:
+    """200 when requests should be sent here; else 503 and the reason."""
+    service: Service = request.app.state.service
+    if (reason := service.unready()) is not None:
+        raise Problem(503, reason, headers={"Retry-After": "1"})
+    live = service.live
+    return _json(
+        {
+            "ready": True,
+            "models": {name: model.version for name, model in live.champions.items()},
+            "broken": live.broken,
+        }
+    )
+
+
+@router.get("/info")
+async def info(request: Request) -> Response:
+    """Versions, models, limits and effective settings."""
+    service: Service = request.app.state.service
+    settings, live = service.settings, service.live
+    members: dict[str, Any] = {
+        "name": "localrank",
+        "version": __version__,
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in ("numpy", "scipy", "fastapi", "uvicorn", "orjson")},
+        "pid": os.getpid(),
+        "models": {
+            name: {"version": model.version, "contract": model.ranker.contract.digest}
+            for name, model in live.champions.items()
+        },
+        "broken": live.broken,
+        "ready": service.unready() is None,
+        "settings": settings.public(),
+        "threads": {name: os.environ.get(name) for name in _THREADS},
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    }
+    return _json(members)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Prometheus text, over all workers."""
+    service: Service = request.app.state.service
+    return Response(generate_latest(service.metrics.exposed()), headers={"content-type": _METRICS_TYPE})
+
+
+def _json(members: dict[str, Any]) -> Response:
+    return Response(
+        orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
+    )

@@ -1,0 +1,156 @@
+"""What every wire turns a request into: options, and one float32 matrix for the model they name.
+
+The matrix comes second, because the columns' order is the model's and the options say which model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from localrank_service.problems import Problem, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from localrank.arrays import Array, Matrix
+    from localrank.contract import FeatureContract
+
+__all__ = [
+    "DTYPES",
+    "EXPLANATIONS",
+    "Documents",
+    "Explain",
+    "Limits",
+    "Options",
+    "Query",
+    "check_contract",
+    "check_count",
+    "columns_of",
+    "to_float32",
+]
+
+_MISMATCH = "contract-mismatch"
+
+Explain: TypeAlias = Literal["none", "route"]
+EXPLANATIONS: tuple[Explain, ...] = ("none", "route")
+
+#: Names of the number types that binary forms may have, little-endian.
+DTYPES = {
+    "float16": "<f2",
+    "float32": "<f4",
+    "float64": "<f8",
+    "FP16": "<f2",
+    "FP32": "<f4",
+    "FP64": "<f8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a request asks for, besides its documents."""
+
+    model: str | None = None
+    query_id: str | int | None = None
+    top_n: int | None = None
+    explain: Explain = "none"
+    contract: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may be."""
+
+    max_documents: int
+    refuse_extra_features: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Documents:
+    """One query's documents for one model.
+
+    Attributes:
+        matrix: ``[n_docs, n_features]`` float32 in the model's order; NaN is a missing value.
+        ids: one per document, if the request named them.
+        locate: the JSON pointer of a document, or of one of its features.
+        ignored: ``{feature name: documents that had it}`` of features that the model does not know.
+    """
+
+    matrix: Matrix
+    ids: Sequence[str | int | None] | None
+    locate: Callable[[int, int | None], str]
+    ignored: dict[str, int] = field(default_factory=dict)
+
+
+class Query(Protocol):
+    """A request, read as far as it can be without its model."""
+
+    @property
+    def options(self) -> Options: ...
+
+    def documents(self, contract: FeatureContract, limits: Limits, /) -> Documents:
+        """Return the documents for the model with this contract, or raise a `Problem`."""
+        ...
+
+
+def to_float32(values: np.ndarray[Any, np.dtype[Any]]) -> Matrix:
+    """Round to float32 once; what it cannot hold becomes infinite, which the feature contract refuses."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(values, np.float32)
+
+
+def check_count(count: int, limits: Limits, at: str) -> None:
+    """Refuse more documents than allowed."""
+    if count > limits.max_documents:
+        raise Problem(
+            413, f"{count} documents; this server takes {limits.max_documents} per request", pointer=at
+        )
+
+
+def check_contract(sent: str | None, contract: FeatureContract) -> None:
+    """Refuse a contract that is not the model's."""
+    if sent is not None and sent != contract.digest:
+        raise Problem(
+            409,
+            f"contract {sent!r}; the model's is {contract.digest!r}",
+            pointer="/contract",
+            kind=_MISMATCH,
+        )
+
+
+def columns_of(
+    names: Sequence[str], contract: FeatureContract, limits: Limits
+) -> tuple[Array | None, tuple[str, ...]]:
+    """Return where in a row each feature of the model is, ``None`` if in order, and the names it does not know.
+
+    Raises:
+        Problem: 409 where a feature of the model is not among the names, or an unknown one is refused.
+    """
+    if tuple(names) == contract.names:
+        return None, ()
+    given: dict[str, int] = {}
+    for position, name in enumerate(names):
+        given.setdefault(name, position)
+    if len(given) != len(names):
+        twice = next(i for i, name in enumerate(names) if given[name] != i)
+        raise Problem(
+            422, f"feature {names[twice]!r} is named twice", pointer=pointer("feature_names", twice)
+        )
+    if absent := [name for name in contract.names if name not in given]:
+        raise Problem(
+            409,
+            f"feature_names lack {absent[0]!r}, which the model takes; it takes {contract.n_features} features",
+            pointer="/feature_names",
+            kind=_MISMATCH,
+        )
+    extra = tuple(name for name in names if name not in contract.positions)
+    if extra and limits.refuse_extra_features:
+        raise Problem(
+            409,
+            f"the model does not know feature {extra[0]!r}",
+            pointer=pointer("feature_names", given[extra[0]]),
+            kind=_MISMATCH,
+        )
+    return np.array([given[name] for name in contract.names], np.intp), extra

@@ -1,0 +1,112 @@
+"""Small rankers of every kind, for tests that must hold for all of them.
+
+A new kind of scorer adds its example to `SCORER_EXAMPLES`, a new router its own to `ROUTER_EXAMPLES`; tests fail
+while one is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.artifact import Cluster, Provenance
+from localrank.contract import FeatureContract
+from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.probe import choose
+from localrank.ranker import Ranker
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
+from localrank.scorers import LinearScorer, Scorer
+from localrank.signature import QuerySigner, Signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.arrays import Matrix
+
+__all__ = [
+    "N_FEATURES",
+    "ROUTER_EXAMPLES",
+    "SCORER_EXAMPLES",
+    "example_queries",
+    "example_ranker",
+    "example_router",
+    "provenance",
+]
+
+N_FEATURES = 6
+_CLUSTERS = 3
+
+
+def _linear(random: np.random.Generator) -> Scorer:
+    return LinearScorer(random.standard_normal(N_FEATURES), "raw" if random.random() < 0.3 else "normalised")
+
+
+#: One function for each kind of scorer: a random one of `N_FEATURES` features.
+SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {LinearScorer.kind: _linear}
+
+
+def _medoids(signatures: Signatures, clusters: np.ndarray) -> Signatures:
+    return signatures.take(np.array([np.flatnonzero(clusters == c)[0] for c in range(_CLUSTERS)]))
+
+
+#: One function for each router, given training signatures and their clusters.
+ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
+    "global": lambda _signatures, _clusters: GlobalRouter(),
+    "centroid": lambda signatures, clusters: CentroidRouter(_medoids(signatures, clusters)),
+    "exact": ExactRouter,
+    "lsh": lambda signatures, clusters: LshRouter(
+        signatures,
+        clusters,
+        HyperplaneTables.build(signatures, draw_planes(N_FEATURES, 4, 3, seed=5)),
+        rerank=7,
+    ),
+}
+
+
+def example_queries(count: int = 24, seed: int = 0) -> list[Matrix]:
+    """Return clouds of three kinds, each long in another direction."""
+    random = np.random.default_rng(seed)
+    queries = []
+    for number in range(count):
+        spread = np.full(N_FEATURES, 0.2)
+        spread[[number % _CLUSTERS, _CLUSTERS + number % _CLUSTERS]] = 3.0, 1.5
+        cloud = random.standard_normal((int(random.integers(5, 12)), N_FEATURES)) * spread
+        queries.append(cloud.astype(np.float32))
+    return queries
+
+
+def example_router(strategy: str, queries: list[Matrix], signer: QuerySigner) -> Router:
+    clusters = np.arange(len(queries)) % _CLUSTERS
+    return ROUTER_EXAMPLES[strategy](signer.sign_all(queries), clusters)
+
+
+def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -> Ranker:
+    """Return a ranker of three clusters (none for ``global``)."""
+    random = np.random.default_rng(seed)
+    queries = example_queries(seed=seed)
+    contract = FeatureContract.learn(
+        np.concatenate(queries), [len(query) for query in queries], normalise="none"
+    )
+    signer = QuerySigner(2)
+    scorers = [SCORER_EXAMPLES[kind](random) for _ in range(_CLUSTERS)]
+    return Ranker(
+        contract=contract,
+        signer=signer,
+        router=example_router(strategy, queries, signer),
+        scorers=() if strategy == "global" else tuple(scorers),
+        global_scorer=SCORER_EXAMPLES[kind](random),
+    )
+
+
+def provenance(ranker: Ranker, seed: int = 0) -> Provenance:
+    """Return a provenance with something in every place."""
+    return Provenance(
+        created="2026-01-31T12:00:00Z",
+        source={"data": "sha256:0", "configuration": {"learner": {"C": 0.1}}, "seeds": [seed]},
+        probe=choose(ranker, example_queries(12, seed=seed + 1), count=5),
+        clusters=[Cluster(8, f"q{i}", {"ndcg@10": 0.5 + i / 8}) for i in range(len(ranker.scorers))],
+        metrics={"ndcg@10": {"local": 0.5, "global": 0.4375, "p": 0.03}},
+        notes=[{"cluster": 1, "note": "few queries"}],
+        stability={"adjusted_rand": 0.75},
+    )

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from localrank import artifact
+from localrank.artifact.parts import LAYOUTS
+from localrank.errors import PublishFailed
+from localrank.routing import ExactRouter
+from localrank.scorers import SCORERS
+from localrank.signature import QuerySigner
+
+from .examples import (
+    N_FEATURES,
+    ROUTER_EXAMPLES,
+    SCORER_EXAMPLES,
+    example_queries,
+    example_ranker,
+    provenance,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.ranker import Ranker
+
+
+def assert_same_rankings(expected: Ranker, actual: Ranker, seed: int = 99) -> None:
+    queries = example_queries(30, seed=seed)
+    for query in (*queries, queries[0][:1]):
+        before, after = expected.rank(query), actual.rank(query)
+
+        assert before.route == after.route
+        np.testing.assert_array_equal(before.scores, after.scores)
+        np.testing.assert_array_equal(before.order, after.order)
+
+
+def test_every_kind_of_scorer_and_router_has_an_example() -> None:
+    assert SCORERS.keys() == SCORER_EXAMPLES.keys()
+    assert LAYOUTS.keys() == ROUTER_EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
+@pytest.mark.parametrize("kind", SCORER_EXAMPLES)
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_loaded_ranks_as_what_was_saved(
+    tmp_path_factory: pytest.TempPathFactory, strategy: str, kind: str, seed: int
+) -> None:
+    ranker = example_ranker(strategy, kind, seed)
+    directory = tmp_path_factory.mktemp("models") / "web" / "1"
+
+    artifact.save(directory, ranker, provenance(ranker, seed))
+
+    assert_same_rankings(ranker, artifact.load(directory).ranker, seed)
+
+
+@pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
+@pytest.mark.parametrize("kind", SCORER_EXAMPLES)
+def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path: Path, strategy: str, kind: str) -> None:
+    ranker = example_ranker(strategy, kind)
+    first, second = tmp_path / "a" / "web" / "1", tmp_path / "b" / "web" / "1"
+    artifact.save(first, ranker, provenance(ranker))
+
+    loaded = artifact.load(first).ranker
+    artifact.save(second, loaded, provenance(loaded))
+
+    files = sorted(path.name for path in first.iterdir())
+    assert files == sorted(path.name for path in second.iterdir())
+    for name in files:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_the_manifest_gives_back_what_the_publisher_said(tmp_path: Path) -> None:
+    ranker = example_ranker()
+    said = provenance(ranker)
+
+    manifest = artifact.save(tmp_path / "web" / "3", ranker, said)
+
+    loaded = artifact.load(tmp_path / "web" / "3").manifest
+    assert manifest.raw == loaded.raw
+    assert ("web", 3, said.created) == (loaded.name, loaded.version, loaded.created)
+    assert (said.source, said.metrics, said.stability) == (loaded.source, loaded.metrics, loaded.stability)
+    assert list(said.notes) == loaded.notes
+    assert tuple(said.clusters) == loaded.clusters
+    assert ranker.contract.digest == loaded.contract.digest
+
+
+def test_sizes_of_clusters_are_counted_when_the_publisher_says_nothing(tmp_path: Path) -> None:
+    ranker = example_ranker("exact")
+    said = artifact.Provenance(created="", source={}, probe=provenance(ranker).probe)
+
+    manifest = artifact.save(tmp_path / "web" / "1", ranker, said)
+
+    assert [8, 8, 8] == [cluster.size for cluster in manifest.clusters]
+
+
+def test_a_version_is_never_modified(tmp_path: Path) -> None:
+    ranker = example_ranker()
+    artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
+
+    with pytest.raises(PublishFailed, match="a version is never modified"):
+        artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
+
+
+def test_a_probe_query_between_two_clusters_is_refused(tmp_path: Path) -> None:
+    axes = [np.eye(N_FEATURES, dtype=np.float32)[[i, i]] * [[1], [-1]] for i in (0, 1)]
+    signer = QuerySigner(1)
+    router = ExactRouter(signer.sign_all([axis.astype(np.float32) for axis in axes]), np.array([0, 1]))
+    ranker = replace(example_ranker("exact"), signer=signer, router=router)
+    between = np.zeros((2, N_FEATURES), np.float32)
+    between[0, :2] = 1.0
+    said = artifact.Provenance(created="", source={}, probe=[between])
+
+    with pytest.raises(PublishFailed, match=r"routing margin above 0\.001 for query 0"):
+        artifact.save(tmp_path / "web" / "1", ranker, said)
+
+
+def test_a_metric_that_is_not_a_number_is_refused_before_anything_is_published(tmp_path: Path) -> None:
+    ranker = example_ranker()
+    said = artifact.Provenance(
+        created="", source={}, probe=provenance(ranker).probe, metrics={"ndcg": float("nan")}
+    )
+
+    with pytest.raises(PublishFailed, match=r"manifest\.json: expected values that JSON can hold"):
+        artifact.save(tmp_path / "web" / "1", ranker, said)
+
+    assert [] == list((tmp_path / "web").iterdir())
+
+
+def test_one_model_with_many_scorers_is_a_few_files(tmp_path: Path) -> None:
+    ranker = example_ranker("exact")
+    many = replace(ranker, scorers=ranker.scorers * 400)
+
+    manifest = artifact.save(
+        tmp_path / "web" / "1", many, artifact.Provenance("", {}, provenance(ranker).probe)
+    )
+
+    assert ["scorers.weights.npy"] == [name for name in manifest.files if name.startswith("scorers.")]
+    assert (1201 * N_FEATURES,) == manifest.files["scorers.weights.npy"].shape
+    assert_same_rankings(many, artifact.load(tmp_path / "web" / "1").ranker)

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import localrank
+from localrank import Registry
+from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
+from localrank.registry import Promotion
+
+from .examples import example_queries, example_ranker, provenance
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHEN = "2026-01-31T12:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def ranker() -> localrank.Ranker:
+    return example_ranker("centroid")
+
+
+@pytest.fixture
+def registry(tmp_path: Path, ranker: localrank.Ranker) -> Registry:
+    """Five versions of ``web``; the champion was 1, then 3."""
+    registry = Registry(tmp_path / "models")
+    for _ in range(5):
+        registry.publish("web", ranker, provenance(ranker))
+    registry.promote("web", 1, since=WHEN)
+    registry.promote("web", 3, since=WHEN)
+    return registry
+
+
+def test_versions_are_numbered_in_the_order_of_publishing(registry: Registry) -> None:
+    assert ["web"] == registry.models()
+    assert [1, 2, 3, 4, 5] == registry.versions("web")
+
+
+def test_publishing_leaves_the_aliases_alone(registry: Registry, ranker: localrank.Ranker) -> None:
+    reference = registry.publish("web", ranker, provenance(ranker))
+
+    assert "web@6" == str(reference)
+    assert {"champion": 3} == registry.aliases("web")
+
+
+@pytest.mark.parametrize(("reference", "version"), [("web", 3), ("web@champion", 3), ("web@4", 4)])
+def test_a_reference_is_a_name_a_number_or_an_alias(registry: Registry, reference: str, version: int) -> None:
+    resolved = registry.resolve(reference)
+
+    assert ("web", version, registry.models_dir / "web" / str(version)) == (
+        resolved.name,
+        resolved.version,
+        resolved.path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("wob", "expected a model 'wob', found web"),
+        ("web@9", "web: expected version 9, found 1, 2, 3, 4, 5"),
+        ("web@challenger", "web: expected an alias 'challenger', found champion"),
+        ("web@", "expected an alias of letters"),
+        ("../web", "expected a model name of letters"),
+        ("web/../web", "expected a model name of letters"),
+        (".web", "expected a model name of letters"),
+        ("", "expected a model name of letters"),
+        ("web\n", "expected a model name of letters"),
+        ("web@03", "expected an alias of letters"),
+    ],
+)
+def test_what_cannot_be_resolved_is_named(registry: Registry, reference: str, message: str) -> None:
+    with pytest.raises(ArtifactNotFound) as error:
+        registry.resolve(reference)
+
+    assert message in str(error.value)
+
+
+def test_a_model_without_champion_is_its_only_version(tmp_path: Path, ranker: localrank.Ranker) -> None:
+    registry = Registry(tmp_path)
+    registry.publish("web", ranker, provenance(ranker))
+
+    assert 1 == registry.resolve("web").version
+
+    registry.publish("web", ranker, provenance(ranker))
+    with pytest.raises(
+        ArtifactNotFound, match="expected a champion or a single version, found versions 1, 2"
+    ):
+        registry.resolve("web")
+
+
+def test_histories_are_kept_and_rollback_goes_one_step_back(registry: Registry) -> None:
+    registry.promote("web", 5, since=WHEN)
+    assert [Promotion(1, WHEN), Promotion(3, WHEN), Promotion(5, WHEN)] == registry.history("web")
+
+    assert 3 == registry.rollback("web").version
+    assert 1 == registry.rollback("web").version
+    assert [Promotion(1, WHEN)] == registry.history("web")
+    with pytest.raises(
+        ArtifactNotFound, match="an earlier version of the alias 'champion', found only version 1"
+    ):
+        registry.rollback("web")
+
+
+def test_promoting_the_champion_again_changes_nothing(registry: Registry) -> None:
+    before = (registry.models_dir / "web" / "aliases.json").read_bytes()
+
+    registry.promote("web", 3)
+
+    assert before == (registry.models_dir / "web" / "aliases.json").read_bytes()
+
+
+def test_aliases_do_not_disturb_each_other(registry: Registry) -> None:
+    registry.promote("web", 4, "challenger", since=WHEN)
+
+    assert {"champion": 3, "challenger": 4} == registry.aliases("web")
+    with pytest.raises(ArtifactNotFound, match="found only version 4"):
+        registry.rollback("web", "challenger")
+    assert 1 == registry.rollback("web").version
+    assert {"champion": 1, "challenger": 4} == registry.aliases("web")
+
+
+def test_a_version_that_does_not_verify_is_not_promoted(registry: Registry) -> None:
+    file = registry.models_dir / "web" / "4" / "scorers.weights.npy"
+    file.write_bytes(file.read_bytes()[:-1])
+
+    with pytest.raises(ArtifactCorrupt, match=r"scorers\.weights\.npy: expected \d+ bytes, found"):
+        registry.promote("web", 4)
+
+    assert {"champion": 3} == registry.aliases("web")
+
+
+def test_rollback_does_not_go_back_to_a_version_that_does_not_verify(registry: Registry) -> None:
+    (registry.models_dir / "web" / "1" / "extra.npy").write_bytes(b"")
+
+    with pytest.raises(ArtifactCorrupt, match=r"extra\.npy: expected only files that the manifest lists"):
+        registry.rollback("web")
+
+    assert {"champion": 3} == registry.aliases("web")
+
+
+def test_prune_keeps_what_an_alias_or_its_history_needs(registry: Registry) -> None:
+    pruned = registry.prune("web", keep=1)
+
+    assert (2, 4) == pruned.versions
+    assert [1, 3, 5] == registry.versions("web")
+    assert 1 == registry.rollback("web").version
+
+
+def test_forced_pruning_takes_aliases_along(registry: Registry) -> None:
+    registry.promote("web", 5, "challenger", since=WHEN)
+
+    pruned = registry.prune("web", keep=1, force=True)
+
+    assert ((1, 2, 3, 4), ("champion",)) == (pruned.versions, pruned.aliases)
+    assert [5] == registry.versions("web")
+    assert {"challenger": 5} == registry.aliases("web")
+
+
+def test_forced_pruning_forgets_history_but_never_moves_an_alias(registry: Registry) -> None:
+    registry.promote("web", 5, since=WHEN)
+
+    registry.prune("web", keep=2, force=True)
+
+    assert [4, 5] == registry.versions("web")
+    assert [Promotion(5, WHEN)] == registry.history("web")
+
+
+def test_a_number_is_not_given_twice_while_its_version_stands(
+    registry: Registry, ranker: localrank.Ranker
+) -> None:
+    registry.prune("web", keep=1)
+
+    assert 6 == registry.publish("web", ranker, provenance(ranker)).version
+
+
+@pytest.mark.parametrize("name", ["../web", "a/b", "", ".hidden", "web ", "ä", "x" * 65])
+def test_a_name_that_could_leave_the_directory_is_refused(
+    tmp_path: Path, ranker: localrank.Ranker, name: str
+) -> None:
+    registry = Registry(tmp_path / "models")
+
+    with pytest.raises(ArtifactNotFound, match="expected a model name of letters"):
+        registry.publish(name, ranker, provenance(ranker))
+
+    assert not registry.models_dir.exists()
+
+
+@pytest.mark.parametrize("alias", ["3", "../x", "", "a b", "a/b"])
+def test_an_alias_that_looks_like_something_else_is_refused(registry: Registry, alias: str) -> None:
+    with pytest.raises(ArtifactNotFound, match="expected an alias of letters"):
+        registry.promote("web", 2, alias)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"aliases": {"champion": 3}}',
+        b'{"aliases": {"champion": 2}, "history": {"champion": [{"version": 3, "since": ""}]}}',
+        b'{"aliases": {"champion": true}, "history": {"champion": [{"version": true, "since": ""}]}}',
+        b'{"aliases": {"champion": 3}, "history": {"champion": []}}',
+        b'{"aliases": {"../x": 3}, "history": {"../x": [{"version": 3, "since": ""}]}}',
+        b"\xff",
+        b"[" * 100_000,
+    ],
+)
+def test_a_broken_file_of_aliases_is_named(registry: Registry, content: bytes) -> None:
+    (registry.models_dir / "web" / "aliases.json").write_bytes(content)
+
+    with pytest.raises(ArtifactCorrupt, match=r"web/aliases\.json: expected"):
+        registry.aliases("web")
+
+
+def test_aliases_are_written_for_people_too(registry: Registry) -> None:
+    document = json.loads((registry.models_dir / "web" / "aliases.json").read_text())
+
+    assert {"champion": 3} == document["aliases"]
+    assert {"champion": [{"version": 1, "since": WHEN}, {"version": 3, "since": WHEN}]} == document["history"]
+
+
+def test_load_takes_a_model_or_a_version(registry: Registry, ranker: localrank.Ranker) -> None:
+    query = example_queries(1, seed=7)[0]
+
+    for path in (
+        registry.models_dir / "web",
+        registry.models_dir / "web" / "2",
+        str(registry.models_dir / "web"),
+    ):
+        assert ranker.rank(query).scores.tolist() == localrank.load(path).rank(query).scores.tolist()
+
+
+def test_load_says_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactNotFound, match="expected the directory of a version, found none"):
+        localrank.load(tmp_path / "nothing")
+    with pytest.raises(ArtifactNotFound, match="expected a model"):
+        localrank.load(tmp_path)
+
+
+def test_pruning_needs_a_number_to_keep(registry: Registry) -> None:
+    with pytest.raises(PublishFailed, match="expected to keep 0 versions or more, found -1"):
+        registry.prune("web", keep=-1)

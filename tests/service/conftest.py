@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+import numpy as np
+import pytest
+
+from localrank.contract import FeatureContract, Missing, Normalisation
+from localrank.ranker import Ranker
+from localrank.routing import ExactRouter
+from localrank.scorers import LinearScorer
+from localrank.signature import QuerySigner
+from localrank_service.app import create_app
+from localrank_service.live import LiveModel
+from localrank_service.settings import Settings
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix
+
+N_FEATURES = 4
+NAMES = ("bm25", "pagerank", "ctr:7d", "age")
+
+
+def queries_of_three_kinds(seed: int = 0, n_queries: int = 12) -> list[Matrix]:
+    """Queries of three kinds: each spreads along its own feature."""
+    rng = np.random.default_rng(seed)
+    queries = []
+    for query in range(n_queries):
+        spread = np.ones(N_FEATURES)
+        spread[query % 3] = 10
+        queries.append((rng.standard_normal((20, N_FEATURES)) * spread).astype(np.float32))
+    return queries
+
+
+def three_kinds(
+    *,
+    missing: tuple[Missing, ...] | Missing = ("reject", "zero", "median", "nan"),
+    normalise: Normalisation = "none",
+    weights_sign: float = 1.0,
+) -> Ranker:
+    queries = queries_of_three_kinds()
+    contract = FeatureContract.learn(
+        np.concatenate(queries),
+        [len(query) for query in queries],
+        names=NAMES,
+        missing=missing,
+        normalise=normalise,
+    )
+    signer = QuerySigner(2)
+    signatures = signer.sign_all([contract.view(query).normalised for query in queries])
+    clusters = np.arange(len(queries)) % 3
+    scorers = tuple(LinearScorer(weights_sign * np.roll([4.0, 3.0, 2.0, 1.0], kind)) for kind in range(3))
+    return Ranker(
+        contract,
+        signer,
+        ExactRouter(signatures, clusters),
+        scorers,
+        LinearScorer(np.array([1.0, 1.0, 1.0, 1.0])),
+    )
+
+
+Connect = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@asynccontextmanager
+async def connected(
+    settings: Settings | None = None, **arguments: object
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application that has started."""
+    app = create_app(settings or Settings(), **arguments)  # type: ignore[arg-type]
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def tiny_ranker() -> Ranker:
+    return three_kinds()
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_ranker: Ranker) -> LiveModel:
+    return LiveModel("tiny", 3, tiny_ranker)
+
+
+@pytest.fixture
+async def client(tiny_model: LiveModel) -> AsyncIterator[httpx.AsyncClient]:
+    async with connected(models=[tiny_model]) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def make_ranker() -> Callable[..., Ranker]:
+    return three_kinds
+
+
+@pytest.fixture(scope="session")
+def queries() -> list[Matrix]:
+    return queries_of_three_kinds(seed=7)
+
+
+@pytest.fixture(scope="session")
+def connect() -> Connect:
+    return connected

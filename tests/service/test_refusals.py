@@ -1,0 +1,394 @@
+"""Everything that can be wrong with a request: its status, a sentence, and where."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from localrank_service.live import LiveModel
+from localrank_service.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"content-type": "application/json"}
+ROW = [1, 2, 3, 4]
+
+
+def encoded(*values: float, dtype: str = "<f4") -> str:
+    import numpy as np
+
+    return base64.b64encode(np.array(values, dtype).tobytes()).decode()
+
+
+MALFORMED: dict[str, tuple[str | bytes, str]] = {
+    "an empty body": ("", "empty"),
+    "only spaces": (" \n", "empty"),
+    "not JSON": ("features=1,2,3,4", "not JSON"),
+    "a truncated body": ('{"features": [[1, 2, 3', "not JSON"),
+    "a truncated text": ('{"model": "de', "not JSON"),
+    "two documents": ("{} {}", "not JSON"),
+    "single quotes": ("{'features': []}", "not JSON"),
+    "a trailing comma": ('{"features": [[1,2,3,4],]}', "trailing comma"),
+    "bytes that are no text": (b'{"model": "\xff"}', "UTF-8"),
+    "a lone surrogate": ('{"model": "\\ud800"}', "surrogate"),
+    "UTF-16": ('{"features": []}'.encode("utf-16"), "not JSON"),
+    "a byte order mark": (b'\xef\xbb\xbf{"features": []}', "BOM"),
+    "nesting without end": ("[" * 5000, "not JSON"),
+    "NaN": ('{"features": [[1, 2, 3, NaN]]}', "NaN at character 24; a missing value is null"),
+    "nan": ('{"features": [[1, 2, 3, nan]]}', "NaN at character 24; a missing value is null"),
+    "Infinity": ('{"features": [[1, 2, 3, Infinity]]}', "Infinity at character 24"),
+    "-Infinity": ('{"features": [[1, 2, 3, -Infinity]]}', "not JSON"),
+    "inf": ('{"features": [[1, 2, 3, inf]]}', "Infinity at character 24"),
+    "a hexadecimal number": ('{"features": [[1, 2, 3, 0x10]]}', "not JSON"),
+    "a leading plus": ('{"features": [[1, 2, 3, +1]]}', "not JSON"),
+    "a member twice": ('{"features": [[1,2,3,4]], "features": [[4,3,2,1]]}', "'features' stands twice"),
+    "a member twice, and colons in ids": (
+        '{"ids": ["a:b"], "model": "tiny", "features": [[1,2,3,4]], "model": "tiny"}',
+        "'model' stands twice",
+    ),
+    "a feature twice": (
+        '{"documents": [{"features": {"bm25": 1, "pagerank": 1, "ctr:7d": 1, "age": 1, "age": 2}}]}',
+        "'age' stands twice",
+    ),
+    "a document's member twice": (
+        '{"documents": [{"id": "a", "id": "b", "features": [1,2,3,4]}]}',
+        "'id' stands twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+async def test_malformed_bodies_are_400(case: str, client: httpx.AsyncClient) -> None:
+    body, said = MALFORMED[case]
+
+    response = await client.post("/v1/rerank", content=body, headers=JSON)
+
+    assert 400 == response.status_code, response.text
+    assert "" == response.json()["pointer"]
+    assert said in response.json()["detail"]
+
+
+REFUSED: dict[str, tuple[Any, str, str]] = {
+    # case: (body, pointer, what the sentence says)
+    "a list": ([], "", "the body: expected an object, found a list"),
+    "a text": ('"features"', "", 'found "features"'),
+    "null": ("null", "", "found null"),
+    "an unknown member": ({"features": [ROW], "topn": 3}, "/topn", "unknown member 'topn'"),
+    "an unknown member with a slash": ({"features": [ROW], "a/b~c": 3}, "/a~1b~0c", "unknown member"),
+    "no documents": ({"model": "tiny"}, "", "expected one of documents, features, features_b64"),
+    "two forms": ({"features": [ROW], "documents": []}, "", "found documents and features"),
+    "documents no list": ({"documents": {"id": "a"}}, "/documents", "expected a list"),
+    "documents null": ({"documents": None}, "/documents", "expected a list"),
+    "a document no object": ({"documents": [ROW]}, "/documents/0", "documents[0]: expected an object"),
+    "a document without features": (
+        {"documents": [{"features": ROW}, {"id": "a"}]},
+        "/documents/1",
+        "documents[1] has no features",
+    ),
+    "a document with more": (
+        {"documents": [{"id": "a", "features": ROW, "text": "…"}]},
+        "/documents/0/text",
+        "unknown member 'text'",
+    ),
+    "a document's features a text": (
+        {"documents": [{"features": "1234"}]},
+        "/documents/0/features",
+        'found "1234"',
+    ),
+    "features no list": ({"features": "1234"}, "/features", 'found "1234"'),
+    "features of numbers": ({"features": ROW}, "/features/0", "features[0]: expected a list"),
+    "features an object": ({"features": {"bm25": 1}}, "/features", "found an object"),
+    "a row an object": (
+        {"features": [{"bm25": 1, "pagerank": 1, "ctr:7d": 1, "age": 1}]},
+        "/features/0",
+        "expected a list of numbers, found an object",
+    ),
+    "ragged": ({"features": [ROW, ROW[:3]]}, "/features/1", "features[1] has 3 values; expected 4"),
+    "ragged, the total fits": (
+        {"features": [[1, 2, 3], [1, 2, 3, 4, 5]]},
+        "/features/0",
+        "features[0] has 3 values; expected 4",
+    ),
+    "ragged with nulls, the total fits": (
+        {"features": [ROW, [1, None, 3], [1, 2, None, 4, 5]]},
+        "/features/1",
+        "features[1] has 3 values; expected 4",
+    ),
+    "ragged documents, the total fits": (
+        {"documents": [{"features": [1, 2, 3, 4, 5]}, {"features": [1, 2, 3]}]},
+        "/documents/0/features",
+        "documents[0].features has 5 values; expected 4",
+    ),
+    "too few features": ({"features": [ROW[:3]] * 3}, "/features/0", "has 3 values; expected 4"),
+    "too many features": ({"features": [[*ROW, 5]]}, "/features/0", "has 5 values; expected 4"),
+    "empty rows": ({"features": [[], []]}, "/features/0", "has 0 values; expected 4"),
+    "deeper nesting": ({"features": [[[1, 2, 3, 4]]]}, "/features/0", "has 1 values"),
+    "a list for a number": ({"features": [[1, 2, 3, [4]]]}, "/features/0/3", "found a list"),
+    "an object for a number": ({"features": [[1, {}, 3, 4]]}, "/features/0/1", "found an object"),
+    "a text for a number": ({"features": [[1, 2, "3", 4]]}, "/features/0/2", 'found "3"'),
+    "the text NaN": ({"features": [[1, 2, "NaN", 4]]}, "/features/0/2", 'found "NaN"'),
+    "the text Infinity": ({"features": [[1, 2, 3, "-Infinity"]]}, "/features/0/3", "-Infinity"),
+    "true for a number": ({"features": [ROW, [1, 2, True, 4]]}, "/features/1/2", "found true"),
+    "false for a number": (
+        {"documents": [{"features": [False, 2, 3, 4]}]},
+        "/documents/0/features/0",
+        "false",
+    ),
+    "a named text": (
+        {"documents": [{"features": {"bm25": "1", "pagerank": 1, "ctr:7d": 1, "age": 1}}]},
+        "/documents/0/features/bm25",
+        'found "1"',
+    ),
+    "a missing name": (
+        {"documents": [{"features": {"bm52": 1, "pagerank": 1, "ctr:7d": 1, "age": 1}}]},
+        "/documents/0/features",
+        "feature 'bm25' of document 0 is missing",
+    ),
+    "a null that may not be": ({"features": [ROW, [None, 2, 3, 4]]}, "/features/1/0", "'bm25' of document 1"),
+    "beyond float32": ({"features": [ROW, [1, 1e39, 3, 4]]}, "/features/1/1", "beyond float32"),
+    "beyond float32, negative": ({"features": [[1, 2, 3, -3.5e38]]}, "/features/0/3", "beyond float32"),
+    "beyond double": ('{"features": [[1, 2, 1e400, 4]]}', "/features/0/2", "beyond"),
+    "a huge integer": (
+        '{"features": [[1, 2, 3, 4], [1, 2, 3, 1' + "0" * 400 + "]]}",
+        "/features/1/3",
+        "beyond",
+    ),
+    "an integer beyond float32": (
+        '{"documents": [{"features": [1' + "0" * 39 + ", 2, 3, 4]}]}",
+        "/documents/0/features/0",
+        "beyond float32",
+    ),
+    "beyond float32 by name": (
+        {"documents": [{"features": {"bm25": 1, "pagerank": 1, "ctr:7d": 1, "age": 1e39}}]},
+        "/documents/0/features/age",
+        "beyond float32",
+    ),
+    "beyond float32 in another order": (
+        {"features": [[4, 3, 2, 1e39]], "feature_names": ["age", "ctr:7d", "pagerank", "bm25"]},
+        "/features/0/3",
+        "'bm25' of document 0",
+    ),
+    "ids too few": ({"features": [ROW, ROW], "ids": ["a"]}, "/ids", "1 ids for 2 documents"),
+    "ids too many": ({"features": [ROW], "ids": ["a", "b"]}, "/ids", "2 ids for 1 documents"),
+    "ids no list": ({"features": [ROW], "ids": "a"}, "/ids", "expected a list"),
+    "an id a float": ({"features": [ROW, ROW], "ids": ["a", 1.5]}, "/ids/1", "found 1.5"),
+    "an id null": ({"features": [ROW], "ids": [None]}, "/ids/0", "found null"),
+    "an id true": ({"features": [ROW], "ids": [True]}, "/ids/0", "found true"),
+    "an id a list": ({"documents": [{"id": [], "features": ROW}]}, "/documents/0/id", "found a list"),
+    "a document's id null": ({"documents": [{"id": None, "features": ROW}]}, "/documents/0/id", "null"),
+    "ids beside documents": ({"documents": [{"features": ROW}], "ids": ["a"]}, "/ids", "beside features"),
+    "top_n zero": ({"features": [ROW], "top_n": 0}, "/top_n", "at least 1"),
+    "top_n a float": ({"features": [ROW], "top_n": 1.5}, "/top_n", "found 1.5"),
+    "top_n a text": ({"features": [ROW], "top_n": "3"}, "/top_n", 'found "3"'),
+    "top_n true": ({"features": [ROW], "top_n": True}, "/top_n", "found true"),
+    "explain something": ({"features": [ROW], "explain": "all"}, "/explain", "one of none, route"),
+    "explain a list": ({"features": [ROW], "explain": []}, "/explain", "found a list"),
+    "model a number": ({"features": [ROW], "model": 3}, "/model", "expected a text"),
+    "contract a number": ({"features": [ROW], "contract": 3}, "/contract", "expected a text"),
+    "query_id a list": ({"features": [ROW], "query_id": []}, "/query_id", "a text or an integer"),
+    "feature_names a text": ({"features": [ROW], "feature_names": "a"}, "/feature_names", "a list of texts"),
+    "feature_names of numbers": ({"features": [ROW], "feature_names": [1]}, "/feature_names/0", "a text"),
+    "a name twice": (
+        {"features": [[*ROW, 5]], "feature_names": ["bm25", "pagerank", "ctr:7d", "age", "age"]},
+        "/feature_names/4",
+        "'age' is named twice",
+    ),
+    "shape beside documents": ({"documents": [], "shape": [0, 4]}, "/shape", "does not go with"),
+    "dtype beside features": ({"features": [], "dtype": "float32"}, "/dtype", "does not go with"),
+    "shape a number": ({"features": ROW, "shape": 4}, "/shape", "expected [documents, features]"),
+    "shape of three": ({"features": ROW, "shape": [1, 1, 4]}, "/shape", "expected [documents, features]"),
+    "shape negative": ({"features": ROW, "shape": [-1, -4]}, "/shape", "expected [documents, features]"),
+    "shape of floats": ({"features": ROW, "shape": [1.0, 4]}, "/shape", "expected [documents, features]"),
+    "shape of other features": ({"features": ROW, "shape": [2, 2]}, "/shape/1", "2 features; expected 4"),
+    "flat too short": ({"features": ROW[:3], "shape": [1, 4]}, "/features", "holds 3 numbers"),
+    "flat holding rows": ({"features": [ROW] * 4, "shape": [1, 4]}, "/features/0", "found a list"),
+    "flat beyond float32": ({"features": [*ROW, 1, 2, 3, 1e39], "shape": [2, 4]}, "/features/7", "beyond"),
+    "base64 without shape": ({"features_b64": encoded(*ROW)}, "/shape", "expected [documents, features]"),
+    "base64 a list": ({"features_b64": [], "shape": [0, 4]}, "/features_b64", "a text in base64"),
+    "base64 of nothing sensible": ({"features_b64": "%%%%", "shape": [1, 4]}, "/features_b64", "not base64"),
+    "base64 not ASCII": ({"features_b64": "ä", "shape": [1, 4]}, "/features_b64", "not base64"),
+    "base64 too short": (
+        {"features_b64": encoded(1, 2, 3), "shape": [1, 4]},
+        "/features_b64",
+        "holds 12 bytes; shape [1, 4] of float32 needs 16",
+    ),
+    "base64 of an unknown type": (
+        {"features_b64": encoded(*ROW), "shape": [1, 4], "dtype": "int8"},
+        "/dtype",
+        "one of float16",
+    ),
+    "base64 infinite": (
+        {"features_b64": encoded(1, 2, float("inf"), 4), "shape": [1, 4]},
+        "/features_b64",
+        "'ctr:7d' of document 0 is infinite",
+    ),
+    "base64 beyond float32": (
+        {"features_b64": encoded(1, 2, 3, 1e39, dtype="<f8"), "shape": [1, 4], "dtype": "FP64"},
+        "/features_b64",
+        "beyond float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_what_breaks_the_contract_is_422_and_says_where(case: str, client: httpx.AsyncClient) -> None:
+    body, pointer, said = REFUSED[case]
+
+    response = await client.post(
+        "/v1/rerank", content=body if isinstance(body, str) else json.dumps(body), headers=JSON
+    )
+
+    assert 422 == response.status_code, response.text
+    assert pointer == response.json()["pointer"]
+    assert said in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["bm25", "pagerank", "age"], "lack 'ctr:7d'"),
+        (["BM25", "pagerank", "ctr:7d", "age"], "lack 'bm25'"),
+        ([], "lack 'bm25'"),
+    ],
+)
+async def test_other_feature_names_than_the_model_s_are_409(
+    names: list[str], said: str, client: httpx.AsyncClient
+) -> None:
+    response = await client.post("/v1/rerank", json={"features": [ROW], "feature_names": names})
+
+    assert (409, "/feature_names") == (response.status_code, response.json()["pointer"])
+    assert said in response.json()["detail"]
+
+
+@pytest.mark.parametrize("address", ["nope", "tiny@4", "tiny@challenger", "tiny@", "@3", "", "tiny/../x"])
+async def test_an_unknown_model_is_404_and_the_known_are_named(
+    address: str, client: httpx.AsyncClient
+) -> None:
+    response = await client.post("/v1/rerank", json={"features": [ROW], "model": address})
+
+    assert (404, "/model") == (response.status_code, response.json()["pointer"])
+    assert "there are: tiny" in response.json()["detail"]
+
+
+async def test_with_several_models_a_request_names_one(connect: Any, make_ranker: Any) -> None:
+    models = [LiveModel(name, 1, make_ranker()) for name in ("a", "b")]
+
+    async with connect(models=models) as client:
+        response = await client.post("/v1/rerank", json={"features": [ROW]})
+
+    assert (422, "/model") == (response.status_code, response.json()["pointer"])
+    assert "there are: a, b" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        "",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonp",
+        "application/json; charset=latin-1",
+    ],
+)
+async def test_another_content_type_is_415_and_the_right_one_is_named(
+    content_type: str | None, client: httpx.AsyncClient
+) -> None:
+    headers = {} if content_type is None else {"content-type": content_type}
+
+    response = await client.post("/v1/rerank", content=json.dumps({"features": [ROW]}), headers=headers)
+
+    assert 415 == response.status_code
+    assert "application/json" == response.headers["accept-post"]
+    assert "expected application/json" in response.json()["detail"]
+
+
+async def test_an_unknown_content_encoding_is_415(client: httpx.AsyncClient) -> None:
+    response = await client.post("/v1/rerank", content=b"...", headers=JSON | {"content-encoding": "br"})
+
+    assert (415, "gzip, deflate") == (response.status_code, response.headers["accept-encoding"])
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
+async def test_another_method_is_405_and_the_right_one_is_named(
+    method: str, client: httpx.AsyncClient
+) -> None:
+    response = await client.request(method, "/v1/rerank")
+
+    assert (405, "POST") == (response.status_code, response.headers["allow"])
+
+
+async def test_too_many_documents_are_413(connect: Any, tiny_model: LiveModel) -> None:
+    bodies: list[tuple[dict[str, Any], str]] = [
+        ({"documents": [{"features": ROW}] * 4}, "/documents"),
+        ({"features": [ROW] * 4}, "/features"),
+        ({"features": ROW * 4, "shape": [4, 4]}, "/shape/0"),
+        ({"features_b64": encoded(*ROW * 4), "shape": [4, 4]}, "/shape/0"),
+    ]
+    async with connect(Settings(max_documents=3), models=[tiny_model]) as client:
+        fits = await client.post("/v1/rerank", json={"features": [ROW] * 3})
+        answers = [await client.post("/v1/rerank", json=body) for body, _ in bodies]
+
+    assert 200 == fits.status_code
+    for answer, (_, pointer) in zip(answers, bodies, strict=True):
+        assert (413, pointer) == (answer.status_code, answer.json()["pointer"])
+        assert "4 documents; this server takes 3" in answer.json()["detail"]
+
+
+async def in_chunks(body: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+async def test_a_body_over_the_limit_is_413_however_it_comes(connect: Any, tiny_model: LiveModel) -> None:
+    body = json.dumps({"features": [ROW]}).encode()
+    too_large = body + b" " * (1001 - len(body))
+    bomb = gzip.compress(b" " * 10_000_000)
+    assert len(bomb) > 1000 < len(zlib.compress(b" " * 10_000_000))
+    async with connect(Settings(max_body_bytes=1000), models=[tiny_model]) as client:
+
+        async def status(content: Any, **headers: str) -> int:
+            response = await client.post("/v1/rerank", content=content, headers=JSON | headers)
+            code: int = response.status_code
+            return code
+
+        assert 200 == await status(too_large[:-1])
+        assert 413 == await status(too_large)
+        assert 200 == await status(in_chunks(too_large[:-1], 7))
+        assert 413 == await status(in_chunks(too_large, 7))
+        for encoding, compress in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+            assert 200 == await status(compress(too_large[:-1]), **{"content-encoding": encoding})
+            assert 413 == await status(compress(too_large), **{"content-encoding": encoding})
+        pieces = gzip.compress(too_large[:500]) + gzip.compress(too_large[500:])
+        assert 413 == await status(pieces, **{"content-encoding": "gzip"})
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", b""),
+        ("gzip", b"not gzip"),
+        ("gzip", gzip.compress(b"{}")[:-3]),
+        ("gzip", gzip.compress(b"{}") + b"and more"),
+        ("deflate", b""),
+        ("deflate", zlib.compress(b"{}")[:-1]),
+        ("deflate", zlib.compress(b"{}") + b"and more"),
+        ("deflate", gzip.compress(b"{}")),
+    ],
+)
+async def test_a_compressed_body_that_cannot_be_read_is_400(
+    encoding: str, body: bytes, client: httpx.AsyncClient
+) -> None:
+    response = await client.post("/v1/rerank", content=body, headers=JSON | {"content-encoding": encoding})
+
+    assert 400 == response.status_code, response.text

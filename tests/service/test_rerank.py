@@ -1,0 +1,350 @@
+"""What a correct request is answered, in every form that JSON can carry it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank_service.live import LiveModel
+from localrank_service.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import httpx
+
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("bm25", "pagerank", "ctr:7d", "age")
+
+
+def numbers(documents: Matrix) -> list[list[float]]:
+    """The float32 values as JSON numbers that read back to them."""
+    return [[float(str(value)) for value in row] for row in documents]
+
+
+async def rerank(client: httpx.AsyncClient, members: dict[str, Any], **headers: str) -> dict[str, Any]:
+    response = await client.post("/v1/rerank", json=members, headers=headers)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def forms(documents: Matrix) -> dict[str, dict[str, Any]]:
+    rows = numbers(documents)
+    shape = list(documents.shape)
+    return {
+        "rows": {"documents": [{"features": row} for row in rows]},
+        "named": {"documents": [{"features": dict(zip(NAMES, row, strict=True))} for row in rows]},
+        "mixed": {
+            "documents": [
+                {"features": row if i % 2 else dict(zip(NAMES, row, strict=True))}
+                for i, row in enumerate(rows)
+            ]
+        },
+        "columns": {"features": rows},
+        "flat": {"features": [value for row in rows for value in row], "shape": shape},
+        "base64": {"features_b64": base64.b64encode(documents.tobytes()).decode(), "shape": shape},
+        "base64 double": {
+            "features_b64": base64.b64encode(documents.astype("<f8").tobytes()).decode(),
+            "dtype": "float64",
+            "shape": shape,
+        },
+        "reordered": {"features": [row[::-1] for row in rows], "feature_names": NAMES[::-1]},
+        "reordered rows": {
+            "documents": [{"features": row[::-1]} for row in rows],
+            "feature_names": NAMES[::-1],
+        },
+    }
+
+
+@pytest.mark.parametrize("form", forms(np.zeros((1, 4), np.float32)))
+async def test_every_form_of_a_request_gets_the_ranker_s_own_scores(
+    form: str, client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    expected = tiny_ranker.rank(queries[0])
+
+    answer = await rerank(client, forms(queries[0])[form])
+
+    assert expected.order.tolist() == [result["index"] for result in answer["results"]]
+    assert expected.scores[expected.order].tolist() == [result["score"] for result in answer["results"]]
+    assert list(range(1, 21)) == [result["rank"] for result in answer["results"]]
+
+
+async def test_the_answer_has_exactly_the_documented_members(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    route = tiny_ranker.rank(queries[1]).route
+
+    response = await client.post(
+        "/v1/rerank",
+        json={"query_id": "q-17", "ids": [f"d{i}" for i in range(20)], "features": numbers(queries[1])},
+        headers={"X-Request-Id": "from-the-caller"},
+    )
+
+    answer = response.json()
+    assert [
+        "request_id",
+        "model",
+        "version",
+        "results",
+        "route",
+        "degraded",
+        "warnings",
+        "timings_ms",
+    ] == list(answer)
+    assert ("from-the-caller", "tiny", 3) == (answer["request_id"], answer["model"], answer["version"])
+    assert ["rank", "index", "id", "score"] == list(answer["results"][0])
+    assert {
+        "strategy": "exact",
+        "cluster": route.cluster,
+        "similarity": route.similarity,
+        "margin": route.margin,
+        "candidates": 12,
+        "fallback": None,
+    } == answer["route"]
+    assert (None, []) == (answer["degraded"], answer["warnings"])
+    assert "from-the-caller" == response.headers["x-request-id"]
+
+
+async def test_stage_times_are_the_same_in_body_and_header(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    response = await client.post("/v1/rerank", json={"features": numbers(queries[0])})
+
+    timings = response.json()["timings_ms"]
+    assert ["decode", "sign", "route", "score", "order", "encode", "total"] == list(timings)
+    assert sum(timings.values()) - timings["total"] <= timings["total"]
+    header = dict(entry.split(";dur=") for entry in response.headers["server-timing"].split(", "))
+    assert timings == {stage: float(elapsed) for stage, elapsed in header.items()}
+
+
+async def test_a_request_without_an_id_gets_one(client: httpx.AsyncClient, queries: list[Matrix]) -> None:
+    first, second = [
+        await client.post("/v1/rerank", json={"features": numbers(queries[0])}) for _ in range(2)
+    ]
+
+    assert first.json()["request_id"] == first.headers["x-request-id"]
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("sent", ["two words", "", "x" * 129, "tab\tbed"])
+async def test_an_unusable_request_id_is_replaced(client: httpx.AsyncClient, sent: str) -> None:
+    response = await client.get("/livez", headers={"X-Request-Id": sent})
+
+    assert 32 == len(response.headers["x-request-id"])
+
+
+async def test_top_n_cuts_the_list_and_nothing_else(client: httpx.AsyncClient, queries: list[Matrix]) -> None:
+    whole = await rerank(client, {"features": numbers(queries[0])})
+    best = await rerank(client, {"features": numbers(queries[0]), "top_n": 3})
+    more = await rerank(client, {"features": numbers(queries[0]), "top_n": 1000})
+
+    assert whole["results"][:3] == best["results"]
+    assert whole["results"] == more["results"]
+
+
+async def test_ids_come_back_whatever_they_are(client: httpx.AsyncClient) -> None:
+    ids = ["https://example.com/?a=1:2", 17, 'ünï"code', "same", "same", -1, ""]
+    rows = [[float(-i), 0, 0, 0] for i in range(len(ids))]
+
+    columns = await rerank(client, {"ids": ids, "features": rows})
+    documents = await rerank(
+        client,
+        {"documents": [{"id": one, "features": row} for one, row in zip(ids, rows, strict=True)]},
+    )
+
+    by_index = sorted(columns["results"], key=lambda result: result["index"])
+    assert ids == [result["id"] for result in by_index]
+    assert columns["results"] == documents["results"]
+
+
+async def test_documents_may_lack_ids(client: httpx.AsyncClient) -> None:
+    rows = [{"id": "a", "features": [2, 1, 1, 1]}, {"features": [1, 1, 1, 1]}]
+
+    some = await rerank(client, {"documents": rows})
+    none = await rerank(client, {"documents": rows[1:]})
+
+    assert ["a", None] == [result["id"] for result in some["results"]]
+    assert ["rank", "index", "score"] == list(none["results"][0])
+
+
+async def test_ties_keep_the_order_of_the_request(client: httpx.AsyncClient) -> None:
+    answer = await rerank(client, {"features": [[1, 2, 3, 4]] * 50})
+
+    assert list(range(50)) == [result["index"] for result in answer["results"]]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"documents": []},
+        {"features": []},
+        {"features": [], "shape": [0, 4]},
+        {"features_b64": "", "shape": [0, 4]},
+        {"features": [], "ids": []},
+    ],
+)
+async def test_no_documents_are_an_empty_ranking(client: httpx.AsyncClient, members: dict[str, Any]) -> None:
+    answer = await rerank(client, members)
+
+    assert [] == answer["results"]
+    assert (None, "no_signature") == (answer["route"]["cluster"], answer["route"]["fallback"])
+
+
+async def test_one_document_is_ranked_by_the_global_scorer_and_says_so(client: httpx.AsyncClient) -> None:
+    answer = await rerank(client, {"features": [[1, 2, 3, 4]]})
+
+    assert [1.0 + 2 + 3 + 4] == [result["score"] for result in answer["results"]]
+    assert (None, "no_signature") == (answer["route"]["cluster"], answer["route"]["fallback"])
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        {"features": [[1, 2, 3, 4], [5, None, None, 8], [9, None, 1, 1]]},
+        {
+            "documents": [
+                {"features": [1, 2, 3, 4]},
+                {"features": {"bm25": 5, "age": 8}},
+                {"features": {"age": 1, "bm25": 9, "ctr:7d": 1, "pagerank": None}},
+            ]
+        },
+        {"features": [1, 2, 3, 4, 5, None, None, 8, 9, None, 1, 1], "shape": [3, 4]},
+        {
+            "features_b64": base64.b64encode(
+                np.array([[1, 2, 3, 4], [5, np.nan, np.nan, 8], [9, np.nan, 1, 1]], "<f4").tobytes()
+            ).decode(),
+            "shape": [3, 4],
+        },
+    ],
+)
+async def test_missing_values_are_imputed_and_the_caller_is_told(
+    documents: dict[str, Any], client: httpx.AsyncClient, tiny_ranker: Ranker
+) -> None:
+    matrix = np.array([[1, 2, 3, 4], [5, np.nan, np.nan, 8], [9, np.nan, 1, 1]], np.float32)
+    expected = tiny_ranker.rank(matrix)
+
+    answer = await rerank(client, documents)
+
+    assert [
+        {"code": "feature_imputed", "feature": "pagerank", "count": 2},
+        {"code": "feature_imputed", "feature": "ctr:7d", "count": 1},
+    ] == answer["warnings"]
+    assert expected.scores[expected.order].tolist() == [result["score"] for result in answer["results"]]
+
+
+async def test_features_the_model_does_not_know_are_ignored_with_a_warning(client: httpx.AsyncClient) -> None:
+    known = dict(zip(NAMES, [1, 2, 3, 4], strict=True))
+
+    named = await rerank(
+        client,
+        {"documents": [{"features": known | {"new": 5, "newer": "?"}}, {"features": known | {"new": 6}}]},
+    )
+    columns = await rerank(client, {"features": [[0, 1, 2, 3, 4]] * 2, "feature_names": ["new", *NAMES]})
+
+    assert [
+        {"code": "feature_ignored", "feature": "new", "count": 2},
+        {"code": "feature_ignored", "feature": "newer", "count": 1},
+    ] == named["warnings"]
+    assert [{"code": "feature_ignored", "feature": "new", "count": 2}] == columns["warnings"]
+    assert named["results"] == columns["results"]
+
+
+async def test_or_refused_where_the_operator_wants_that(connect: Any, tiny_model: LiveModel) -> None:
+    known = dict(zip(NAMES, [1, 2, 3, 4], strict=True))
+
+    async with connect(Settings(extra_features="refuse"), models=[tiny_model]) as client:
+        named = await client.post("/v1/rerank", json={"documents": [{"features": known | {"ne/w": 5}}]})
+        columns = await client.post(
+            "/v1/rerank", json={"features": [[0, 1, 2, 3, 4]], "feature_names": ["new", *NAMES]}
+        )
+
+    assert (422, "/documents/0/features/ne~1w") == (named.status_code, named.json()["pointer"])
+    assert (409, "/feature_names/0") == (columns.status_code, columns.json()["pointer"])
+
+
+async def test_the_model_s_contract_may_be_named(client: httpx.AsyncClient, tiny_ranker: Ranker) -> None:
+    digest = tiny_ranker.contract.digest
+
+    right = await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]], "contract": digest})
+    wrong = await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]], "contract": digest[:-1] + "x"})
+
+    assert 200 == right.status_code
+    assert (409, "/contract") == (wrong.status_code, wrong.json()["pointer"])
+    assert digest in wrong.json()["detail"]
+
+
+async def test_an_explained_route_tells_how_near_every_cluster_was(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    plain = await rerank(client, {"features": numbers(queries[2])})
+    explained = await rerank(client, {"features": numbers(queries[2]), "explain": "route"})
+
+    clusters = explained["explanation"]["clusters"]
+    assert {0, 1, 2} == {cluster["cluster"] for cluster in clusters}
+    assert plain["route"]["cluster"] == clusters[0]["cluster"]
+    assert plain["route"]["similarity"] == clusters[0]["similarity"]
+    assert plain["route"]["margin"] == clusters[0]["similarity"] - clusters[1]["similarity"]
+    spectrum = np.linalg.eigvalsh(np.cov(queries[2].T.astype(float)))[::-1][:2]
+    np.testing.assert_allclose(explained["explanation"]["signature"]["eigenvalues"], spectrum, rtol=1e-6)
+    assert plain["results"] == explained["results"]
+
+
+async def test_models_are_addressed_by_name_version_and_alias(connect: Any, make_ranker: Any) -> None:
+    models = [
+        LiveModel("a", 2, make_ranker()),
+        LiveModel("a", 1, make_ranker()),
+        LiveModel("b", 7, make_ranker()),
+    ]
+    rows = {"features": [[1, 2, 3, 4]]}
+
+    async with connect(Settings(model="b"), models=models) as client:
+        versions = {
+            address: (await rerank(client, rows | {"model": address}))["version"]
+            for address in (None, "a", "a@champion", "a@1", "a@2", "b")
+        }
+
+    assert {None: 7, "a": 2, "a@champion": 2, "a@1": 1, "a@2": 2, "b": 7} == versions
+
+
+@pytest.mark.parametrize(
+    ("encoding", "encode"),
+    [
+        ("gzip", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])),
+        ("deflate", zlib.compress),
+        ("GZIP", gzip.compress),
+        ("identity", bytes),
+    ],
+)
+async def test_compressed_bodies_are_read(
+    encoding: str, encode: Callable[[bytes], bytes], client: httpx.AsyncClient
+) -> None:
+    body = json.dumps({"features": [[1, 2, 3, 4]]}).encode()
+
+    response = await client.post(
+        "/v1/rerank",
+        content=encode(body),
+        headers={"content-type": "application/json; charset=UTF-8", "content-encoding": encoding},
+    )
+
+    assert 200 == response.status_code, response.text
+
+
+async def test_numbers_are_rounded_to_float32_once(client: httpx.AsyncClient) -> None:
+    # 16777217 lies between two values of float32, 0.1 is none.
+    answer = await rerank(client, {"features": [[16777217, 0, 0, 0], [0.1, 0, 0, 0], [3, 0, 0, 0]]})
+
+    scores = {result["index"]: result["score"] for result in answer["results"]}
+    assert scores[0] / scores[2] == float(np.float32(16777217)) / 3
+    assert scores[1] / scores[2] == pytest.approx(float(np.float32(0.1)) / 3, rel=1e-12)

@@ -1,0 +1,141 @@
+"""The learner around the closed form: gains, the choice of the ridge, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank_training.learners.catalogue import make
+from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations
+from localrank_training.learners.linear import RIDGES, LeastSquares
+from localrank_training.learners.notes import collected
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged
+
+
+@pytest.fixture
+def queries(judged: Judged) -> QuerySet:
+    rng = np.random.default_rng(0)
+    clouds = [rng.standard_normal((n, 4)) for n in (9, 30, 7, 21, 16)]
+    return judged(
+        clouds, [np.clip(np.round(cloud[:, 0] + rng.standard_normal(len(cloud))), 0, 3) for cloud in clouds]
+    )
+
+
+def test_a_small_ridge_with_an_intercept_is_least_squares_regression(queries: QuerySet) -> None:
+    scorer = LeastSquares(ridge=1e-9, centre="all").fit(queries)
+
+    plain = LinearRegression().fit(queries.documents.astype(float), queries.labels)
+    np.testing.assert_allclose(scorer.weights, plain.coef_, rtol=1e-6)
+
+
+def test_exponential_gains_are_those_of_ndcg(queries: QuerySet) -> None:
+    scorer = LeastSquares(ridge=1e-9, centre="all", gain="exponential").fit(queries)
+
+    plain = LinearRegression().fit(queries.documents.astype(float), 2**queries.labels - 1)
+    np.testing.assert_allclose(scorer.weights, plain.coef_, rtol=1e-6)
+
+
+def test_scaling_all_features_changes_no_order(queries: QuerySet) -> None:
+    scaled = queries.with_documents(queries.documents * np.float32(64.0))
+
+    np.testing.assert_allclose(
+        LeastSquares(ridge=0.5).fit(scaled).weights * 64, LeastSquares(ridge=0.5).fit(queries).weights
+    )
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+def test_the_ridge_is_the_one_with_least_error_on_refitted_models(queries: QuerySet, centre: Centre) -> None:
+    weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
+
+    with collected() as notes:
+        LeastSquares(centre=centre).fit(queries, weights=weights)
+
+    whole = NormalEquations.of(queries, queries.labels, weights=weights, centre=centre)
+    errors = []
+    for relative in RIDGES:
+        total = 0.0
+        for query in range(5):
+            others = np.delete(np.arange(5), query)
+            rest = queries.select(others)
+            left = NormalEquations.of(rest, rest.labels, weights=weights[others], centre=centre)
+            w = left.solve(whole.ridge(relative))
+            residual = queries.labels_of(query) - queries.documents_of(query) @ w
+            total += weights[query] * float(((residual - residual.mean()) ** 2).sum())
+        errors.append(total)
+    assert notes[0].figures["ridge"] == RIDGES[int(np.argmin(errors))]
+    assert 0 < int(np.argmin(errors)) < len(RIDGES) - 1
+
+
+def test_one_query_alone_has_a_usable_scorer_and_says_so(queries: QuerySet) -> None:
+    with collected() as notes:
+        scorer = LeastSquares().fit(queries.select([1]))
+
+    np.testing.assert_array_equal(scorer.weights, LeastSquares(ridge=0.3).fit(queries.select([1])).weights)
+    assert "one query alone" in notes[0].text
+
+
+def test_more_features_than_documents_and_constant_features_are_no_matter(judged: Judged) -> None:
+    wide = judged([np.hstack([np.eye(3), np.ones((3, 20))])] * 2, [[0, 1, 2]] * 2)
+
+    weights = LeastSquares().fit(wide).weights
+
+    np.testing.assert_allclose(weights[3:], 0.0, atol=1e-12)
+    assert weights[0] < weights[1] < weights[2]
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+@pytest.mark.parametrize(
+    ("documents", "labels", "message"),
+    [
+        (
+            np.eye(3),
+            [1, 1, 1],
+            "linear: expected two documents of one query with different labels, found none",
+        ),
+        (
+            np.ones((1, 2)),
+            [1],
+            "linear: expected two documents of one query with different labels, found none",
+        ),
+        (
+            np.full((3, 2), 0.1),
+            [0, 1, 2],
+            "different features, found none in 2 queries with different labels",
+        ),
+    ],
+)
+def test_what_teaches_nothing_is_refused(
+    judged: Judged, documents: np.ndarray, labels: list[int], message: str, centre: Centre
+) -> None:
+    with pytest.raises(InvalidData, match=message):
+        LeastSquares(centre=centre).fit(judged([documents, documents * 2], [labels, labels]))
+
+
+def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
+    broken = queries.documents.copy()
+    broken[0, 1] = np.nan
+    with pytest.raises(
+        InvalidData, match="linear: query '0', feature 'f2': expected a finite value, found nan"
+    ):
+        LeastSquares().fit(queries.with_documents(broken))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ridge": 0.0}, "learner 'linear': ridge: expected more than 0"),
+        ({"ridge": "some"}, "ridge: expected number or one of 'auto', found 'some'"),
+        ({"centre": "none"}, "centre: expected one of 'query', 'all', found 'none'"),
+        ({"gains": "label"}, "unknown setting 'gains'; did you mean 'gain'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        make("linear", settings)

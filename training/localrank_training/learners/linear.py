@@ -1,0 +1,118 @@
+r"""A linear scorer by least squares on gains, in closed form.
+
+.. math:: \min_w \; \sum_q \frac{c_q}{\sum c} \, \|L_q(y_q - X_q w)\|^2 + \rho \|w\|^2
+
+With ``centre = "query"`` each query is centred on its own mean, so that only differences within a query count (ranking
+least squares [pahikkala2009]); with ``"all"`` one mean serves all queries, which is ridge regression with an intercept.
+See `localrank_training.learners.least_squares` for many models of the same queries at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from localrank.scorers import LinearScorer
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
+
+# `checked` reads the annotations of settings when it runs.
+from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
+from localrank_training.learners.notes import note
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.scorers import Scorer, View
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["RIDGES", "LeastSquares", "choose_ridge"]
+
+#: What ``ridge = "auto"`` chooses from, in units of the mean variance of a feature.
+RIDGES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+#: Where there is one query only, none can be left out to choose by.
+_UNCHOSEN = 0.3
+
+#: More queries than these do not change the choice, only its cost.
+_ENOUGH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares:
+    """Learn a `LinearScorer` by regression on gains.
+
+    Attributes:
+        ridge: pull towards zero, in units of the mean variance of a feature; ``auto`` takes the one with the least
+            squared error on queries left out.
+        centre: ``query`` learns differences within each query, ``all`` has one intercept for all queries.
+        gain: regress on the ``label`` itself, or on ``2^label - 1``.
+    """
+
+    ridge: float | Literal["auto"] = setting(
+        "auto", above=0.0, meaning="pull towards zero, in units of the mean variance of a feature"
+    )
+    centre: Centre = "query"
+    gain: Literal["label", "exponential"] = "label"
+
+    method: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    @property
+    def view(self) -> View:
+        return "normalised"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,  # noqa: ARG002 - the ridge is chosen by leaving out training queries
+        start: Scorer | None = None,  # noqa: ARG002 - a closed form starts nowhere
+    ) -> LinearScorer:
+        check_finite(queries, self.method)
+        shares = query_weights(queries, weights)
+        check_informative(queries, shares, self.method)
+        gains = self.gains(queries.labels)
+        equations = NormalEquations.of(queries, gains, weights=shares, centre=self.centre)
+        if self.ridge == "auto":
+            ridge = equations.ridge(choose_ridge(queries, gains, equations, shares, self.centre))
+        else:
+            ridge = equations.ridge(self.ridge)
+        return LinearScorer(equations.solve(ridge), view=self.view)
+
+    def gains(self, labels: Vector) -> Vector:
+        """Return what is regressed on, ``[n_docs]``."""
+        gains: Vector = labels if self.gain == "label" else np.exp2(labels) - 1
+        return gains
+
+
+def choose_ridge(
+    queries: QuerySet, gains: Vector, equations: NormalEquations, weights: Vector, centre: Centre
+) -> float:
+    """Return the one of `RIDGES` whose models err least on the queries that were left out of them.
+
+    The error is what `centre` "query" minimises, the squared error about each query's mean, in both cases: only that
+    part of it changes an order.
+    """
+    counted = np.flatnonzero(weights)
+    if len(counted) < 2:
+        note(
+            "linear", f"ridge {_UNCHOSEN:g}: one query alone leaves none out to choose it by", ridge=_UNCHOSEN
+        )
+        return _UNCHOSEN
+    chosen = counted[np.unique(np.linspace(0, len(counted) - 1, _ENOUGH).astype(np.int64))]
+    some, shares = queries.select(chosen), weights[chosen]
+    gains = gains[np.isin(queries.query_of, chosen)]
+    matrices = PerQueryMatrices.of(some, gains, centre=centre)
+    within = matrices if centre == "query" else PerQueryMatrices.of(some, gains)
+    errors = [
+        float(shares @ within.errors(matrices.leave_query_out(equations.ridge(relative), shares)))
+        for relative in RIDGES
+    ]
+    best = RIDGES[int(np.argmin(errors))]
+    note("linear", f"ridge {best:g} errs least on {len(chosen)} queries left out in turn", ridge=best)
+    return best
