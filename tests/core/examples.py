@@ -16,7 +16,7 @@ from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.scorers import LinearScorer, Scorer
+from localrank.scorers import LinearScorer, Scorer, TreesScorer
 from localrank.signature import QuerySigner, Signatures
 
 if TYPE_CHECKING:
@@ -42,8 +42,34 @@ def _linear(random: np.random.Generator) -> Scorer:
     return LinearScorer(random.standard_normal(N_FEATURES), "raw" if random.random() < 0.3 else "normalised")
 
 
+def _trees(random: np.random.Generator) -> Scorer:
+    # Chains of random lengths, each split with a leaf to its left; the last of all asks for a category.
+    splits = random.integers(1, 5, size=7).astype(np.int32)
+    own = np.concatenate([np.arange(count) for count in splits])
+    last = own + 1 == np.repeat(splits, splits)
+    decisions = random.choice([0, 2, 4, 6, 8, 10], len(own)).astype(np.uint8)
+    decisions[-1] = 1
+    thresholds = random.standard_normal(len(own))
+    thresholds[-1] = 1
+    return TreesScorer(
+        splits=splits,
+        features=random.integers(0, N_FEATURES, len(own)).astype(np.int32),
+        thresholds=thresholds,
+        decisions=decisions,
+        left=(-1 - own).astype(np.int32),
+        right=np.where(last, -2 - own, own + 1).astype(np.int32),
+        values=random.standard_normal(len(own) + len(splits)),
+        category_words=np.array([1, 2], np.int32),
+        category_bits=random.integers(0, 2**32, 3).astype(np.uint32),
+        view="raw" if random.random() < 0.3 else "normalised",
+    )
+
+
 #: One function for each kind of scorer: a random one of `N_FEATURES` features.
-SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {LinearScorer.kind: _linear}
+SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
+    LinearScorer.kind: _linear,
+    TreesScorer.kind: _trees,
+}
 
 
 def _medoids(signatures: Signatures, clusters: np.ndarray) -> Signatures:
