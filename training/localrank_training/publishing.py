@@ -1,0 +1,92 @@
+"""From what was trained to a version in the registry: everything a later reader needs to know where it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank import probe
+from localrank.artifact import Cluster, Provenance
+from localrank_training.reports import report_of
+
+if TYPE_CHECKING:
+    from localrank.registry import Reference, Registry
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.reports import TrainingReport
+    from localrank_training.selection import Trained
+
+__all__ = ["fingerprint", "publish"]
+
+#: What a result may depend on.
+_LIBRARIES = ("localrank", "numpy", "scipy", "scikit-learn", "lightgbm")
+
+
+def publish(
+    registry: Registry,
+    name: str,
+    trained: Trained,
+    queries: QuerySet,
+    *,
+    validation: QuerySet | None = None,
+    report: TrainingReport | None = None,
+    created: str | None = None,
+) -> Reference:
+    """Publish a trained ranker as the next version of ``name``; no alias moves.
+
+    Args:
+        registry: where to.
+        name: the model's name.
+        trained: what `localrank_training.selection.train` returned.
+        queries: it was trained on.
+        validation: choices were made on; probe queries are drawn from them where there are some.
+        report: where it was made already.
+        created: when, as text; now by default.
+    """
+    report = report or report_of(trained, queries)
+    source: dict[str, Any] = {
+        "data": {"training": _described(queries)} | ({"validation": _described(validation)} if validation else {}),
+        "configuration": trained.config.to_json(),
+        "trials": [trial.to_json() for trial in trained.trials],
+        "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
+        "python": platform.python_version(),
+    }
+    clusters = [
+        Cluster(cluster.size, cluster.exemplar, cluster.figures) for cluster in report.clusters
+    ]
+    candidates = list((validation or queries).clouds())
+    return registry.publish(
+        name,
+        trained.built.ranker,
+        Provenance(
+            created=created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            source=source,
+            probe=probe.choose(trained.built.ranker, candidates),
+            clusters=clusters,
+            metrics=report.metrics_json(),
+            notes=report.notes,
+            stability=report.stability,
+        ),
+    )
+
+
+def fingerprint(queries: QuerySet) -> str:
+    """Return a hash of the judged queries themselves: the same for the same data in another file format."""
+    digest = hashlib.sha256()
+    for array in (queries.documents, queries.labels, queries.offsets):
+        digest.update(np.ascontiguousarray(array).data)
+    digest.update("\n".join((*queries.query_ids, *queries.feature_names)).encode())
+    return "sha256:" + digest.hexdigest()
+
+
+def _described(queries: QuerySet) -> dict[str, Any]:
+    return {
+        "fingerprint": fingerprint(queries),
+        "queries": len(queries),
+        "documents": queries.n_docs,
+        "features": queries.n_features,
+    }

@@ -1,0 +1,166 @@
+"""What a training run has to say for itself: for people as tables, for the manifest as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.metrics import measure
+from localrank_training.comparisons import compare_family
+from localrank_training.stability import flip_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localrank.metrics import Measured
+    from localrank_training.comparisons import Comparison
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.selection import Trained, Trial
+
+__all__ = ["ClusterReport", "TrainingReport", "report_of"]
+
+#: Measured for every model, in the one convention that is comparable between data sets.
+METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
+CONVENTION = "standard"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """One cluster: its training queries, and how the held-out queries that came to it fared."""
+
+    size: int
+    exemplar: str
+    figures: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingReport:
+    """Everything worth printing after training.
+
+    Attributes:
+        how: which queries the figures are of.
+        local, global_: measured on them, metric by metric.
+        comparisons: the one against the other; empty for a model without clusters.
+        clusters: one per cluster.
+        fallbacks: how many of the held-out queries went to the global scorer, and why.
+        stability: share of held-out queries that change their cluster under small changes.
+        trials: the settings that were tried.
+        notes: what a reader should know.
+    """
+
+    how: str
+    local: tuple[Measured, ...]
+    global_: tuple[Measured, ...]
+    comparisons: tuple[Comparison, ...]
+    clusters: tuple[ClusterReport, ...]
+    fallbacks: Mapping[str, int]
+    stability: Mapping[str, float]
+    trials: tuple[Trial, ...]
+    notes: tuple[str, ...]
+
+    def metrics_json(self) -> dict[str, Any]:
+        """The held-out figures, for the manifest."""
+        return {
+            "held_out": self.how,
+            "local": [measured.to_json() for measured in self.local],
+            "global": [measured.to_json() for measured in self.global_],
+            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "fallbacks": dict(self.fallbacks),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for ``--json``."""
+        return {
+            "trials": [trial.to_json() for trial in self.trials],
+            "clusters": [
+                {"size": cluster.size, "exemplar": cluster.exemplar, **cluster.figures} for cluster in self.clusters
+            ],
+            "metrics": self.metrics_json(),
+            "stability": dict(self.stability),
+            "notes": list(self.notes),
+        }
+
+    def tables(self) -> list[tuple[str, Sequence[str], Sequence[Sequence[object]]]]:
+        """Return titles, headers and rows for a terminal."""
+        tables: list[tuple[str, Sequence[str], Sequence[Sequence[object]]]] = []
+        if self.trials:
+            rows: list[Sequence[object]] = [
+                (trial.step, trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
+            ]
+            tables.append((f"Choices ({self.how})", ("step", "setting", "value", ""), rows))
+        if self.clusters:
+            rows = [
+                (
+                    number,
+                    cluster.size,
+                    cluster.exemplar,
+                    cluster.figures["queries"],
+                    cluster.figures["local"],
+                    cluster.figures["global"],
+                )
+                for number, cluster in enumerate(self.clusters)
+            ]
+            header = ("cluster", "queries", "typical query", "held out", "ndcg@10", "global's")
+            tables.append(("Clusters", header, rows))
+        rows = []
+        for position, (mine, base) in enumerate(zip(self.local, self.global_, strict=True)):
+            compared = self.comparisons[position] if self.comparisons else None
+            rows.append(
+                (mine.name, mine.mean, base.mean)
+                if compared is None
+                else (
+                    mine.name,
+                    mine.mean,
+                    base.mean,
+                    f"{compared.difference:+.4f}",
+                    f"[{compared.interval.low:+.4f}, {compared.interval.high:+.4f}]",
+                    compared.p_holm,
+                    compared.hurt,
+                )
+            )
+        more = ("difference", "95 % interval", "p (Holm)", "hurt by > 0.1") if self.comparisons else ()
+        title = f"Held out: {self.how}; {self.local[0].basis}"
+        tables.append((title, ("metric", "model", "global", *more), rows))
+        if self.stability:
+            changes: list[Sequence[object]] = [(change, rate) for change, rate in self.stability.items()]
+            tables.append(("Stability: share of queries that change their cluster", ("change", "flips"), changes))
+        return tables
+
+
+def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
+    """Measure what training held out."""
+    held = trained.held_out
+    labels, offsets = held.queries.labels, held.queries.offsets
+    local = measure(labels, held.local, offsets, METRICS, CONVENTION)
+    global_ = measure(labels, held.global_, offsets, METRICS, CONVENTION)
+    routed = np.array([-1 if route.cluster is None else route.cluster for route in held.routes])
+    built = trained.built
+    clusters = []
+    for number, exemplar in enumerate(built.exemplars):
+        here = routed == number
+        clusters.append(
+            ClusterReport(
+                int((built.clusters == number).sum()),
+                trained.query_ids[exemplar],
+                {
+                    "queries": int(here.sum()),
+                    "metric": f"{METRICS[-1]} ({CONVENTION})",
+                    "local": float(local[-1].per_query[here].mean()) if here.any() else None,
+                    "global": float(global_[-1].per_query[here].mean()) if here.any() else None,
+                },
+            )
+        )
+    reasons = [route.fallback for route in held.routes if route.fallback]
+    return TrainingReport(
+        how=held.how,
+        local=local,
+        global_=global_,
+        comparisons=tuple(compare_family(local, global_, seed=seed)) if clusters else (),
+        clusters=tuple(clusters),
+        fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+        stability=flip_rates(built.ranker, held.queries, seed) if clusters else {},
+        trials=trained.trials,
+        notes=built.notes,
+    )
