@@ -27,7 +27,9 @@ METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", nargs="+", default=list(CONVENTIONS), choices=list(CONVENTIONS))
     parser.add_argument("--clusters", nargs="+", type=int, default=[2, 3, 5, 8])
     parser.add_argument("--learner", default="ranksvm")
@@ -41,7 +43,11 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
     """Return the lines of one set's table."""
     started = time.perf_counter()
     local = TrainingConfig.from_tables(
-        {"clustering": {"candidates": clusters}, "learner": {"method": learner}, "selection": {"metric": "map"}}
+        {
+            "clustering": {"candidates": clusters},
+            "learner": {"method": learner},
+            "selection": {"metric": "map"},
+        }
     )
     rivals = {
         "localrank": local,
@@ -56,11 +62,15 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
             trained = train(lesson, config, validation=validation, workers=available_cores())
             ranker = trained.built.ranker
             chosen[rival].append(trained.config.clustering.clusters)
-            scores[rival].append(np.concatenate([ranker.rank(documents).scores for documents in test.clouds()]))
+            scores[rival].append(
+                np.concatenate([ranker.rank(documents).scores for documents in test.clouds()])
+            )
             if rival == "localrank":
                 views = (ranker.contract.view(documents) for documents in test.clouds())
                 scores["global"].append(
-                    np.concatenate([ranker.global_scorer.score(v.of(ranker.global_scorer.view)) for v in views])
+                    np.concatenate(
+                        [ranker.global_scorer.score(v.of(ranker.global_scorer.view)) for v in views]
+                    )
                 )
 
     def measured(rival: str, convention: str) -> list[Measured]:

@@ -49,15 +49,14 @@ def publish(
     """
     report = report or report_of(trained, queries)
     source: dict[str, Any] = {
-        "data": {"training": _described(queries)} | ({"validation": _described(validation)} if validation else {}),
+        "data": {"training": _described(queries)}
+        | ({"validation": _described(validation)} if validation else {}),
         "configuration": trained.config.to_json(),
         "trials": [trial.to_json() for trial in trained.trials],
         "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "python": platform.python_version(),
     }
-    clusters = [
-        Cluster(cluster.size, cluster.exemplar, cluster.figures) for cluster in report.clusters
-    ]
+    clusters = [Cluster(cluster.size, cluster.exemplar, cluster.figures) for cluster in report.clusters]
     candidates = list((validation or queries).clouds())
     return registry.publish(
         name,

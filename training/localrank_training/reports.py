@@ -75,7 +75,8 @@ class TrainingReport:
         return {
             "trials": [trial.to_json() for trial in self.trials],
             "clusters": [
-                {"size": cluster.size, "exemplar": cluster.exemplar, **cluster.figures} for cluster in self.clusters
+                {"size": cluster.size, "exemplar": cluster.exemplar, **cluster.figures}
+                for cluster in self.clusters
             ],
             "metrics": self.metrics_json(),
             "stability": dict(self.stability),
@@ -87,7 +88,8 @@ class TrainingReport:
         tables: list[tuple[str, Sequence[str], Sequence[Sequence[object]]]] = []
         if self.trials:
             rows: list[Sequence[object]] = [
-                (trial.step, trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
+                (trial.step, trial.setting, trial.value, "chosen" if trial.chosen else "")
+                for trial in self.trials
             ]
             tables.append((f"Choices ({self.how})", ("step", "setting", "value", ""), rows))
         if self.clusters:
@@ -125,12 +127,14 @@ class TrainingReport:
         tables.append((title, ("metric", "model", "global", *more), rows))
         if self.stability:
             changes: list[Sequence[object]] = [(change, rate) for change, rate in self.stability.items()]
-            tables.append(("Stability: share of queries that change their cluster", ("change", "flips"), changes))
+            tables.append(
+                ("Stability: share of queries that change their cluster", ("change", "flips"), changes)
+            )
         return tables
 
 
-def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
-    """Measure what training held out."""
+def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingReport:
+    """Measure what training held out; ``queries`` are those it trained on."""
     held = trained.held_out
     labels, offsets = held.queries.labels, held.queries.offsets
     local = measure(labels, held.local, offsets, METRICS, CONVENTION)
@@ -143,7 +147,7 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         clusters.append(
             ClusterReport(
                 int((built.clusters == number).sum()),
-                trained.query_ids[exemplar],
+                queries.query_ids[exemplar],
                 {
                     "queries": int(here.sum()),
                     "metric": f"{METRICS[-1]} ({CONVENTION})",

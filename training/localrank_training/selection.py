@@ -9,7 +9,7 @@ own global scorer; as the choices were made on them, both are a little flattered
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -43,6 +43,10 @@ class Trial:
     setting: str
     value: float
     chosen: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

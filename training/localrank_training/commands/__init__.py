@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from localrank_training.commands.demo import demo
+from localrank_training.commands.rank import rank
+from localrank_training.commands.train import train
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,6 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+for command in (demo, train, rank):
+    app.command()(command)
 
 
 def run(arguments: Sequence[str]) -> int:

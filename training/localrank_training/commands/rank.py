@@ -1,0 +1,68 @@
+"""``localrank rank``: one score per input line, in input order, as RankLib and svm_rank print them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from localrank_training.commands.output import ModelsDir, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["rank"]
+
+
+def rank(
+    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    data: Annotated[list[str], typer.Argument(help="LETOR text, Parquet, or a folder of these.")],
+    *,
+    out: Annotated[str | None, typer.Option(help="Where the scores go; standard output by default.")] = None,
+    models_dir: ModelsDir = "models",
+) -> None:
+    """Print one score per input line, in input order; higher is better.
+
+    A query's documents may stand anywhere in its file. The scores read back to the same double, and are those that
+    the service answers.
+
+    Examples:
+      localrank rank demo data/test.txt
+      localrank rank web@challenger data/test.txt.gz --out scores.txt
+    """
+    import numpy as np
+
+    from localrank.artifact import load
+    from localrank.registry import Registry
+    from localrank_training.data.reading import read
+
+    with progress() as advance:
+        ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
+        queries = read(data, progress=advance, n_features=ranker.contract.n_features)
+        scores = np.empty(queries.n_docs)
+        for query in range(len(queries)):
+            span = queries.span(query)
+            scores[queries.lines[span]] = ranker.rank(queries.documents[span]).scores
+            advance("ranking", query + 1, len(queries))
+    lines = (f"{score!r}\n" for score in scores.tolist())
+    if out is None:
+        sys.stdout.writelines(lines)
+    else:
+        _write(Path(out), lines)
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Write the whole file or none of it."""
+    from localrank.errors import PublishFailed
+
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with partial.open("w") as file:
+            file.writelines(lines)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,70 @@
+"""``localrank train``: learn a model from judged queries and publish it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table, progress
+
+__all__ = ["train"]
+
+
+def train(
+    data: Annotated[
+        list[str], typer.Argument(help="Judged queries: LETOR text, Parquet, or a folder of these.")
+    ],
+    *,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(help="Queries to choose settings on and to measure with; else cross-validation."),
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="A ready configuration: localrank, global, ….")] = None,
+    config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
+    name: Annotated[str, typer.Option(help="The model's name.")] = "model",
+    models_dir: ModelsDir = "models",
+    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a model from judged queries and publish it as the next version.
+
+    Examples:
+      localrank train data/train.txt --name web --promote
+      localrank train data/S1.txt data/S2.txt.gz --validation data/S3.txt --method global
+      localrank train data/ --config run.toml
+    """
+    from localrank.registry import Registry
+    from localrank_training.config import TrainingConfig
+    from localrank_training.data.reading import read
+    from localrank_training.parallel import available_cores
+    from localrank_training.publishing import publish
+    from localrank_training.reports import report_of
+    from localrank_training.selection import train as train_model
+
+    settings = TrainingConfig.read(config, method or ("localrank" if config is None else None))
+    with progress() as advance:
+        queries = read(data, progress=advance)
+        held = read(validation, progress=advance) if validation else None
+        trained = train_model(
+            queries, settings, validation=held, workers=workers or available_cores(), progress=advance
+        )
+        report = report_of(trained, queries)
+        registry = Registry(Path(models_dir))
+        reference = publish(registry, name, trained, queries, validation=held, report=report)
+    if promote:
+        registry.promote(name, reference.version)
+
+    if as_json:
+        print_json({"model": name, "version": reference.version, "promoted": promote, **report.to_json()})
+        return
+    for title, header, rows in report.tables():
+        typer.echo(f"\n{title}")
+        print_table(header, rows)
+    for note in report.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
+    if not promote:
+        typer.echo(f"make it the one that is served: localrank models promote {name} {reference.version}")
