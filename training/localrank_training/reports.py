@@ -9,7 +9,6 @@ import numpy as np
 
 from localrank.metrics import measure
 from localrank_training.comparisons import compare_family
-from localrank_training.stability import flip_rates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,7 +163,7 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
         comparisons=tuple(compare_family(local, global_, seed=seed)) if clusters else (),
         clusters=tuple(clusters),
         fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        stability=flip_rates(built.ranker, held.queries, seed) if clusters else {},
+        stability={},
         trials=trained.trials,
         notes=built.notes,
     )

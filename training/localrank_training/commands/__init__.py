@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from localrank_training.commands.demo import demo
+from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
 
@@ -27,14 +27,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, train, rank):
-    app.command()(command)
+for command in (train, rank):
+    app.command(help=described(command))(command)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        app(list(arguments), prog_name="localrank")
+        app(spread(arguments), prog_name="localrank")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     return 0

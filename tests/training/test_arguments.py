@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from localrank_training.commands.arguments import described, spread
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("train a b --validation c d --promote", "train a b --validation c --validation d --promote"),
+        ("train a --validation c --validation d", "train a --validation c --validation d"),
+        ("train --promote a", "train --promote a"),
+        ("train a --validation", "train a --validation"),
+        ("train a --validation c -- b", "train a --validation c -- b"),
+        ("train a --validation --promote", "train a --validation"),
+        ("train a --validation -- b", "train a --validation"),
+        ("rank m a --out -", "rank m a --out -"),
+    ],
+)
+def test_an_option_may_take_several_words(written: str, read: str) -> None:
+    assert read.split() == spread(written.split())
+
+
+def test_examples_keep_their_lines() -> None:
+    def command() -> None:
+        """Do it.
+
+        Examples:
+          localrank do it
+        """
+
+    assert "Do it.\n\n\b\nExamples:\n  localrank do it" == described(command)
