@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from localrank import artifact
 from localrank.artifact.staging import locked, sweep, sync_directory
 from localrank.artifact.writing import drafted
+from localrank.difference import Difference, compare
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 
 if TYPE_CHECKING:
@@ -233,6 +234,11 @@ class Registry:
             for number in going:
                 _remove(family, number)
         return Pruned(tuple(going), tuple(sorted(ended)), tuple(leftovers))
+
+    def diff(self, before: Reference | str, after: Reference | str) -> Difference:
+        """Compare two versions, of one model or of two; both must verify."""
+        sides = [self.resolve(side) if isinstance(side, str) else side for side in (before, after)]
+        return compare(*(artifact.load(side.path) for side in sides))
 
     def _numbers(self, name: str) -> list[int]:
         try:

@@ -7,7 +7,17 @@ believing anything that was remembered. Names, numbers and aliases of versions a
 from __future__ import annotations
 
 from localrank.artifact.manifest import FORMAT_VERSION, Cluster, Manifest
-from localrank.artifact.reading import Artifact, load, verify
+from localrank.artifact.reading import Artifact, load, read_manifest, verify
 from localrank.artifact.writing import Provenance, save
 
-__all__ = ["FORMAT_VERSION", "Artifact", "Cluster", "Manifest", "Provenance", "load", "save", "verify"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Artifact",
+    "Cluster",
+    "Manifest",
+    "Provenance",
+    "load",
+    "read_manifest",
+    "save",
+    "verify",
+]

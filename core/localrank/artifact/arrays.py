@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.artifact.content import Content
     from localrank.artifact.digests import DigestCache
 
-__all__ = ["DTYPES", "LARGE", "open_file", "read_array", "write_array"]
+__all__ = ["DTYPES", "LARGE", "open_file", "read_array", "read_up_to", "write_array"]
 
 #: Every dtype that an array may have, by the name that the manifest gives it.
 DTYPES = {
@@ -124,7 +124,7 @@ def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
         raise ArtifactCorrupt(
             f"{name}: expected one of the dtypes {', '.join(DTYPES)}, found {entry.dtype!r}"
         )
-    head = io.BytesIO(_read(file, min(entry.size, _LONGEST_HEADER)))
+    head = io.BytesIO(read_up_to(file, min(entry.size, _LONGEST_HEADER)))
     try:
         version = np.lib.format.read_magic(head)
         if version != (1, 0):
@@ -152,12 +152,12 @@ def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
 def _check_content(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> None:
     """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be."""
     file.seek(0)
-    header = _read(file, offset)
+    header = read_up_to(file, offset)
     digest = hashlib.sha256(header)
     dtype = DTYPES[entry.dtype]
     position, previous = 0, None
     fault = None
-    while chunk := _read(file, _CHUNK):
+    while chunk := read_up_to(file, _CHUNK):
         digest.update(chunk)
         # A file cut short while it is read ends in part of a number; its digest tells.
         values = np.frombuffer(chunk[: len(chunk) - len(chunk) % dtype.itemsize], dtype)
@@ -169,7 +169,7 @@ def _check_content(file: BinaryIO, name: str, entry: FileEntry, offset: int, con
 def _copy(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> Array:
     """Read the whole array into memory of its own."""
     file.seek(0)
-    digest = hashlib.sha256(_read(file, offset))
+    digest = hashlib.sha256(read_up_to(file, offset))
     flat = np.empty(entry.size - offset, np.uint8)
     filled = 0
     while filled < len(flat) and (count := file.readinto(flat[filled:].data)):  # type: ignore[attr-defined]
@@ -194,7 +194,7 @@ def _conclude(name: str, entry: FileEntry, digest: str, fault: str | None) -> No
         raise ArtifactCorrupt(f"{name}: {fault}")
 
 
-def _read(file: BinaryIO, size: int) -> bytes:
+def read_up_to(file: BinaryIO, size: int) -> bytes:
     """Read that many bytes, fewer only at the end; a raw file may stop short of what was asked."""
     parts = []
     while size and (part := file.read(size)):

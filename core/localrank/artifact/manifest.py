@@ -22,13 +22,22 @@ from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFaile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["FORMAT_VERSION", "MANIFEST", "Cluster", "FileEntry", "Manifest", "compose", "seal"]
+__all__ = [
+    "FORMAT_VERSION",
+    "LARGEST_MANIFEST",
+    "MANIFEST",
+    "Cluster",
+    "FileEntry",
+    "Manifest",
+    "compose",
+    "seal",
+]
 
 #: The format that this code writes; docs/artifact-format.md says which ones it reads.
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
-_LARGEST = 64 * 1024 * 1024
+LARGEST_MANIFEST = 64 * 1024 * 1024
 #: How deep members may nest.
 _DEEPEST = 64
 _BLANK = "0" * 64
@@ -167,8 +176,8 @@ class Manifest:
             ArtifactIncompatible: it is of a format that this code does not read.
             ArtifactCorrupt: anything else is wrong with it.
         """
-        if len(content) > _LARGEST:
-            raise ArtifactCorrupt(f"{MANIFEST}: expected at most {_LARGEST} bytes, found {len(content)}")
+        if len(content) > LARGEST_MANIFEST:
+            raise ArtifactCorrupt(f"{MANIFEST}: expected at most {LARGEST_MANIFEST} bytes, found more")
         if not content.strip():
             raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found an empty file")
         try:

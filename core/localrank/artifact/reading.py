@@ -7,17 +7,18 @@ step trusts only what the steps before it have established.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.arrays import open_file, read_array
+from localrank.artifact.arrays import open_file, read_array, read_up_to
 from localrank.artifact.content import Anything, Finite, Within
 from localrank.artifact.digests import DigestCache, default_cache
 from localrank.artifact.forest import Forest
-from localrank.artifact.manifest import MANIFEST, Manifest
+from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.parts import assemble, contents, files_of
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
 from localrank.probe import Probe
@@ -25,14 +26,14 @@ from localrank.ranker import Ranker
 from localrank.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from localrank.arrays import Array
     from localrank.artifact.content import Content
     from localrank.artifact.manifest import FileEntry
     from localrank.artifact.parts import Sizes
 
-__all__ = ["Artifact", "load", "verify"]
+__all__ = ["Artifact", "load", "read_manifest", "verify"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,21 @@ def verify(directory: Path) -> Artifact:
     return _read(Path(directory), DigestCache(None))
 
 
+def read_manifest(directory: Path) -> Manifest:
+    """Read what a version says of itself, without looking at any other file; for lists, never for ranking."""
+    with _opened(Path(directory)) as handle:
+        return _read_manifest(handle)
+
+
 def _read(directory: Path, cache: DigestCache) -> Artifact:
+    with _opened(directory) as handle:
+        manifest, ranker, probe = _read_files(handle, cache)
+        return Artifact(directory, manifest, ranker, probe, probe.check(ranker))
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    """Open a version's directory; put its path before whatever is wrong with it."""
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -87,8 +102,7 @@ def _read(directory: Path, cache: DigestCache) -> Artifact:
     except OSError as error:
         raise ArtifactCorrupt(f"{directory}: expected the directory of a version: {error.strerror}") from None
     try:
-        manifest, ranker, probe = _read_files(handle, cache)
-        return Artifact(directory, manifest, ranker, probe, probe.check(ranker))
+        yield handle
     except ArtifactError as error:
         raise type(error)(f"{directory}: {error}") from error.__cause__
     except OSError as error:
@@ -98,9 +112,7 @@ def _read(directory: Path, cache: DigestCache) -> Artifact:
 
 
 def _read_files(directory: int, cache: DigestCache) -> tuple[Manifest, Ranker, Probe]:
-    with open_file(directory, MANIFEST) as file:
-        content = file.read(min(os.fstat(file.fileno()).st_size, 2**30))
-    manifest = Manifest.parse(content)
+    manifest = _read_manifest(directory)
     _check_listing(manifest.files, set(os.listdir(directory)) - {MANIFEST})
 
     forest = Forest(manifest.raw["scorers"])
@@ -130,6 +142,11 @@ def _read_files(directory: int, cache: DigestCache) -> tuple[Manifest, Ranker, P
         global_scorer=global_scorer,
     )
     return manifest, ranker, _probe(manifest, arrays)
+
+
+def _read_manifest(directory: int) -> Manifest:
+    with open_file(directory, MANIFEST) as file:
+        return Manifest.parse(read_up_to(file, LARGEST_MANIFEST + 1))
 
 
 def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:

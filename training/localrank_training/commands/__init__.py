@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from localrank_training.commands import models
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
@@ -29,6 +30,8 @@ app = typer.Typer(
 )
 for command in (train, rank):
     app.command(help=described(command))(command)
+
+app.add_typer(models.app)
 
 
 def run(arguments: Sequence[str]) -> int:

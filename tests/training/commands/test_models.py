@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank import Ranker, Registry
+from localrank.__main__ import main
+from localrank.artifact import Cluster, Provenance
+from localrank.contract import FeatureContract
+from localrank.routing import CentroidRouter
+from localrank.scorers import LinearScorer
+from localrank.signature import QuerySigner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """Three versions of ``web``, the second being champion."""
+    documents = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.0]], np.float32)
+    signer = QuerySigner(1)
+    registry = Registry(tmp_path / "models")
+    for weight in (1.0, 2.0, -1.0):
+        ranker = Ranker(
+            contract=FeatureContract.learn(documents, [3], names=["bm25", "pagerank"]),
+            signer=signer,
+            router=CentroidRouter(signer.sign_all([documents])),
+            scorers=(LinearScorer(np.array([weight, 0.0])),),
+            global_scorer=LinearScorer(np.array([1.0, 1.0])),
+        )
+        registry.publish(
+            "web",
+            ranker,
+            Provenance(
+                created="2026-01-31T12:00:00Z",
+                source={"configuration": {"learner": {"C": weight}}},
+                probe=[documents],
+                clusters=[Cluster(1, "q7", {"map": 0.5})],
+                metrics={"map": {"local": 0.5}},
+            ),
+        )
+    registry.promote("web", 1, since="2026-01-31T12:00:00Z")
+    registry.promote("web", 2, since="2026-02-01T12:00:00Z")
+    return registry.models_dir
+
+
+def run(models: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["models", *arguments, "--models-dir", str(models)])
+    return code, *capsys.readouterr()
+
+
+def test_list_shows_every_version_with_its_aliases(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = run(models, capsys, "list")
+    _, answer, _ = run(models, capsys, "list", "--json")
+
+    assert 0 == code
+    assert ["web", "2", "champion", "2026-01-31T12:00:00Z"] == text.splitlines()[2].split()[:4]
+    assert [[], ["champion"], []] == [one["aliases"] for one in json.loads(answer)]
+    assert {2} == {one["features"] for one in json.loads(answer)}
+
+
+def test_list_names_a_broken_version_and_lists_the_others(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (models / "web" / "1" / "manifest.json").write_text("")
+
+    code, text, errors = run(models, capsys, "list")
+
+    assert 0 == code
+    assert 4 == len(text.splitlines())
+    assert "web/1: manifest.json: expected a JSON object, found an empty file" in errors
+
+
+def test_show_tells_where_a_version_comes_from(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = run(models, capsys, "show", "web")
+    _, answer, _ = run(models, capsys, "show", "web@2", "--json")
+
+    assert 0 == code
+    for expected in ("web@2", "2: bm25, pagerank", "map.local", "q7", "configuration.learner.C"):
+        assert expected in text
+    assert 2 == json.loads(answer)["manifest"]["version"]
+    assert [1, 2] == [one["version"] for one in json.loads(answer)["history"]["champion"]]
+
+
+def test_verify_answers_for_every_version_asked(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = run(models, capsys, "verify", "web@1", "web")
+    _, answer, _ = run(models, capsys, "verify", "web@3", "--json")
+
+    assert 0 == code
+    assert ["web@1 is good", "web@2 is good"] == [line.split(":")[0] for line in text.splitlines()]
+    assert [("web", 3, 0.0)] == [
+        (one["name"], one["version"], one["deviation"]) for one in json.loads(answer)
+    ]
+
+
+def test_verify_fails_in_one_line_that_names_the_file(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = models / "web" / "3" / "scorers.weights.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+    code, text, errors = run(models, capsys, "verify", "web@3")
+
+    assert (1, "") == (code, text)
+    assert 1 == len(errors.splitlines())
+    assert "web/3: scorers.weights.npy: expected SHA-256" in errors
+
+
+def test_promote_and_rollback_move_the_champion(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (0, "web@champion is version 3\n", "") == run(models, capsys, "promote", "web", "3")
+    assert {"champion": 3} == Registry(models).aliases("web")
+
+    assert (0, "web@champion is version 2\n", "") == run(models, capsys, "rollback", "web")
+    code, answer, _ = run(models, capsys, "rollback", "web", "--json")
+    assert (0, {"name": "web", "alias": "champion", "version": 1}) == (code, json.loads(answer))
+
+    code, _, errors = run(models, capsys, "rollback", "web")
+    assert 1 == code
+    assert "expected an earlier version" in errors
+
+
+def test_promote_can_move_another_alias(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = run(models, capsys, "promote", "web", "3", "--alias", "challenger")
+
+    assert (0, "web@challenger is version 3\n") == (code, text)
+    assert {"champion": 2, "challenger": 3} == Registry(models).aliases("web")
+
+
+def test_prune_says_what_is_gone_and_what_is_left(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (0, "removed: 3; left: 1, 2\n", "") == run(models, capsys, "prune", "web", "--keep", "0")
+
+    code, answer, _ = run(models, capsys, "prune", "web", "--keep", "1", "--force", "--json")
+    assert 0 == code
+    assert {"name": "web", "removed": [1], "aliases_removed": [], "left": [2]} == json.loads(answer)
+
+
+def test_diff_compares_settings_and_rankings(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = run(models, capsys, "diff", "web@2", "web@3")
+    _, answer, _ = run(models, capsys, "diff", "web@2", "web@3", "--json")
+
+    assert 0 == code
+    assert ["configuration.learner.C", "2.0000", "-1.0000"] == text.splitlines()[1].split()
+    assert {"path": "configuration.learner.C", "before": 2.0, "after": -1.0} in json.loads(answer)["settings"]
+    # The weight has the other sign: the order is the reverse.
+    assert [-1.0, -1.0] == [one["tau"] for one in json.loads(answer)["probe"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["show", "wob"], 1),
+        (["show", "web@9"], 1),
+        (["promote", "web", "9"], 1),
+        (["promote", "web", "three"], 2),
+        (["prune", "web", "--keep", "-1"], 2),
+        (["verify"], 2),
+        (["publish"], 2),
+    ],
+)
+def test_the_exit_code_tells_failure_from_wrong_use(
+    models: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int
+) -> None:
+    assert code == run(models, capsys, *arguments)[0]
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, errors = run(tmp_path / "nowhere", capsys, "list")
+
+    assert 1 == code
+    assert f"{tmp_path}/nowhere: expected a directory of models, found none" in errors
+
+
+@pytest.mark.parametrize("command", ["list", "show", "verify", "promote", "rollback", "prune", "diff"])
+def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert 0 == main(["models", command, "--help"])
+
+    assert f"Example: localrank models {command}" in capsys.readouterr().out
+
+
+def test_models_needs_neither_half_beyond_typer(models: Path) -> None:
+    """A machine that only serves has the [serve] extra alone."""
+    probe = (
+        "import sys; from localrank.__main__ import main\n"
+        f"assert main(['models', 'diff', 'web@1', 'web@3', '--models-dir', {str(models)!r}]) == 0\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+
+    answer = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+
+    heavy = {
+        "sklearn",
+        "joblib",
+        "lightgbm",
+        "pyarrow",
+        "pandas",
+        "matplotlib",
+        "zstandard",
+        "localrank_service",
+    }
+    assert not heavy & set(answer.stderr.split())
