@@ -39,7 +39,7 @@ class QuerySet:
     query_ids: tuple[str, ...]
     feature_names: tuple[str, ...]
     lines: Indices
-    comments: tuple[str, ...] | None = None
+    comments: Sequence[str] | None = None
 
     def __len__(self) -> int:
         """Return the number of queries."""

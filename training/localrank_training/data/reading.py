@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.mapped import open_mapped
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Progress, locate, silent
@@ -38,9 +39,10 @@ def read(
     Raises:
         InvalidData: names file, line and column where there are such.
     """
-    scan = Scan(
-        locate([paths] if isinstance(paths, str | os.PathLike) else list(paths)), progress, n_features
-    )
+    sources = locate([paths] if isinstance(paths, str | os.PathLike) else list(paths))
+    if len(sources) == 1 and sources[0].kind == "mapped":
+        return _opened(sources[0].path, n_features)
+    scan = Scan(sources, progress, n_features)
     blocks: list[Block] = list(scan)
     grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
     names = scan.names()
@@ -68,6 +70,13 @@ def read(
         lines=grouping.order,
         comments=None if comments is None else tuple(comments),
     )
+
+
+def _opened(folder: Path, n_features: int | None) -> QuerySet:
+    queries = open_mapped(folder)
+    if n_features is not None and queries.n_features != n_features:
+        raise InvalidData(f"{folder}: expected {n_features} features, found {queries.n_features}")
+    return queries
 
 
 class Grouping:

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from localrank.errors import InvalidData
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
+from localrank_training.data.mapped import open_mapped
+from localrank_training.data.parquet import ParquetReader
 from localrank_training.data.sources import Progress, Source, blocks, silent
 
 if TYPE_CHECKING:
@@ -21,8 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank_training.data.queries import QuerySet
 
-__all__ = ["Block", "Scan", "read_names"]
+__all__ = ["Block", "Scan", "blocks_of", "read_names"]
+
+#: Values of a stored matrix handled at a time.
+_CELLS = 1 << 20
+_MANY_LINES = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +53,12 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def dense(self, n_features: int) -> Matrix:
+        """Return the values ``[n_docs, n_features]``."""
+        documents = np.zeros((len(self), n_features), np.float32)
+        self.fill(documents, slice(0, len(self)))
+        return documents
 
     def fill(self, documents: Matrix, rows: Indices | slice) -> None:
         """Write the values into those rows of a matrix of zeros."""
@@ -91,6 +105,8 @@ class Scan:
 
             yield from self._source(position, source, advance)
             before += source.size
+        if not self.names():
+            raise InvalidData(f"{self.sources[0].path}: expected at least one feature, found none")
         self.progress("reading", total, total)
 
     def names(self) -> tuple[str, ...]:
@@ -102,7 +118,12 @@ class Scan:
     def _source(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
         if source.names is not None:
             self._name(source.names, read_names(source.names))
-        yield from self._text(position, source, advance)
+        if source.kind == "parquet":
+            yield from self._parquet(position, source, advance)
+        elif source.kind == "mapped":
+            yield from self._mapped(position, source)
+        else:
+            yield from self._text(position, source, advance)
 
     def _name(self, path: Path, names: tuple[str, ...]) -> None:
         """Take feature names from a file; they must be the ones that another has given."""
@@ -151,6 +172,31 @@ class Scan:
             raise InvalidData(f"{source.path}: expected judged documents, found {found}")
         self._same_width(source.path, shape.dense())
 
+    def _parquet(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
+        reader = ParquetReader(source.path)
+        names = reader.names
+        if reader.named:
+            if self.feature_names is not None and sorted(names) == sorted(self.feature_names):
+                names = self.feature_names
+            self._name(source.path, names)
+        elif len(names) > self._limit():
+            raise InvalidData(f"{source.path}: expected at most {self._limit()} features, found {len(names)}")
+        self.n_columns = max(self.n_columns, len(names))
+        rows = 0
+        for batch in reader.batches(names):
+            codes = self._enter(position, batch.query_ids, None)
+            yield Block(batch.labels, codes[batch.queries], batch.comments, matrix=batch.matrix)
+            rows += len(batch.labels)
+            advance(source.size * rows // reader.n_rows)
+        self._same_width(source.path, len(names))
+
+    def _mapped(self, position: int, source: Source) -> Iterator[Block]:
+        stored = open_mapped(source.path)
+        self._name(source.path, stored.feature_names)
+        self.n_columns = max(self.n_columns, stored.n_features)
+        codes = self._enter(position, stored.query_ids, None)
+        yield from blocks_of(stored, codes)
+
     def _enter(self, position: int, ids: Sequence[str], lines: Lines | None) -> Indices:
         """Give a block's queries their numbers; refuse one that an earlier file has."""
         codes = np.empty(len(ids), np.int64)
@@ -168,8 +214,11 @@ class Scan:
         return codes
 
     def _same_width(self, path: Path, width: int | None) -> None:
-        """Refuse dense files of different widths: one of them lacks columns."""
-        if width is None:
+        """Refuse dense files of different widths: one of them lacks columns.
+
+        Where the number of features is known from elsewhere, files need not show it.
+        """
+        if width is None or self._limit() < MAX_FEATURES:
             return
         if self._dense is not None and self._dense[1] != width:
             raise InvalidData(
@@ -220,8 +269,10 @@ class _Shape:
         """
         if not self._runs:
             return None
+        lines = sum(count for count, _ in self._widths.values())
         if len(self._widths) == 1:
-            return next(iter(self._widths))
+            # Few lines without a zero may be dense by chance.
+            return next(iter(self._widths)) if self._zeros >= 2 or lines >= _MANY_LINES else None
         if self._zeros < 2:
             return None
         most = max(self._widths, key=lambda width: (self._widths[width][0], width))
@@ -229,6 +280,22 @@ class _Shape:
         raise InvalidData(
             f"{self._name}:{line}: expected {most} features as on most lines of this file, which writes its zeros, "
             f"found {width}"
+        )
+
+
+def blocks_of(queries: QuerySet, codes: Indices) -> Iterator[Block]:
+    """Yield a set's documents in the order of their input; ``codes`` ``[n_queries]`` numbers its queries."""
+    order = np.argsort(queries.lines, kind="stable")
+    query_of = codes[queries.query_of]
+    size = max(_CELLS // queries.n_features, 1)
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        texts = None if queries.comments is None else [queries.comments[row] for row in rows.tolist()]
+        yield Block(
+            labels=queries.labels[rows],
+            queries=query_of[rows],
+            comments=pa.array(texts, pa.string()) if texts is not None and any(texts) else None,
+            matrix=queries.documents[rows],
         )
 
 

@@ -1,0 +1,584 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from localrank.errors import InvalidData
+from localrank_training.data import parquet, scanning, sources, writing
+from localrank_training.data.mapped import StoredComments
+from localrank_training.data.queries import QuerySet
+from localrank_training.data.reading import Grouping, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FORMATS = writing.FORMATS
+
+
+def query_set(
+    documents: np.ndarray[tuple[int, int], np.dtype[np.float32]],
+    queries: Sequence[int],
+    labels: Sequence[float],
+    *,
+    names: Sequence[str] | None = None,
+    comments: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+) -> QuerySet:
+    """Build a set from documents in input order."""
+    first = {query: number for number, query in enumerate(dict.fromkeys(queries))}
+    grouping = Grouping(np.array([first[query] for query in queries]), len(first))
+    return QuerySet(
+        documents=documents[grouping.order],
+        labels=np.array(labels, np.float64)[grouping.order],
+        offsets=grouping.offsets,
+        query_ids=tuple(f"q{query}" if ids is None else ids[query] for query in first),
+        feature_names=tuple(names or (f"f{i + 1}" for i in range(documents.shape[1]))),
+        lines=grouping.order,
+        comments=None if comments is None else tuple(comments[int(i)] for i in grouping.order),
+    )
+
+
+def assert_same(expected: QuerySet, actual: QuerySet) -> None:
+    missing = np.isnan(expected.documents)
+    np.testing.assert_array_equal(missing, np.isnan(actual.documents))
+    assert (
+        np.where(missing, 0, expected.documents).astype(np.float32).tobytes()
+        == np.where(missing, 0, actual.documents).astype(np.float32).tobytes()
+    )
+    assert np.float32 == actual.documents.dtype
+    assert expected.labels.tobytes() == actual.labels.tobytes()
+    np.testing.assert_array_equal(expected.offsets, actual.offsets)
+    np.testing.assert_array_equal(expected.lines, actual.lines)
+    assert expected.query_ids == actual.query_ids
+    assert expected.feature_names == actual.feature_names
+    assert texts_of(expected) == texts_of(actual)
+
+
+def texts_of(queries: QuerySet) -> tuple[str, ...] | None:
+    """Comments that are all empty are as good as none."""
+    return None if queries.comments is None or not any(queries.comments) else tuple(queries.comments)
+
+
+FINITE32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+COMMENT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\x00"), max_size=12)
+QUERY_ID = st.text(
+    st.characters(min_codepoint=33, exclude_categories=["Cs"], exclude_characters="#"), min_size=1
+)
+NAME = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(
+    lambda name: name == name.strip()
+)
+
+
+@st.composite
+def query_sets(draw: st.DrawFn) -> QuerySet:
+    n, m = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    value = draw(st.sampled_from([FINITE32, st.sampled_from([0.0, 1.0]), FINITE32 | st.just(np.nan)]))
+    documents = draw(hnp.arrays(np.float32, (n, m), elements=value))
+    queries = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    return query_set(
+        documents,
+        queries,
+        draw(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=n, max_size=n)),
+        names=draw(st.none() | st.lists(NAME, min_size=m, max_size=m, unique=True)),
+        comments=draw(st.none() | st.lists(COMMENT, min_size=n, max_size=n)),
+        ids=draw(st.lists(QUERY_ID, min_size=4, max_size=4, unique=True)),
+    )
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(queries=query_sets(), sparse=st.sampled_from([None, True, False]))
+def test_what_is_written_reads_back_as_the_same(
+    to: writing.Format,
+    sparse: bool | None,  # noqa: FBT001
+    queries: QuerySet,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "set"
+
+    writing.write(queries, path, to=to, sparse=sparse, overwrite=True)
+
+    assert_same(queries, read([path]))
+    assert {"set", "set.names"} >= {entry.name for entry in tmp_path.iterdir()}
+
+
+@given(hnp.arrays(np.float32, 50, elements=FINITE32))
+def test_a_written_number_goes_through_a_double_and_comes_back(
+    values: np.ndarray[tuple[int], np.dtype[np.float32]],
+) -> None:
+    texts = writing._numerals(values).to_pylist()
+
+    assert values.tobytes() == np.array([float(text) for text in texts]).astype(np.float32).tobytes()
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> QuerySet:
+    """A set with everything in it, in ``mixed.txt`` and ``mixed.txt.names``."""
+    rng = np.random.default_rng(5)
+    documents = rng.standard_normal((500, 7)).astype(np.float32)
+    documents[rng.random((500, 7)) < 0.1] = np.nan
+    queries = query_set(
+        documents,
+        rng.integers(0, 40, 500).tolist(),
+        rng.choice([0.0, 1.0, 2.5], 500).tolist(),
+        names=[f"feature {i}" for i in range(7)],
+        comments=[f" docid = GX{i}" if i % 3 else "" for i in range(500)],
+    )
+    writing.write(queries, tmp_path / "mixed.txt")
+    return queries
+
+
+def test_a_tour_through_all_formats_is_the_identity(
+    tmp_path: Path, mixed: QuerySet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BLOCK", 2000)
+    monkeypatch.setattr(sources, "_PIECE", 500)
+    monkeypatch.setattr(scanning, "_CELLS", 300)
+    monkeypatch.setattr(parquet, "_CELLS_READ", 500)
+    monkeypatch.setattr(parquet, "_CELLS_WRITTEN", 1000)
+    before = tmp_path / "mixed.txt"
+
+    for step, to in enumerate(["parquet", "mapped", "gz", "mapped", "zst", "parquet", "text"]):
+        after = tmp_path / f"step{step}"
+        assert 500 == writing.convert([before], after, to=to)  # type: ignore[arg-type]
+        assert_same(mixed, read([after]))
+        before = after
+
+    assert (tmp_path / "mixed.txt").read_bytes() == before.read_bytes()
+
+
+def test_the_name_says_the_format() -> None:
+    names = ["a.txt", "a", "a.gz", "a.txt.zst", "a.parquet", "a/"]
+
+    assert ["text", "text", "gz", "zst", "parquet", "mapped"] == [writing.format_of(name) for name in names]
+
+
+def test_the_mapped_form_is_opened_without_being_read(tmp_path: Path, mixed: QuerySet) -> None:
+    writing.convert([tmp_path / "mixed.txt"], tmp_path / "mapped", to="mapped")
+
+    opened = read([tmp_path / "mapped"])
+
+    assert isinstance(opened.documents, np.memmap)
+    assert not opened.documents.flags.writeable
+    assert isinstance(opened.comments, StoredComments)
+    assert mixed.comments is not None
+    assert mixed.comments[3] == opened.comments[3]
+    assert mixed.comments[-1] == opened.comments[-1]
+    assert tuple(mixed.comments[2:5]) == opened.comments[2:5]
+    with pytest.raises(IndexError):
+        opened.comments[500]
+    assert_same(mixed.select([3, 1]), opened.select([3, 1]))
+
+
+def test_most_zeros_are_left_out_of_text(tmp_path: Path) -> None:
+    documents = np.zeros((3, 4), np.float32)
+    documents[1, 1] = 0.5
+
+    writing.write(query_set(documents, [1, 1, 2], [0, 1, 2]), tmp_path / "sparse.txt")
+    writing.write(query_set(documents, [1, 1, 2], [0, 1, 2]), tmp_path / "dense.txt", sparse=False)
+
+    assert "0 qid:q1 4:0\n1 qid:q1 2:0.5\n2 qid:q2\n" == (tmp_path / "sparse.txt").read_text()
+    assert "0 qid:q1 1:0 2:0 3:0 4:0\n" == (tmp_path / "dense.txt").read_text().splitlines(keepends=True)[0]
+
+
+def test_compressed_text_is_the_same_every_time(tmp_path: Path, mixed: QuerySet) -> None:
+    for name in ("a.gz", "b.gz"):
+        writing.write(mixed, tmp_path / name)
+
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert (tmp_path / "mixed.txt").read_bytes() == gzip.decompress((tmp_path / "a.gz").read_bytes())
+
+
+def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path, mixed: QuerySet) -> None:
+    path = tmp_path / "mixed.txt"
+    before = path.read_bytes()
+
+    with pytest.raises(InvalidData, match="expected a name that is free"):
+        writing.write(mixed.select([0]), path)
+    assert before == path.read_bytes()
+
+    writing.write(mixed.select([0]), path, overwrite=True)
+    assert 1 == len(read([path]))
+    writing.write(mixed, tmp_path / "mapped", to="mapped")
+    writing.write(mixed.select([0]), tmp_path / "mapped", to="mapped", overwrite=True)
+    assert 1 == len(read([tmp_path / "mapped"]))
+
+
+def test_stale_names_go_when_the_data_are_replaced(tmp_path: Path, mixed: QuerySet) -> None:
+    plain = query_set(mixed.documents, [0] * 500, mixed.labels.tolist())
+
+    writing.write(plain, tmp_path / "mixed.txt", overwrite=True)
+
+    assert plain.feature_names == read([tmp_path / "mixed.txt"]).feature_names
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_bad_input_leaves_nothing_behind(tmp_path: Path, to: writing.Format) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.txt").write_text("1 qid:1 1:1\n" * 100 + "1 qid:1 1:oops\n")
+    out = tmp_path / "out"
+    out.mkdir()
+
+    with pytest.raises(InvalidData, match=r"a\.txt:101:11: "):
+        writing.convert([source], out / "x", to=to)
+    with pytest.raises(InvalidData, match=r"a\.txt:101:11: "):
+        writing.split([source], out / "x", folds=3)
+
+    assert [] == list(out.iterdir())
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_failure_in_the_middle_of_writing_leaves_nothing_behind(
+    tmp_path: Path, mixed: QuerySet, to: writing.Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr(sources, "BLOCK", 2000)
+    monkeypatch.setattr(sources, "_PIECE", 500)
+
+    def full(*_arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(scanning.Block, "fill", full)
+
+    with pytest.raises(InvalidData, match="x: cannot be written: No space left on device"):
+        writing.convert([tmp_path / "mixed.txt"], out / "x", to=to)
+
+    assert [] == list(out.iterdir())
+    assert 500 == mixed.n_docs
+
+
+def test_input_that_changes_while_it_is_converted_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n")
+
+    def grow(task: str, _done: int, _total: int) -> None:
+        if task == "converting":
+            path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n0 qid:3 1:1\n")
+
+    path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n")
+    with pytest.raises(InvalidData, match="expected data that stay as they are"):
+        writing.convert([path], tmp_path / "out.txt", progress=grow)
+
+    assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ids": ["a b"]}, "found 'a b'"),
+        ({"ids": [""]}, "found ''"),
+        ({"ids": ["a#"]}, "found 'a#'"),
+        ({"comments": ["a\nb"]}, "with a line feed"),
+        ({"comments": ["a\r"]}, "ends with a carriage return"),
+        ({"names": [" a", "b"]}, "feature names that fit on a line, found ' a'"),
+        ({"names": ["a\nb", "b"]}, "feature names that fit on a line"),
+    ],
+)
+def test_what_text_cannot_hold_is_refused(tmp_path: Path, change: dict[str, list[str]], words: str) -> None:
+    queries = query_set(np.ones((1, 2), np.float32), [0], [1.0], **change)
+
+    with pytest.raises(InvalidData) as caught:
+        writing.write(queries, tmp_path / "x.txt")
+
+    assert words in str(caught.value)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, mixed: QuerySet) -> None:
+    with pytest.raises(InvalidData, match="found none at"):
+        writing.write(mixed, tmp_path / "no" / "x.txt")
+
+
+# ---------------------------------------------------------------------------------------------------------- split
+
+
+def ids_of(path: Path) -> list[str]:
+    return sorted(read([path]).query_ids)
+
+
+def test_fractions_deal_whole_queries(tmp_path: Path, mixed: QuerySet) -> None:
+    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", fractions=[0.6, 0.2, 0.2], seed=1)
+
+    assert {"train.txt": 24, "validation.txt": 8, "test.txt": 8} == {
+        name: q for name, (q, _) in report.items()
+    }
+    assert 500 == sum(documents for _, documents in report.values())
+    parts = {name: read([tmp_path / "out" / name]) for name in report}
+    assert sorted(mixed.query_ids) == sorted(q for part in parts.values() for q in part.query_ids)
+    for name, part in parts.items():
+        assert report[name] == (len(part), part.n_docs)
+        chosen = mixed.select([mixed.query_ids.index(q) for q in part.query_ids])
+        np.testing.assert_array_equal(chosen.documents, part.documents)
+        np.testing.assert_array_equal(chosen.labels, part.labels)
+        assert chosen.comments is not None
+        assert part.comments is not None
+        assert tuple(chosen.comments) == tuple(part.comments)
+        assert mixed.feature_names == part.feature_names
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_seed_decides_and_the_format_does_not(tmp_path: Path, mixed: QuerySet, to: writing.Format) -> None:
+    assert 40 == len(mixed)
+    first = [tmp_path / "mixed.txt"]
+    writing.split(first, tmp_path / "a", fractions=[0.5, 0.5], seed=1)
+    writing.split(first, tmp_path / "b", fractions=[0.5, 0.5], seed=1, to=to)
+    writing.split(first, tmp_path / "c", fractions=[0.5, 0.5], seed=2)
+
+    suffix = writing._SUFFIXES[to]
+    assert ids_of(tmp_path / "a" / "train.txt") == ids_of(tmp_path / "b" / f"train{suffix}")
+    assert ids_of(tmp_path / "a" / "train.txt") != ids_of(tmp_path / "c" / "train.txt")
+
+
+def test_folds_rotate_as_letor_does(tmp_path: Path, mixed: QuerySet) -> None:
+    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", folds=5)
+
+    assert 15 == len(report)
+    folder = tmp_path / "out"
+    tests = [ids_of(folder / f"Fold{k}" / "test.txt") for k in range(1, 6)]
+    validations = [ids_of(folder / f"Fold{k}" / "validation.txt") for k in range(1, 6)]
+    assert sorted(mixed.query_ids) == sorted(q for part in tests for q in part)
+    for k in range(5):
+        # Fold 1 trains on S1 S2 S3, validates on S4, tests on S5; fold 2 validates on S5, tests on S1.
+        assert tests[k] == validations[(k + 1) % 5]
+        assert sorted(set(mixed.query_ids) - set(tests[k]) - set(validations[k])) == ids_of(
+            folder / f"Fold{k + 1}" / "train.txt"
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "either fractions or folds"),
+        ({"folds": 3, "fractions": [0.5, 0.5]}, "either fractions or folds"),
+        ({"folds": 2}, "expected 3 to 40 folds"),
+        ({"folds": 41}, "expected 3 to 40 folds"),
+        ({"fractions": [0.5, 0.6]}, "add up to 1"),
+        ({"fractions": [1.0]}, "two or three fractions"),
+        ({"fractions": [1.5, -0.5]}, "above 0"),
+        ({"fractions": [0.999, 0.001]}, "a query at least in each"),
+    ],
+)
+def test_impossible_splits_are_refused(
+    tmp_path: Path, mixed: QuerySet, options: dict[str, object], words: str
+) -> None:
+    assert 40 == len(mixed)
+    with pytest.raises(InvalidData) as caught:
+        writing.split([tmp_path / "mixed.txt"], tmp_path / "out", **options)  # type: ignore[arg-type]
+
+    assert words in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_not_split_into(tmp_path: Path, mixed: QuerySet) -> None:
+    assert 40 == len(mixed)
+    with pytest.raises(InvalidData, match="a folder that does not exist yet"):
+        writing.split([tmp_path / "mixed.txt"], tmp_path, folds=3)
+
+
+# -------------------------------------------------------------------------------------------------------- parquet
+
+
+def parquet_file(path: Path, columns: dict[str, object], metadata: dict[bytes, bytes] | None = None) -> Path:
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
+    return path
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InvalidData) as caught:
+        read([path])
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_columns_of_numbers_are_features_and_null_is_missing(tmp_path: Path) -> None:
+    path = parquet_file(
+        tmp_path / "x",
+        {
+            "qid": [7, 8, 7],
+            "document_id": ["a", None, "c"],
+            "bm25": pa.array([0.5, None, 2], pa.float64()),
+            "url": ["u", "v", "w"],
+            "clicks": pa.array([1, 2, None], pa.int64()),
+            "fresh": [True, False, True],
+            "label": pa.array([2, 0, 1], pa.int8()),
+        },
+    )
+
+    queries = read([path])
+
+    assert ("7", "8") == queries.query_ids
+    assert ("bm25", "clicks", "fresh") == queries.feature_names
+    np.testing.assert_array_equal([[0.5, 1, 1], [2, np.nan, 1], [np.nan, 2, 0]], queries.documents)
+    assert [2, 1, 0] == queries.labels.tolist()
+    assert queries.comments is not None
+    assert ("a", "c", "") == tuple(queries.comments)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float64(), 2), pa.list_(pa.float32()), pa.large_list(pa.int32())]
+)
+def test_one_list_column_holds_the_features(tmp_path: Path, kind: object) -> None:
+    features = pa.array([[1, 2], [3, None]], kind)
+
+    queries = read([parquet_file(tmp_path / "x", {"label": [1, 0], "qid": ["a", "b"], "features": features})])
+
+    assert ("f1", "f2") == queries.feature_names
+    np.testing.assert_array_equal([[1, 2], [3, np.nan]], queries.documents)
+
+
+def test_partitions_may_order_their_columns_differently(tmp_path: Path) -> None:
+    parquet_file(tmp_path / "a.parquet", {"label": [1], "qid": ["a"], "x": [1.0], "y": [2.0]})
+    parquet_file(tmp_path / "b.parquet", {"label": [1], "qid": ["b"], "y": [4.0], "x": [3.0]})
+
+    assert [[1, 2], [3, 4]] == read([tmp_path]).documents.tolist()
+
+
+GOOD = {"label": [1.0, 0.0], "qid": ["a", "b"], "x": [1.0, 2.0]}
+
+BAD_PARQUET = {
+    "no label": ({"qid": ["a"], "x": [1.0]}, "expected a column 'label', found 'qid', 'x'"),
+    "no qid": ({"label": [1], "x": [1.0]}, "expected a column 'qid', found 'label', 'x'"),
+    "no features": ({"label": [1], "qid": ["a"], "t": ["u"]}, "expected columns of numbers as features"),
+    "no rows": (
+        {"label": pa.array([], pa.int8()), "qid": pa.array([], pa.string()), "x": pa.array([], pa.int8())},
+        "no rows",
+    ),
+    "label of text": (GOOD | {"label": ["1", "0"]}, "expected numbers as 'label', found string"),
+    "qid of reals": (GOOD | {"qid": [1.5, 2.0]}, "expected text or integers as 'qid', found double"),
+    "null label": (GOOD | {"label": [1.0, None]}, "row 2, column 'label': expected a value, found null"),
+    "null qid": (GOOD | {"qid": ["a", None]}, "row 2, column 'qid': expected a value, found null"),
+    "nan label": (
+        GOOD | {"label": [1.0, float("nan")]},
+        "row 2, column 'label': expected a finite number, found nan",
+    ),
+    "inf": (GOOD | {"x": [1.0, float("-inf")]}, "row 2, column 'x': expected a finite value, found -inf"),
+    "beyond float32": (GOOD | {"x": [1.0, 1e39]}, "row 2, column 'x': expected a value that float32 holds"),
+    "beyond float32 in a list": (
+        {"label": [1.0], "qid": ["a"], "features": pa.array([[1.0, 1e39]])},
+        "row 1, column 'f2': expected a value that float32 holds (at most 3.4028235e38), found 1e+39",
+    ),
+    "ragged list": (
+        {"label": [1.0, 1.0], "qid": ["a", "b"], "features": pa.array([[1.0], [1.0, 2.0]])},
+        "row 2, column 'features': expected 1 values, found 2",
+    ),
+    "null list": (
+        {"label": [1.0, 1.0], "qid": ["a", "b"], "features": pa.array([[1.0], None])},
+        "row 2, column 'features': expected a list of values, found null",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PARQUET)
+def test_what_is_wrong_with_parquet_is_said_with_row_and_column(tmp_path: Path, case: str) -> None:
+    columns, words = BAD_PARQUET[case]
+    path = parquet_file(tmp_path / "x.parquet", dict(columns))
+
+    message = refused(path)
+
+    assert message.startswith(f"{path}: ")
+    assert words in message
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = parquet_file(tmp_path / "x.parquet", GOOD)
+    path.write_bytes(path.read_bytes()[:-20])
+
+    assert f"{path}: expected a whole Parquet file, found damage" in refused(path)
+
+
+def test_damage_inside_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = parquet_file(
+        tmp_path / "x.parquet", {"label": [1.0] * 999, "qid": ["a"] * 999, "x": rng.random(999)}
+    )
+    content = bytearray(path.read_bytes())
+    content[100:2000] = b"\xff" * 1900
+    path.write_bytes(content)
+
+    assert f"{path}: " in refused(path)
+
+
+def test_partitions_with_other_columns_are_refused(tmp_path: Path) -> None:
+    a = parquet_file(tmp_path / "a.parquet", {"label": [1], "qid": ["a"], "x": [1.0], "y": [2.0]})
+    b = parquet_file(tmp_path / "b.parquet", {"label": [1], "qid": ["b"], "x": [4.0]})
+
+    assert f"{b}: expected the features of {a}, found another feature 2: no more instead of 'y'" == refused(
+        tmp_path
+    )
+
+
+def test_features_named_like_reserved_columns_survive(tmp_path: Path) -> None:
+    queries = query_set(np.ones((1, 2), np.float32), [0], [1.0], names=["label", "features"])
+
+    writing.write(queries, tmp_path / "x.parquet")
+
+    assert_same(queries, read([tmp_path / "x.parquet"]))
+
+
+# ----------------------------------------------------------------------------------------------------- mapped form
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda d: (d / "documents.npy").unlink(), "documents.npy: expected an array"),
+        (lambda d: os.truncate(d / "documents.npy", 4000), "documents.npy: expected an array"),
+        (
+            lambda d: np.save(d / "labels.npy", np.zeros(3)),
+            "labels.npy: expected float64 (500,), found float64 (3,)",
+        ),
+        (lambda d: np.save(d / "labels.npy", np.zeros(500, np.float32)), "labels.npy: expected float64"),
+        (lambda d: np.save(d / "lines.npy", np.zeros(500, np.int64)), "lines.npy: expected every position"),
+        (
+            lambda d: np.save(d / "offsets.npy", np.zeros(41, np.int64)),
+            "offsets.npy: expected offsets that rise",
+        ),
+        (lambda d: (d / "queryset.json").write_text("{"), "queryset.json: expected the index"),
+        (lambda d: (d / "queryset.json").write_text("[]"), "queryset.json: expected format 1, found 'list'"),
+        (
+            lambda d: (d / "queryset.json").write_text('{"format": 2}'),
+            "queryset.json: expected format 1, found 2",
+        ),
+        (
+            lambda d: (d / "queryset.json").write_text('{"format": 1}'),
+            "expected a list of names as 'query_ids'",
+        ),
+    ],
+)
+def test_a_damaged_mapped_set_is_refused(tmp_path: Path, mixed: QuerySet, damage: object, words: str) -> None:
+    folder = tmp_path / "mapped"
+    writing.write(mixed, folder, to="mapped")
+    assert callable(damage)
+    damage(folder)
+
+    assert words in refused(folder)
+
+
+def test_pickled_arrays_are_never_opened(tmp_path: Path, mixed: QuerySet) -> None:
+    folder = tmp_path / "mapped"
+    writing.write(mixed, folder, to="mapped")
+    np.save(folder / "labels.npy", np.array([{}] * 500, object), allow_pickle=True)
+
+    assert "labels.npy: expected an array" in refused(folder)
+
+
+def test_the_index_is_plain_json(tmp_path: Path, mixed: QuerySet) -> None:
+    writing.write(mixed, tmp_path / "mapped", to="mapped")
+
+    index = json.loads((tmp_path / "mapped" / "queryset.json").read_text())
+
+    assert list(mixed.query_ids) == index["query_ids"]
+    assert 500 == index["n_docs"]

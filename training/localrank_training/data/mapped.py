@@ -1,0 +1,146 @@
+"""The mapped form: a folder of plain arrays that is opened without being read. Docs: docs/data.md, "Mapped form"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank_training.data.queries import QuerySet
+from localrank_training.data.sources import MAPPED_INDEX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.arrays import Array, Indices, Vector
+
+__all__ = ["StoredComments", "open_mapped", "write_mapped"]
+
+_FORMAT = 1
+
+
+class StoredComments(Sequence[str]):
+    """Comments in one file of UTF-8, decoded when asked for."""
+
+    def __init__(self, text: Array, ends: Indices) -> None:
+        self._text = text
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, position: int | slice) -> str | tuple[str, ...]:
+        if isinstance(position, slice):
+            return tuple(self[i] for i in range(*position.indices(len(self))))
+        index = range(len(self))[position]
+        start = int(self._ends[index - 1]) if index else 0
+        return bytes(self._text[start : int(self._ends[index])]).decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(str.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def open_mapped(folder: Path) -> QuerySet:
+    """Open the mapped form; documents are read-only and stay on disk until they are used.
+
+    Raises:
+        InvalidData: a file is missing, or is not what the index says.
+    """
+    index = _read_index(folder)
+    query_ids, feature_names = tuple(index["query_ids"]), tuple(index["feature_names"])
+    n_docs = index["n_docs"]
+    documents = _load(folder, "documents", np.float32, (n_docs, len(feature_names)), mapped=True)
+    offsets = _load(folder, "offsets", np.int64, (len(query_ids) + 1,))
+    lines = _load(folder, "lines", np.int64, (n_docs,))
+    if offsets[0] != 0 or offsets[-1] != n_docs or bool((np.diff(offsets) < 1).any()):
+        raise InvalidData(
+            f"{folder / 'offsets.npy'}: expected offsets that rise from 0 to {n_docs}, found others"
+        )
+    if not bool((np.bincount(np.clip(lines, 0, n_docs - 1), minlength=n_docs) == 1).all()):
+        raise InvalidData(
+            f"{folder / 'lines.npy'}: expected every position up to {n_docs} once, found others"
+        )
+    comments: Sequence[str] | None = None
+    if index["comments"]:
+        ends = _load(folder, "comment_ends", np.int64, (n_docs,))
+        size = int(ends[-1]) if n_docs else 0
+        comments = StoredComments(_load(folder, "comments", np.uint8, (size,), mapped=True), ends)
+    return QuerySet(
+        documents=documents,
+        labels=_load(folder, "labels", np.float64, (n_docs,)),
+        offsets=offsets,
+        query_ids=query_ids,
+        feature_names=feature_names,
+        lines=lines,
+        comments=comments,
+    )
+
+
+def write_mapped(
+    folder: Path,
+    *,
+    labels: Vector,
+    offsets: Indices,
+    lines: Indices,
+    query_ids: Sequence[str],
+    feature_names: Sequence[str],
+    comments: Sequence[str] | None,
+) -> Any:
+    """Write everything but the documents into an empty folder; return their matrix, zeros on disk, to be filled."""
+    np.save(folder / "labels.npy", np.asarray(labels, np.float64))
+    np.save(folder / "offsets.npy", np.asarray(offsets, np.int64))
+    np.save(folder / "lines.npy", np.asarray(lines, np.int64))
+    if comments is not None:
+        encoded = [comment.encode() for comment in comments]
+        np.save(folder / "comment_ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
+        np.save(folder / "comments.npy", np.frombuffer(b"".join(encoded), np.uint8))
+    index = {
+        "format": _FORMAT,
+        "n_docs": len(labels),
+        "feature_names": list(feature_names),
+        "comments": comments is not None,
+        "query_ids": list(query_ids),
+    }
+    (folder / MAPPED_INDEX).write_text(json.dumps(index, ensure_ascii=False) + "\n", "utf-8")
+    return np.lib.format.open_memmap(
+        folder / "documents.npy", "w+", np.float32, (len(labels), len(feature_names))
+    )
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    path = folder / MAPPED_INDEX
+    try:
+        index = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidData(f"{path}: expected the index of a mapped set, found {error}") from None
+    if not isinstance(index, dict) or index.get("format") != _FORMAT:
+        found = index.get("format") if isinstance(index, dict) else type(index).__name__
+        raise InvalidData(f"{path}: expected format {_FORMAT}, found {found!r}")
+    for member in ("query_ids", "feature_names"):
+        names = index.get(member)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
+            raise InvalidData(f"{path}: expected a list of names as {member!r}, found another thing")
+    if type(index.get("n_docs")) is not int or index["n_docs"] < 1 or type(index.get("comments")) is not bool:
+        raise InvalidData(f"{path}: expected 'n_docs' and 'comments', found {sorted(index)}")
+    return index
+
+
+def _load(folder: Path, name: str, dtype: type, shape: tuple[int, ...], *, mapped: bool = False) -> Any:
+    path = folder / f"{name}.npy"
+    try:
+        # An array without elements cannot be mapped.
+        array = np.load(path, mmap_mode="r" if mapped and 0 not in shape else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidData(f"{path}: expected an array, found {error}") from None
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        raise InvalidData(f"{path}: expected {np.dtype(dtype)} {shape}, found {array.dtype} {array.shape}")
+    return array
