@@ -6,25 +6,30 @@ asked for, so that importing this module reads nothing.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
 from localrank import __version__
 from localrank_service import problems
+from localrank_service.draining import drain_on_sigterm
 from localrank_service.edge import Edge
 from localrank_service.keys import Keys
-from localrank_service.live import LiveModels
+from localrank_service.live import LiveModels, addresses_of
+from localrank_service.loading import Loader
 from localrank_service.metrics import Metrics
 from localrank_service.routes import health, rerank
 from localrank_service.service import Service
 from localrank_service.settings import Settings
 from localrank_service.wire.query import Limits
+from localrank_service.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from localrank_service.live import LiveModel
 
@@ -34,13 +39,26 @@ __all__ = ["create_app"]
 def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] | None = None) -> FastAPI:
     """Make an application that serves ``settings.models_dir``, or exactly the models given."""
     settings = settings or Settings.from_environ(os.environ)
+    if settings.runtime_dir is not None:
+        # Workers share what they count; the library reads this when it is imported, which Metrics does.
+        counts = settings.runtime_dir / "metrics"
+        counts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(counts)
     admin_key = settings.admin_key.get_secret_value() if settings.admin_key else secrets.token_urlsafe(24)
+    live, metrics, workers = LiveModels(settings.model), Metrics(), Workers(settings.runtime_dir)
+    loader = None
+    if models is None:
+        loader = Loader(settings.models_dir, live, metrics, workers, extra_versions=settings.extra_versions)
+    else:
+        live.replace(addresses_of(models), {})
     service = Service(
         settings=settings,
-        live=LiveModels(models or (), default=settings.model),
+        live=live,
         keys=Keys(settings.api_key.get_secret_value() if settings.api_key else None, admin_key),
-        metrics=Metrics(),
+        metrics=metrics,
         limits=Limits(settings.max_documents, settings.extra_features == "refuse"),
+        workers=workers,
+        loader=loader,
     )
     app = FastAPI(
         title="LocalRank",
@@ -48,6 +66,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=_lifespan,
     )
     app.state.service = service
     app.add_middleware(Edge, keys=service.keys, metrics=service.metrics)
@@ -56,6 +75,24 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         # Flat instead of included: an included router is matched anew below its own node for every request.
         app.router.routes.extend(module.router.routes)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    service.workers.enter()
+    drain_on_sigterm(service)
+    following = None
+    if service.loader is not None:
+        following = asyncio.create_task(service.loader.follow(service.settings.poll_seconds))
+    try:
+        yield
+    finally:
+        if following is not None:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+        service.workers.leave()
 
 
 def __getattr__(name: str) -> Any:

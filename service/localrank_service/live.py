@@ -5,78 +5,89 @@ A request takes its model once, from one dictionary that is replaced as a whole,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from localrank.registry import CHAMPION
 from localrank_service.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from localrank.artifact import Manifest
+    from localrank.probe import Probe
     from localrank.ranker import Ranker
 
-__all__ = ["LiveModel", "LiveModels"]
-
-#: The alias that answers requests which name a model and no version.
-CHAMPION = "champion"
+__all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveModel:
-    """One version of one model, ready to rank."""
+    """One version of one model, ready to rank; without a manifest where it was not read from a directory."""
 
     name: str
     version: int
     ranker: Ranker
-    manifest: Mapping[str, Any] = field(default_factory=dict)
+    manifest: Manifest | None = None
+    probe: Probe | None = None
+
+
+def addresses_of(models: Iterable[LiveModel]) -> dict[str, LiveModel]:
+    """Return where models are found if the first of each name is its champion."""
+    addresses: dict[str, LiveModel] = {}
+    for model in models:
+        addresses[f"{model.name}@{model.version}"] = model
+        for address in (model.name, f"{model.name}@{CHAMPION}"):
+            addresses.setdefault(address, model)
+    return addresses
 
 
 class LiveModels:
-    """Finds the model that a request addresses: ``name``, ``name@version`` or ``name@alias``."""
+    """Finds the model that a request addresses: ``name``, ``name@version`` or ``name@alias``.
 
-    def __init__(self, models: Iterable[LiveModel] = (), *, default: str | None = None) -> None:
-        self._default = default
-        self._by_address: dict[str | None, LiveModel] = {}
+    Attributes:
+        default: the address of requests that have none.
+        loaded: whether every model was tried.
+        broken: why an address that should be served is not, or not in the version that it should be.
+    """
+
+    def __init__(self, default: str | None = None) -> None:
+        self.default = default
         self.loaded = False
-        self.broken: dict[str, str] = {}
-        self.replace(models)
+        self.broken: Mapping[str, str] = {}
+        self._by_address: Mapping[str | None, LiveModel] = {}
 
-    def replace(self, models: Iterable[LiveModel]) -> None:
-        """Serve these; the first of each name is its champion."""
-        addresses: dict[str | None, LiveModel] = {}
-        for model in models:
-            addresses[f"{model.name}@{model.version}"] = model
-            for address in (model.name, f"{model.name}@{CHAMPION}"):
-                addresses.setdefault(address, model)
-        names = {model.name for model in addresses.values()}
-        only = next(iter(names)) if len(names) == 1 else None
-        if (default := addresses.get(self._default or only)) is not None:
-            addresses[None] = default
-        self._by_address = addresses
-        self.loaded = True
+    def replace(self, addresses: Mapping[str, LiveModel], broken: Mapping[str, str]) -> None:
+        """Serve these and nothing else."""
+        by_address: dict[str | None, LiveModel] = dict(addresses.items())
+        names = {address.partition("@")[0] for address in (*addresses, *broken)}
+        default = self.default or (names.pop() if len(names) == 1 else None)
+        if default in by_address:
+            by_address[None] = by_address[default]
+        self._by_address, self.broken, self.loaded = by_address, broken, True
+
+    @property
+    def addresses(self) -> dict[str, LiveModel]:
+        """Every address that is answered."""
+        return {address: model for address, model in self._by_address.items() if address is not None}
 
     @property
     def champions(self) -> dict[str, LiveModel]:
         """The model that each name alone stands for."""
-        return {
-            address: model
-            for address, model in sorted(self._by_address.items(), key=lambda item: item[0] or "")
-            if address is not None and "@" not in address
-        }
+        return {address: model for address, model in sorted(self.addresses.items()) if "@" not in address}
 
-    def resolve(self, address: str | None) -> LiveModel:
-        """Return the model addressed, or raise a `Problem`: 404, 422 or 503."""
-        model = self._by_address.get(address)
-        if model is None:
-            raise self._missing(address)
-        return model
+    def find(self, address: str | None) -> LiveModel | None:
+        """Return the model addressed, if it is there."""
+        return self._by_address.get(address)
 
-    def _missing(self, address: str | None) -> Problem:
+    def missing(self, address: str | None) -> Problem:
+        """Return what to say of an address that is not there: 404, 422 or 503."""
         if not self.loaded:
             return Problem(503, "models are being loaded", headers={"Retry-After": "1"})
         names = ", ".join(self.champions) or "none"
-        if address is None:
+        if address is None and self.default is None:
             return Problem(422, f"the request names no model; there are: {names}", pointer="/model")
-        if (reason := self.broken.get(address.partition("@")[0])) is not None:
+        address = address or self.default or ""
+        if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
             return Problem(503, f"model {address!r} is broken: {reason}", pointer="/model")
         return Problem(404, f"no model {address!r}; there are: {names}", pointer="/model")

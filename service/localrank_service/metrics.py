@@ -10,9 +10,6 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.multiprocess import MultiProcessCollector
-
 from localrank import __version__
 
 if TYPE_CHECKING:
@@ -46,9 +43,15 @@ MARGIN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
 class Metrics:
-    """The instruments of one application."""
+    """The instruments of one application.
+
+    The library decides when it is imported whether processes share their counts, in the folder that
+    ``PROMETHEUS_MULTIPROC_DIR`` names; so it is imported no sooner than that is known.
+    """
 
     def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self.http_requests = Counter(
@@ -145,13 +148,17 @@ class Metrics:
         self._margin = lru_cache(256)(self.margin.labels)
         self._http = lru_cache(1024)(self.http_requests.labels)
 
-    def exposed(self) -> CollectorRegistry:
-        """Return what to expose: of all workers where they share a folder, else of this process."""
+    def expose(self) -> bytes:
+        """Return Prometheus text: over all workers where they share a folder, else of this process."""
+        from prometheus_client import CollectorRegistry, generate_latest
+
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-            return self.registry
+            return generate_latest(self.registry)
+        from prometheus_client.multiprocess import MultiProcessCollector
+
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return registry
+        return generate_latest(registry)
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""

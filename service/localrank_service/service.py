@@ -7,24 +7,37 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from localrank_service.keys import Keys
-    from localrank_service.live import LiveModels
+    from localrank_service.live import LiveModel, LiveModels
+    from localrank_service.loading import Loader
     from localrank_service.metrics import Metrics
     from localrank_service.settings import Settings
     from localrank_service.wire.query import Limits
+    from localrank_service.workers import Workers
 
 __all__ = ["Service"]
 
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """The parts of a running service."""
+    """The parts of a running service; no loader where the models were given."""
 
     settings: Settings
     live: LiveModels
     keys: Keys
     metrics: Metrics
     limits: Limits
+    workers: Workers
+    loader: Loader | None
     draining: bool = False
+
+    async def resolve(self, address: str | None) -> LiveModel:
+        """Return the model addressed, or raise a `Problem`: 404, 422 or 503."""
+        model = self.live.find(address)
+        if model is None and self.loader is not None and address is not None:
+            model = await self.loader.fetch(address)
+        if model is None:
+            raise self.live.missing(address)
+        return model
 
     def unready(self) -> str | None:
         """Return why requests should not be sent here, or ``None``."""
@@ -32,7 +45,13 @@ class Service:
             return "the server is shutting down"
         if not self.live.loaded:
             return "models are being loaded"
-        broken = [f"model {name!r} is broken: {reason}" for name, reason in self.live.broken.items()]
-        if not self.live.champions:
+        champions = self.live.champions
+        # What has an earlier version to answer with is reported, but can be used.
+        broken = [
+            f"model {name!r} is broken: {reason}"
+            for name, reason in self.live.broken.items()
+            if "@" not in name and name not in champions
+        ]
+        if not champions:
             return "; ".join(broken) or f"no model in {self.settings.models_dir} has a champion"
         return "; ".join(broken) if broken and self.settings.ready == "all" else None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from prometheus_client import generate_latest
 
 from localrank import __version__
 from localrank_service.problems import Problem
@@ -54,7 +53,7 @@ async def readyz(request: Request) -> Response:
         {
             "ready": True,
             "models": {name: model.version for name, model in live.champions.items()},
-            "broken": live.broken,
+            "broken": dict(live.broken),
         }
     )
 
@@ -74,7 +73,7 @@ async def info(request: Request) -> Response:
             name: {"version": model.version, "contract": model.ranker.contract.digest}
             for name, model in live.champions.items()
         },
-        "broken": live.broken,
+        "broken": dict(live.broken),
         "ready": service.unready() is None,
         "settings": settings.public(),
         "threads": {name: os.environ.get(name) for name in _THREADS},
@@ -87,7 +86,8 @@ async def info(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus text, over all workers."""
     service: Service = request.app.state.service
-    return Response(generate_latest(service.metrics.exposed()), headers={"content-type": _METRICS_TYPE})
+    service.workers.living()  # so that the gauges of dead workers are gone
+    return Response(service.metrics.expose(), headers={"content-type": _METRICS_TYPE})
 
 
 def _json(members: dict[str, Any]) -> Response:

@@ -33,7 +33,7 @@ async def rerank(request: Request) -> Response:
         with timing("decode"):
             query = rerank_json.read(body)
             options = query.options
-            model = service.live.resolve(options.model)
+            model = service.live.find(options.model) or await service.resolve(options.model)
             documents = query.documents(model.ranker.contract, service.limits)
         ranking = rank(model.ranker, documents, timing)
     except Problem as problem:

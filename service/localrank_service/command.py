@@ -1,0 +1,260 @@
+"""``localrank serve``: checks what can be checked before anything starts, says it in one line, then serves.
+
+Numpy reads its number of threads when it is imported, so nothing here imports it before that number is set.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging.config
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from pydantic import SecretStr
+
+from localrank.errors import InvalidConfiguration
+from localrank_service.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["THREADS", "run"]
+
+#: One thread for linear algebra per worker: requests are small, and workers share the cores.
+THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+_EPILOG = "Example: localrank serve --models-dir models --port 8080 --workers 2"
+
+
+class _CannotServe(Exception):
+    """What keeps the service from starting, in one sentence."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return 0 once it was told to stop, 1 if it could not serve, 2 for wrong use."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command("serve", epilog=_EPILOG)(_command())
+    app.callback()(lambda: None)
+    try:
+        app(list(arguments), prog_name="localrank", standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except InvalidConfiguration as error:
+        return _complain(str(error), 2)
+    except _CannotServe as error:
+        return _complain(str(error), 1)
+    return 0
+
+
+def _command() -> Callable[..., None]:
+    """Return the command's function, with a flag for every setting."""
+
+    def serve(**flags: Any) -> None:
+        settings = Settings.from_environ(
+            os.environ, **{name: value for name, value in flags.items() if value is not None}
+        )
+        _serve(settings)
+
+    kinds = {int: int, float: float, bool: bool}
+    parameters = []
+    for name, field in Settings.model_fields.items():
+        kind = kinds.get(field.annotation, str) if isinstance(field.annotation, type) else str
+        flag = f"--{name.replace('_', '-')}"
+        default = field.default
+        shown = f" (default {default})" if default not in (None, "") and kind is not bool else ""
+        option = typer.Option(
+            f"{flag}/--no-{name.replace('_', '-')}" if kind is bool else flag,
+            help=f"{field.description} [LOCALRANK_{name.upper()}]{shown}",
+            show_default=False,
+        )
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+            )
+        )
+    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    serve.__doc__ = (
+        "Answer rerank requests over HTTP.\n\nEvery flag is also an environment variable, named beside it."
+    )
+    return serve
+
+
+def _serve(settings: Settings) -> None:
+    _check_reach(settings)
+    for name, count in THREADS.items():
+        os.environ.setdefault(name, count)
+    models = _champions(settings.models_dir)
+    if settings.admin_key is None:
+        key = _new_key()
+        print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
+        settings = settings.model_copy(update={"admin_key": SecretStr(key)})
+    with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1], "runtime_dir": runtime_dir})
+        _run(settings, listener, models)
+
+
+def _run(settings: Settings, listener: socket.socket, models: dict[str, int]) -> None:
+    """Serve until told to stop."""
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    from localrank_service import logs
+
+    log_config = logs.config(settings)
+    logging.config.dictConfig(log_config)
+    # Workers are new processes, which know nothing but the environment.
+    os.environ.update(settings.to_environ())
+    config = uvicorn.Config(
+        "localrank_service.app:app",
+        workers=settings.workers,
+        log_config=log_config,
+        access_log=settings.access_log,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_worker_healthcheck=30,
+        lifespan="on",
+    )
+    signal.signal(signal.SIGTERM, _stop)
+    threading.Thread(target=_announce, args=(settings, models), daemon=True).start()
+    try:
+        if settings.workers == 1:
+            uvicorn.Server(config).run(sockets=[listener])
+        else:
+            Multiprocess(config, sockets=[listener]).run()
+    except (KeyboardInterrupt, _Stopped):
+        pass
+
+
+class _Stopped(Exception):
+    """SIGTERM, once the server has finished."""
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    raise _Stopped
+
+
+def _check_reach(settings: Settings) -> None:
+    """Refuse to be reachable by others without a key."""
+    try:
+        loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and settings.api_key is None and not settings.allow_anonymous:
+        raise InvalidConfiguration(
+            f"--host {settings.host} can be reached from elsewhere: set LOCALRANK_API_KEY, or --allow-anonymous to "
+            "answer anybody"
+        )
+
+
+def _champions(models_dir: Path) -> dict[str, int]:
+    """Return the version of each model that will be served."""
+    from localrank.registry import CHAMPION, Registry
+
+    if not models_dir.is_dir():
+        raise _CannotServe(f"{models_dir}: no such folder; 'localrank demo' publishes a model into ./models")
+    registry = Registry(models_dir)
+    names = registry.models()
+    if not names:
+        raise _CannotServe(f"{models_dir}: no published model; 'localrank demo' publishes one into ./models")
+    champions, broken = {}, []
+    for name in names:
+        try:
+            champions[name] = registry.aliases(name)[CHAMPION]
+        except KeyError:
+            continue
+        except Exception as error:  # noqa: BLE001 - the service names it, and serves the others
+            broken.append(str(error))
+    if not champions:
+        hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
+        raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
+    return champions
+
+
+def _announce(settings: Settings, models: dict[str, int]) -> None:
+    """Say what to try next, once every worker can answer."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    while not _all_loaded(settings):
+        time.sleep(0.05)
+    name = settings.model.partition("@")[0] if settings.model else min(models)
+    if name not in models:
+        return
+    from localrank.artifact.manifest import MANIFEST, Manifest
+    from localrank.errors import LocalRankError
+    from localrank_service.next_step import curl
+
+    try:
+        path = settings.models_dir / name / str(models[name]) / MANIFEST
+        contract = Manifest.parse(path.read_bytes()).contract
+    except (LocalRankError, OSError):
+        return  # the log and /readyz say what is wrong with it
+    served = ", ".join(f"{name}@{version}" for name, version in models.items())
+    print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
+    print(curl(contract, name, url, key=settings.api_key is not None), flush=True)  # noqa: T201
+
+
+def _all_loaded(settings: Settings) -> bool:
+    if settings.runtime_dir is not None:
+        from localrank_service.workers import Workers
+
+        reports = Workers(settings.runtime_dir).living()
+        return len(reports) >= settings.workers and all(report.serving or report.broken for report in reports)
+    module = sys.modules.get("localrank_service.app")
+    app = vars(module).get("app") if module else None
+    return app is not None and app.state.service.live.loaded
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Bind before anything else starts, so that a taken port is one line and no half-started service."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        raise _CannotServe(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+    listener.set_inheritable(True)
+    with listener:
+        yield listener
+
+
+@contextmanager
+def _runtime_dir(settings: Settings) -> Iterator[Path | None]:
+    """Give several workers a folder to share, and remove it afterwards."""
+    from localrank_service.workers import make_runtime_dir, sweep_runtime_dirs
+
+    if settings.runtime_dir is not None or settings.workers == 1:
+        yield settings.runtime_dir
+        return
+    sweep_runtime_dirs()
+    directory = make_runtime_dir()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _new_key() -> str:
+    from secrets import token_urlsafe
+
+    return token_urlsafe(24)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"localrank: {message}", file=sys.stderr)  # noqa: T201
+    return code

@@ -1,0 +1,43 @@
+"""What SIGTERM does: unready at once, still answering for a while, then no new connections, then the end.
+
+The pause gives load balancers the time to notice. Wrapped around whatever handler the server has installed, so that it
+works however the application was started; a second signal skips the pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from localrank_service.service import Service
+
+__all__ = ["drain_on_sigterm"]
+
+_log = logging.getLogger("localrank.service")
+
+
+def drain_on_sigterm(service: Service) -> None:
+    """Delay the server's own handler of SIGTERM by ``drain_seconds``."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    stop = signal.getsignal(signal.SIGTERM)
+    if not callable(stop):
+        return
+    loop = asyncio.get_running_loop()
+    seconds = service.settings.drain_seconds
+
+    def drain(number: int, frame: FrameType | None) -> None:
+        again, service.draining = service.draining, True
+        if again or not seconds:
+            stop(number, frame)
+            return
+        _log.info("draining for %g s", seconds)
+        loop.call_soon_threadsafe(loop.call_later, seconds, stop, number, frame)
+
+    signal.signal(signal.SIGTERM, drain)

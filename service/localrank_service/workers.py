@@ -1,0 +1,139 @@
+"""What the worker processes of one service know of each other.
+
+They share a folder: each holds a lock on its own file as long as it lives, and writes beside it what it serves. So a
+promotion can tell when every live worker has switched, and the metrics of processes that died are told from those of
+the living. A service of one process needs no folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Report", "Workers", "make_runtime_dir", "sweep_runtime_dirs"]
+
+_PREFIX = "localrank-"
+_MASTER = "master.lock"
+#: Seconds in which a new folder may have no lock yet.
+_GRACE = 60.0
+
+
+class Report(NamedTuple):
+    """What one worker serves: ``{model: {alias: version}}``, and what it could not load."""
+
+    pid: int
+    serving: Mapping[str, Mapping[str, int]]
+    broken: Mapping[str, str]
+
+
+class Workers:
+    """The workers that share ``directory``; only this one where that is ``None``."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._pid = os.getpid()
+        self._own = Report(self._pid, {}, {})
+        self._lock: int | None = None
+
+    def enter(self) -> None:
+        """Be counted among the live workers."""
+        if self._directory is None:
+            return
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _lock(self._directory / f"worker-{self._pid}.lock")
+        self.report({}, {})
+
+    def leave(self) -> None:
+        """Be counted no longer."""
+        if self._directory is None or self._lock is None:
+            return
+        for suffix in ("json", "lock"):
+            (self._directory / f"worker-{self._pid}.{suffix}").unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
+
+    def report(self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str]) -> None:
+        """Tell the others what this worker serves."""
+        self._own = Report(self._pid, serving, broken)
+        if self._directory is None or self._lock is None:
+            return
+        target = self._directory / f"worker-{self._pid}.json"
+        draft = target.with_suffix(".draft")
+        draft.write_bytes(orjson.dumps({"serving": serving, "broken": broken}))
+        draft.replace(target)
+
+    def living(self) -> list[Report]:
+        """Return the reports of all live workers; clear away what dead ones left."""
+        if self._directory is None:
+            return [self._own]
+        reports = []
+        for path in sorted(self._directory.glob("worker-*.lock")):
+            pid = int(path.stem.removeprefix("worker-"))
+            if pid != self._pid and _is_free(path):
+                _forget(path, pid)
+                continue
+            members: dict[str, Any] = {}
+            with contextlib.suppress(OSError, orjson.JSONDecodeError):
+                members = orjson.loads(path.with_suffix(".json").read_bytes())
+            reports.append(Report(pid, members.get("serving", {}), members.get("broken", {})))
+        return reports
+
+
+def make_runtime_dir() -> Path:
+    """Make a folder for the workers of one service; it is swept away once this process is gone."""
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    _lock(directory / _MASTER)
+    return directory
+
+
+def sweep_runtime_dirs() -> None:
+    """Remove the folders that killed services left."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            master = directory / _MASTER
+            status = directory.stat()
+            ours = status.st_uid == os.getuid() and time.time() - status.st_mtime > _GRACE
+            if ours and master.exists() and _is_free(master):
+                shutil.rmtree(directory)
+
+
+def _lock(path: Path) -> int:
+    """Hold a lock on the file until its descriptor is closed or the process ends, however it ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _forget(path: Path, pid: int) -> None:
+    """Clear away a dead worker: its files, and its share of the gauges; its counts stay in the sums."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".json").unlink(missing_ok=True)
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
