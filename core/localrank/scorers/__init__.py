@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from localrank.scorers.linear import LinearScorer
 from localrank.scorers.role import Scorer, View
+from localrank.scorers.stumps import StumpScorer
 from localrank.scorers.trees import TreesScorer
 
-__all__ = ["SCORERS", "LinearScorer", "Scorer", "TreesScorer", "View"]
+__all__ = ["SCORERS", "LinearScorer", "Scorer", "StumpScorer", "TreesScorer", "View"]
 
 #: Every kind of scorer that an artifact may hold.
-SCORERS: dict[str, type[Scorer]] = {scorer.kind: scorer for scorer in (LinearScorer, TreesScorer)}
+SCORERS: dict[str, type[Scorer]] = {
+    scorer.kind: scorer for scorer in (LinearScorer, StumpScorer, TreesScorer)
+}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.linear import LeastSquares
+from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.settings import checked
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LEARNERS", "make"]
 
-LEARNERS: dict[str, type[Learner]] = {learner.method: learner for learner in (RankSvm, SvmMap, LeastSquares)}
+LEARNERS: dict[str, type[Learner]] = {
+    learner.method: learner for learner in (RankSvm, SvmMap, LeastSquares, RankBoost)
+}
 
 
 def make(method: str, settings: Mapping[str, object]) -> Learner:

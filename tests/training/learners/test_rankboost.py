@@ -1,0 +1,283 @@
+"""RankBoost, against its definition over explicit pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import Judgements
+from localrank.scorers import LinearScorer, StumpScorer
+from localrank_training.learners.catalogue import make
+from localrank_training.learners.notes import collected
+from localrank_training.learners.rankboost import Pairs, RankBoost, Round, Thresholds, boost
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged
+
+
+@pytest.fixture
+def queries(judged: Judged) -> QuerySet:
+    rng = np.random.default_rng(0)
+    clouds = [rng.standard_normal((n, 4)) for n in (9, 30, 7, 21, 16)]
+    return judged(
+        clouds, [np.clip(np.round(cloud[:, 0] + rng.standard_normal(len(cloud))), 0, 3) for cloud in clouds]
+    )
+
+
+def explicit_pairs(queries: QuerySet, weights: Vector, average: str) -> list[tuple[int, int, float]]:
+    """Every (better, worse) pair with its weight."""
+    found = []
+    for query in range(len(queries)):
+        span = queries.span(query)
+        rows = range(span.start, span.stop)
+        pairs = [(i, j) for i in rows for j in rows if queries.labels[i] > queries.labels[j]]
+        found += [(i, j, weights[query] / (len(pairs) if average == "query" else 1)) for i, j in pairs]
+    return found
+
+
+def by_definition(
+    queries: QuerySet, weights: Vector, average: str, n_rounds: int
+) -> tuple[list[Round], Vector]:
+    """Freund et al. (2003), figure 1, with the third way of section 3.2 to choose the step, pair by pair."""
+    pairs = explicit_pairs(queries, weights, average)
+    distribution = np.array([weight for _, _, weight in pairs])
+    distribution /= distribution.sum()
+    rankers = []
+    for feature in range(queries.n_features):
+        column = queries.documents[:, feature].astype(float)
+        values = np.unique(column)
+        rankers += [(feature, (a + b) / 2, column > (a + b) / 2) for a, b in pairwise(values)]
+    scores, rounds = np.zeros(queries.n_docs), []
+    for _ in range(n_rounds):
+        rates = [
+            sum(d * (int(h[i]) - int(h[j])) for d, (i, j, _) in zip(distribution, pairs, strict=True))
+            for _, _, h in rankers
+        ]
+        best = int(np.argmax(np.abs(np.round(rates, 12))))
+        feature, threshold, h = rankers[best]
+        step = 0.5 * np.log((1 + rates[best]) / (1 - rates[best]))
+        distribution *= [np.exp(step * (int(h[j]) - int(h[i]))) for i, j, _ in pairs]
+        z = distribution.sum()
+        distribution /= z
+        scores += step * h
+        rounds.append(Round(feature, threshold, step, rates[best], z))
+    return rounds, scores
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), average=st.sampled_from(["query", "none"]), n_levels=st.integers(2, 4))
+def test_every_round_equals_the_definition_over_pairs(
+    judged: Judged, seed: int, average: Literal["query", "none"], n_levels: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 7, 3)
+    labels = [np.append(rng.integers(0, n_levels, n - 2), [0, 1]) for n in sizes]
+    queries = judged([np.round(rng.standard_normal((n, 2)), 1) for n in sizes], labels)
+    weights = rng.random(3) + 0.1
+
+    rounds = boost(
+        Thresholds.of(queries.documents, "all"), Pairs.of(queries, weights, average), np.zeros(sizes.sum()), 4
+    )
+
+    expected, _ = by_definition(queries, weights, average, len(rounds))
+    for ours, theirs in zip(rounds, expected, strict=True):
+        np.testing.assert_allclose(abs(ours.r), abs(theirs.r), atol=1e-9)
+        if abs(theirs.r) < 0.999:
+            np.testing.assert_allclose(ours.z, theirs.z, atol=1e-9)
+        if (ours.feature, ours.threshold) != (theirs.feature, theirs.threshold):
+            break  # Two rankers were equally good; from here on both ways differ.
+
+
+def test_the_scorer_is_the_sum_of_the_rounds(queries: QuerySet) -> None:
+    weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
+
+    scorer = RankBoost(rounds=10, thresholds="all", average="none").fit(queries, weights=weights)
+
+    _, scores = by_definition(queries, weights, "none", 10)
+    np.testing.assert_allclose(scorer.score(queries.documents), scores, atol=1e-9)
+
+
+def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None:
+    """Freund et al. (2003), theorem 1, and Z <= sqrt(1 - r^2) of section 3.2."""
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
+    rounds = boost(
+        Thresholds.of(queries.documents, 255),
+        Pairs.of(queries, weights, "query"),
+        np.zeros(queries.n_docs),
+        60,
+    )
+    pairs = explicit_pairs(queries, weights, "query")
+    total = sum(weight for _, _, weight in pairs)
+
+    scores, bound = np.zeros(queries.n_docs), 1.0
+    for one in rounds:
+        assert one.z <= np.sqrt(1 - one.r**2) + 1e-12
+        scores = scores + one.step * (queries.documents[:, one.feature] > one.threshold)
+        bound *= one.z
+        misordered = sum(weight for i, j, weight in pairs if scores[i] <= scores[j])
+        exponential = sum(weight * np.exp(scores[j] - scores[i]) for i, j, weight in pairs)
+        np.testing.assert_allclose(bound, exponential / total)
+        assert misordered / total <= bound
+    assert bound < 0.9
+
+
+def test_the_bound_is_noted(queries: QuerySet) -> None:
+    with collected() as notes:
+        RankBoost(rounds=7).fit(queries)
+
+    rounds = boost(
+        Thresholds.of(queries.documents, 255),
+        Pairs.of(queries, np.ones(5), "query"),
+        np.zeros(queries.n_docs),
+        7,
+    )
+    assert notes[0].figures["rounds"] == 7
+    np.testing.assert_allclose(notes[0].figures["bound"], np.prod([one.z for one in rounds]))
+
+
+def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> None:
+    taught, held = queries.select([0, 1, 2]), queries.select([3, 4])
+    judgements = Judgements(held.labels, held.offsets)
+    means = [
+        judgements.measure(RankBoost(rounds=n).fit(taught).score(held.documents), ["map"])[0].mean
+        for n in range(1, 31)
+    ]
+
+    scorer = RankBoost(rounds=30, metric="map").fit(taught, validation=held)
+
+    best = int(np.argmax(means)) + 1
+    assert 1 < best < 30
+    np.testing.assert_allclose(
+        scorer.score(held.documents), RankBoost(rounds=best).fit(taught).score(held.documents), atol=1e-12
+    )
+
+
+def test_thresholds_lie_at_the_quantiles() -> None:
+    documents = np.arange(1000.0)[:, None].astype(np.float32)
+
+    few = Thresholds.of(documents, 9)
+
+    np.testing.assert_allclose(few.values[0], np.arange(100, 1000, 100) + 0.5, atol=1)
+    np.testing.assert_array_equal(few.codes[0], (documents > few.values[0]).sum(axis=1))
+    np.testing.assert_array_equal(Thresholds.of(documents, 999).values[0], np.arange(999) + 0.5)
+    np.testing.assert_array_equal(Thresholds.of(documents, "all").values[0], np.arange(999) + 0.5)
+
+
+def test_a_constant_feature_has_no_threshold(judged: Judged) -> None:
+    queries = judged([[[5.0, 0.0], [5.0, 1.0], [5.0, 2.0]]], [[0, 1, 1]])
+
+    scorer = RankBoost().fit(queries)
+
+    assert set(scorer.features) == {1}
+
+
+def test_boosting_goes_on_from_a_given_scorer(queries: QuerySet) -> None:
+    half = RankBoost(rounds=10).fit(queries)
+
+    whole = RankBoost(rounds=10, continuation=True).fit(queries, start=half)
+
+    np.testing.assert_allclose(
+        whole.score(queries.documents), RankBoost(rounds=20).fit(queries).score(queries.documents), atol=1e-9
+    )
+    np.testing.assert_array_equal(RankBoost(rounds=10).fit(queries, start=half).steps, half.steps)
+    other = RankBoost(rounds=10, continuation=True).fit(queries, start=LinearScorer(np.ones(4)))
+    np.testing.assert_array_equal(other.steps, half.steps)
+
+
+def test_a_perfect_ranker_ends_the_boosting(judged: Judged) -> None:
+    queries = judged([[[0.0, 7.0], [1.0, 3.0], [0.0, 5.0]]] * 2, [[0, 1, 0]] * 2)
+
+    scorer = RankBoost().fit(queries)
+
+    np.testing.assert_array_equal(scorer.features, [0])
+    assert scorer.steps[0] > 5
+    assert np.isfinite(scorer.steps).all()
+
+
+def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
+    twice = RankBoost().fit(queries.select([0, 1, 1, 2, 3, 4]))
+
+    weighted = RankBoost().fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+
+    np.testing.assert_allclose(weighted.score(queries.documents), twice.score(queries.documents), atol=1e-9)
+
+
+def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
+    four = queries.select([0, 1, 2, 4])
+
+    weighted = RankBoost(thresholds="all").fit(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0]))
+
+    np.testing.assert_array_equal(
+        weighted.score(four.documents) > 0, RankBoost(thresholds="all").fit(four).score(four.documents) > 0
+    )
+
+
+def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
+    np.testing.assert_array_equal(RankBoost().fit(queries).steps, RankBoost().fit(queries).steps)
+
+
+def test_real_valued_labels_are_levels(judged: Judged) -> None:
+    queries = judged([[[1.0], [2.0], [3.0], [4.0]]], [[0.1, 0.2, 0.35, 2.0]])
+
+    scores = RankBoost().fit(queries).score(queries.documents)
+
+    assert (np.diff(scores) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("documents", "labels", "message"),
+    [
+        (np.eye(3), [1, 1, 1], "rankboost: expected two documents of one query with different labels"),
+        (
+            np.ones((3, 2)),
+            [0, 1, 2],
+            "rankboost: expected two documents of one query with different features",
+        ),
+        (
+            [[1.0], [0.0], [1.0], [0.0]],
+            [0, 0, 1, 1],
+            "rankboost: expected a feature with a threshold that orders more pairs than it misorders",
+        ),
+    ],
+)
+def test_what_teaches_nothing_is_refused(
+    judged: Judged, documents: object, labels: list[int], message: str
+) -> None:
+    with pytest.raises(InvalidData, match=message):
+        RankBoost().fit(judged([documents], [labels]))
+
+
+def test_a_scorer_that_cannot_be_improved_stays(judged: Judged) -> None:
+    even = judged([[[1.0], [0.0], [1.0], [0.0]]], [[0, 0, 1, 1]])
+    start = StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    assert RankBoost(continuation=True).fit(even, start=start) is start
+
+
+def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
+    broken = replace(queries, labels=np.where(np.arange(queries.n_docs) == 10, np.nan, queries.labels))
+    with pytest.raises(InvalidData, match="rankboost: query '1': expected a finite label, found nan"):
+        RankBoost().fit(broken)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rounds": 0}, "learner 'rankboost': rounds: expected at least 1, found 0"),
+        ({"thresholds": "many"}, "thresholds: expected whole number or one of 'all', found 'many'"),
+        ({"average": "pair"}, "average: expected one of 'query', 'none', found 'pair'"),
+        ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        make("rankboost", values)
