@@ -16,7 +16,7 @@ from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.scorers import LinearScorer, Scorer, TreesScorer
+from localrank.scorers import LinearScorer, Scorer, StumpScorer, TreesScorer
 from localrank.signature import QuerySigner, Signatures
 
 if TYPE_CHECKING:
@@ -66,8 +66,16 @@ def _trees(random: np.random.Generator) -> Scorer:
 
 
 #: One function for each kind of scorer: a random one of `N_FEATURES` features.
+def _stumps(random: np.random.Generator) -> Scorer:
+    steps = int(random.integers(0, 12))
+    return StumpScorer.of(
+        random.integers(0, N_FEATURES, steps), random.random(steps), random.standard_normal(steps)
+    )
+
+
 SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
     LinearScorer.kind: _linear,
+    StumpScorer.kind: _stumps,
     TreesScorer.kind: _trees,
 }
 

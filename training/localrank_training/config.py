@@ -216,6 +216,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 #: Ready configurations, by the name that ``--method`` takes.
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
-    "localrank": {"clustering": {"method": "complete_link"}, "routing": {"method": "lsh"}},
+    "localrank": {
+        "clustering": {"method": "complete_link"},
+        "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
+        "routing": {"method": "lsh"},
+    },
     "global": {"clustering": {"method": "none"}},
 }
