@@ -93,8 +93,8 @@ class Metric:
         match = _METRIC.fullmatch(text.strip().lower())
         if match is None or match["kind"] not in get_args(Kind):
             raise InvalidConfiguration(
-                f"metric {text!r}: expected one of map, mean_ndcg, mrr, ndcg, err or p, the last four with or "
-                "without a cutoff, as in ndcg@10"
+                f"metric {text!r}: expected one of map, mean_ndcg, mrr, mrr@10, ndcg, ndcg@10, err, err@20, p@5, "
+                "with any cutoff"
             )
         kind, cutoff = match["kind"], match["cutoff"]
         if cutoff is None and kind in _NEEDS_CUTOFF:
@@ -140,6 +140,11 @@ class Convention:
         if name not in CONVENTIONS:
             raise InvalidConfiguration(f"convention {name!r}: expected one of {', '.join(CONVENTIONS)}")
         return CONVENTIONS[name]
+
+    @property
+    def empty_text(self) -> str:
+        """What becomes of empty queries, in words."""
+        return _EMPTY_TEXT[self.empty]
 
     def with_top_grade(self, top_grade: int) -> Convention:
         """Return the same with another largest label; its name says so."""
@@ -286,7 +291,7 @@ class Measured:
         """What the figure must not be printed without."""
         return (
             f"{self.convention.name}; {self.n_queries} queries, {self.n_empty} of them empty, "
-            f"{_EMPTY_TEXT[self.convention.empty]}"
+            f"{self.convention.empty_text}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -297,7 +302,7 @@ class Measured:
             "convention": self.convention.name,
             "queries": self.n_queries,
             "empty_queries": self.n_empty,
-            "empty_queries_are": _EMPTY_TEXT[self.convention.empty],
+            "empty_queries_are": self.convention.empty_text,
             "ties": self.ties,
         }
 
@@ -338,8 +343,7 @@ class Judgements:
         wanted = [Metric.parse(metric) if isinstance(metric, str) else metric for metric in metrics]
         if ties not in get_args(Ties):
             raise InvalidConfiguration(f"ties {ties!r}: expected one of {', '.join(get_args(Ties))}")
-        if any(metric.kind == "err" for metric in wanted):
-            self._check_top_grade()
+        self.check(wanted)
         negated = -_checked_scores(scores, self.labels)
         nothing = _EMPTY_VALUE[self.convention.empty]
         values = [np.full(self.n_queries, nothing) for _ in wanted]
@@ -355,6 +359,16 @@ class Judgements:
             Measured(metric, self.convention, one, _mean(one), self.n_queries, empty, ties)
             for metric, one, empty in zip(wanted, values, n_empty, strict=True)
         )
+
+    def check(self, metrics: Sequence[Metric]) -> None:
+        """Refuse what `measure` would refuse of these labels, before there are scores."""
+        top = self.convention.top_grade
+        if any(metric.kind == "err" for metric in metrics) and (self.labels > top).any():
+            position = int(np.flatnonzero(self.labels > top)[0])
+            raise InvalidData(
+                f"label of document {position}: ERR in convention {self.convention.name} has the top grade {top}, "
+                f"found {self.labels[position]:g}; set another top grade"
+            )
 
     def per_query(self, scores: ArrayLike, metric: Metric | str) -> Vector:
         """Return one metric's ``[n_queries]`` values."""
@@ -380,15 +394,6 @@ class Judgements:
         if metric.cutoff is not None and metric.kind in self.convention.short_lists:
             found = np.where(lengths < metric.cutoff, 0.0, found)
         return found
-
-    def _check_top_grade(self) -> None:
-        top = self.convention.top_grade
-        if (self.labels > top).any():
-            position = int(np.flatnonzero(self.labels > top)[0])
-            raise InvalidData(
-                f"label of document {position}: ERR in convention {self.convention.name} has the top grade {top}, "
-                f"found {self.labels[position]:g}; set another top grade"
-            )
 
 
 def measure(

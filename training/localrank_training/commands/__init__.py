@@ -13,6 +13,7 @@ import typer
 
 from localrank_training.commands import models
 from localrank_training.commands.arguments import described, spread
+from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (train, rank):
+for command in (train, evaluate, rank):
     app.command(help=described(command))(command)
 
 app.add_typer(models.app)

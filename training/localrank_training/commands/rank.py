@@ -34,14 +34,17 @@ def rank(
       localrank rank web@challenger data/test.txt.gz --out scores.txt
     """
     import numpy as np
+    from threadpoolctl import threadpool_limits
 
     from localrank.artifact import load
     from localrank.registry import Registry
+    from localrank_training.data.alignment import aligned
     from localrank_training.data.reading import read
 
-    with progress() as advance:
+    with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         queries = read(data, progress=advance, n_features=ranker.contract.n_features)
+        queries = aligned(queries, ranker.contract)
         scores = np.empty(queries.n_docs)
         for query in range(len(queries)):
             span = queries.span(query)

@@ -31,7 +31,7 @@ def read(
         paths: files or folders of partitions: LETOR text (plain, gzip, zstd), Parquet, the mapped form.
         progress: told ``("reading", bytes read, bytes in all)``.
         n_features: how many features there are, where the data may not show it (sparse text whose last feature is
-            never there); a document with more is refused.
+            never there); a document with more is refused. Data that name their features have those.
 
     Returns:
         Queries in the order of their first documents, documents of a query in the order of the input.

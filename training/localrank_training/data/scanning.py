@@ -77,7 +77,7 @@ class Scan:
     Attributes:
         sources: what to read.
         progress: told the bytes read.
-        n_features: of the caller, or None to take it from the data.
+        n_features: of the caller, for data that name no features; None to take it from the data.
         query_ids: those met so far, in order of their first appearance.
         feature_names: known once the data or a sidecar has named the features.
         n_columns: the widest document met so far.
@@ -127,8 +127,6 @@ class Scan:
 
     def _name(self, path: Path, names: tuple[str, ...]) -> None:
         """Take feature names from a file; they must be the ones that another has given."""
-        if self.n_features is not None and len(names) != self.n_features:
-            raise InvalidData(f"{path}: expected {self.n_features} features, found {len(names)}")
         if self.feature_names is not None and names != self.feature_names:
             other = self.feature_names
             differing = next(

@@ -1,0 +1,327 @@
+"""``localrank evaluate``: figures of one or two models on judged queries, with what they can and cannot show."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from localrank.metrics import Convention, Measured, Metric
+    from localrank.ranker import Ranker
+    from localrank_training.comparisons import Comparison
+    from localrank_training.evaluation import Evaluation
+
+__all__ = ["evaluate"]
+
+#: More clusters than this are summed up in a line.
+_CLUSTERS_SHOWN = 20
+#: Names that are meant as files, so that a file that is not there is not taken for a model.
+_DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", ".letor", ".tsv", ".csv"})
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            help="Judged queries: LETOR text, Parquet, or a folder of these. Before them, a second model to compare."
+        ),
+    ],
+    *,
+    metrics: Annotated[
+        str, typer.Option(help="Separated by commas: map, mean_ndcg, ndcg@K, p@K, mrr, err@K.")
+    ] = "map,ndcg@1,ndcg@5,ndcg@10,mrr",
+    convention: Annotated[
+        str,
+        typer.Option(
+            help="One or more, separated by commas: letor3, letor4, mslr, standard, standard-one, standard-skip."
+        ),
+    ] = "standard",
+    top_grade: Annotated[
+        int | None, typer.Option(help="The largest label, the scale of ERR in the standard conventions.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Also ask whether the candidate is at most this much worse.")
+    ] = None,
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every query's figures and routes here: commas if it ends in .csv, else tabs.",
+            show_default=False,
+        ),
+    ] = None,
+    models_dir: ModelsDir = "models",
+    as_json: AsJson = False,
+) -> None:
+    """Measure one model or two on judged queries: localrank evaluate MODEL [MODEL] DATA...
+
+    One model is compared with its own global scorer, two with each other: differences are the second less the
+    first. Every figure comes with its convention and the number of empty queries, every difference with a bootstrap
+    interval over queries and the p value of a sign-flip test, adjusted for the metrics looked at.
+
+    A word that is an existing file or folder is data, unless the folder is a published model; any other is a
+    model. To name a model that is also a file or folder here, write its alias or version: web@champion.
+
+    Examples:
+      localrank evaluate demo data/test.txt
+      localrank evaluate web@champion web@challenger data/S5.txt.gz --metrics map,ndcg@10 --margin 0.002
+      localrank evaluate web@3 data/test/ --convention letor4,standard-skip --per-query figures.csv --json
+    """
+    from localrank_training.data.reading import read
+    from localrank_training.evaluation import evaluate as evaluate_model
+    from localrank_training.evaluation import per_query_table, versus
+
+    asked = _asked(metrics, convention, top_grade, margin, per_query)
+    models, paths = _sorted_out([model, *data], Path(models_dir))
+    with progress() as advance:
+        queries = read(
+            paths, progress=advance, n_features=max(one.ranker.contract.n_features for one in models)
+        )
+        evaluations = [
+            evaluate_model(
+                one.ranker,
+                queries,
+                asked.metrics,
+                asked.conventions,
+                name=one.name,
+                margin=margin,
+                progress=advance,
+            )
+            for one in models
+        ]
+    compared = versus(evaluations[1], evaluations[0], margin=margin) if len(evaluations) == 2 else None
+    if per_query is not None:
+        _write(per_query, *per_query_table(queries, evaluations))
+    if as_json:
+        print_json(
+            {
+                "data": {"paths": paths, "queries": len(queries), "documents": queries.n_docs},
+                "models": [evaluation.to_json() for evaluation in evaluations],
+                "comparison": None if compared is None else compared.to_json(),
+            }
+        )
+        return
+    typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
+    if compared is None:
+        one = evaluations[0]
+        _print_figures(one.local, one.global_, one.against_global, (one.name, "its global"))
+    else:
+        baseline, candidate = evaluations
+        _print_figures(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
+    for evaluation in evaluations:
+        _print_ties(evaluation)
+        _print_routing(evaluation, with_figures=compared is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    metrics: tuple[Metric, ...]
+    conventions: tuple[Convention, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    name: str
+    ranker: Ranker
+
+
+def _asked(
+    metrics: str, conventions: str, top_grade: int | None, margin: float | None, per_query: Path | None
+) -> _Asked:
+    """Read the options before anything that takes long."""
+    from localrank.errors import InvalidConfiguration
+    from localrank.metrics import Convention, Metric
+
+    try:
+        wanted = tuple(dict.fromkeys(Metric.parse(text) for text in _listed(metrics, "--metrics")))
+        ways = [Convention.named(text) for text in dict.fromkeys(_listed(conventions, "--convention"))]
+        if top_grade is not None:
+            ways = [way if way.official else way.with_top_grade(top_grade) for way in ways]
+    except InvalidConfiguration as error:
+        raise typer.BadParameter(str(error)) from None
+    if margin is not None and not 0 < margin < 1:
+        raise typer.BadParameter(f"--margin: expected a number between 0 and 1, found {margin:g}")
+    if per_query is not None and not per_query.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--per-query {per_query}: there is no folder {per_query.absolute().parent}")
+    return _Asked(wanted, tuple(ways))
+
+
+def _listed(text: str, option: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise typer.BadParameter(f"{option}: expected at least one, found {text!r}")
+    return parts
+
+
+def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model], list[str]]:
+    """Tell models from data, and load the models."""
+    from localrank import artifact
+    from localrank.errors import ArtifactNotFound, InvalidData
+    from localrank.registry import Registry
+
+    registry = Registry(models_dir)
+    directories: list[tuple[str, Path]] = []
+    data: list[str] = []
+    for argument in arguments:
+        path = Path(argument)
+        if not path.exists():
+            try:
+                directories.append((argument, registry.resolve(argument).path))
+            except ArtifactNotFound:
+                if "/" in argument or path.suffix in _DATA_SUFFIXES:
+                    raise InvalidData(
+                        f"{argument}: no such file or folder, and no model of that name"
+                    ) from None
+                raise
+        elif (version := _published(path)) is not None:
+            directories.append((argument, version))
+        else:
+            data.append(argument)
+    if not directories:
+        raise typer.BadParameter(
+            f"expected a model, found only files and folders: {', '.join(data)} "
+            "(a model whose name is also a file or folder is written with its alias or version: web@champion)"
+        )
+    if not data:
+        raise typer.BadParameter("expected judged queries after the model, found none")
+    if len(directories) > 2:
+        raise typer.BadParameter(
+            f"expected one or two models, found {', '.join(argument for argument, _ in directories)}"
+        )
+    if len({directory.resolve() for _, directory in directories}) < len(directories):
+        raise typer.BadParameter(f"expected two different models, found {directories[0][1]} twice")
+    loaded = [artifact.load(directory) for _, directory in directories]
+    names = [f"{one.manifest.name}@{one.manifest.version}" for one in loaded]
+    if len(set(names)) < len(names):
+        names = [argument for argument, _ in directories]
+    return [_Model(name, one.ranker) for name, one in zip(names, loaded, strict=True)], data
+
+
+def _published(path: Path) -> Path | None:
+    """Return the version that a folder is, or that stands for the model that it is; None where it is neither."""
+    from localrank.registry import Registry
+
+    if (path / "manifest.json").is_file():
+        return path
+    resolved = path.resolve()
+    registry = Registry(resolved.parent)
+    if path.is_dir() and resolved.name in registry.models():
+        latest = resolved / str(registry.versions(resolved.name)[-1])
+        if (latest / "manifest.json").is_file():
+            return registry.resolve(resolved.name).path
+    return None
+
+
+def _print_figures(
+    candidate: Sequence[Measured],
+    baseline: Sequence[Measured],
+    comparisons: Sequence[Comparison],
+    names: tuple[str, str],
+) -> None:
+    by_figure = {(one.metric, one.convention): one for one in comparisons}
+    for convention in dict.fromkeys(measured.convention for measured in candidate):
+        rows: list[list[object]] = []
+        for ours, theirs in zip(candidate, baseline, strict=True):
+            if ours.convention == convention:
+                one = by_figure.get((ours.name, convention.name))
+                rows.append(
+                    [ours.name, ours.n_empty, ours.mean] + ([] if one is None else _cells(one, theirs))
+                )
+        compared = [one for one in comparisons if one.convention == convention.name]
+        header = ["metric", "empty", names[0]]
+        if compared:
+            header += [names[1], "difference", "95 % interval", "p", "p (Holm)", "better/equal/worse"]
+            header += ["helped/hurt > 0.1"]
+            if compared[0].non_inferiority is not None:
+                header.append(f"at most {compared[0].non_inferiority.margin:g} worse")
+        width = len(header)
+        less = f"; differences are {names[0]} less {names[1]}" if compared else ""
+        typer.echo(f"\n{convention.name}: empty queries {convention.empty_text}{less}")
+        print_table(header, [row + ["-"] * (width - len(row)) for row in rows])
+        if compared:
+            significant = sum(one.p_holm < 0.05 for one in compared)
+            detectable = ", ".join(f"{one.metric} {one.detectable:.4f}" for one in compared)
+            typer.echo(
+                f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These queries would "
+                f"show, four times in five, a difference of: {detectable}"
+            )
+
+
+def _cells(one: Comparison, baseline: Measured) -> list[object]:
+    cells: list[object] = [
+        baseline.mean,
+        f"{one.difference:+.4f}",
+        f"{one.interval.low:+.4f} … {one.interval.high:+.4f}",
+        _probability(one.p),
+        _probability(one.p_holm),
+        f"{one.wins}/{one.ties}/{one.losses}",
+        f"{one.helped}/{one.hurt}",
+    ]
+    if one.non_inferiority is not None:
+        cells.append(
+            f"{'yes' if one.non_inferiority.holds else 'not shown'} ({one.non_inferiority.low:+.4f})"
+        )
+    return cells
+
+
+def _probability(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def _print_ties(evaluation: Evaluation) -> None:
+    moved = [
+        f"{measured.name} ({measured.convention.name}) {low:.4f} … {high:.4f}"
+        for measured, (low, high) in zip(evaluation.local, evaluation.ties, strict=True)
+        if high - low >= 0.00005
+    ]
+    if moved:
+        typer.echo(f"\n{evaluation.name}: another order of equal scores could give {', '.join(moved)}")
+
+
+def _print_routing(evaluation: Evaluation, *, with_figures: bool) -> None:
+    routing = evaluation.routing
+    if not routing.clusters:
+        typer.echo(f"\n{evaluation.name}: one global model, no clusters")
+        return
+    n = sum(routing.clusters) + routing.to_global
+    fallbacks = "".join(f", {reason} {queries}" for reason, queries in routing.fallbacks.items())
+    typer.echo(
+        f"\n{evaluation.name}: routed by {routing.strategy} to {sum(map(bool, routing.clusters))} of "
+        f"{len(routing.clusters)} clusters, largest {max(routing.clusters) / n:.1%}, "
+        f"global scorer {routing.to_global / n:.1%}{fallbacks}"
+    )
+    if with_figures and len(evaluation.clusters) <= _CLUSTERS_SHOWN:
+        figure = evaluation.local[0]
+        print_table(
+            ["cluster", "queries", "share", f"{figure.name} ({figure.convention.name})", "its global"],
+            [
+                [
+                    "global" if one.cluster is None else str(one.cluster),
+                    one.queries,
+                    f"{one.queries / n:.1%}",
+                    one.local,
+                    one.global_,
+                ]
+                for one in evaluation.clusters
+            ],
+        )
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    from localrank.errors import PublishFailed
+
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter="," if path.suffix == ".csv" else "\t", lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(rows)
+    except OSError as error:
+        raise PublishFailed(f"{path}: cannot be written: {error.strerror or error}") from None
