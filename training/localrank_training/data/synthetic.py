@@ -1,0 +1,239 @@
+r"""Queries made up from latent kinds, so that what is true is known.
+
+A kind ``k`` says what is relevant, by weights ``r_k`` over the features, and what its clouds look like, by two
+directions ``a_kj`` in which its documents differ most. A query has a kind and a place ``m_q``; its document ``i`` is
+
+.. math::
+    x_i = m_q + \sum_j z_{ij} a_{kj} + e_i, \qquad u_i = r_k \cdot (x_i - m_q) + \nu\, n_i
+
+with ``z``, ``e`` and ``n`` standard normal. Its label is the number of thresholds that the usefulness ``u`` exceeds.
+Kinds differ as much as the separations ``S`` and ``T`` say:
+
+.. math::
+    r_k \propto (1 - S) \frac{c}{\sigma_k(c)} + S \frac{s_k}{\sigma_k(s_k)}, \qquad
+    a_{kj} = \delta_j \sqrt{d}\; \frac{(1 - T)\, b_j + T\, b_{kj}}{\|(1 - T)\, b_j + T\, b_{kj}\|}
+
+``c`` is relevant for every kind and ``s_k`` for this one only: features dealt to it, made orthogonal to its directions, so
+that knowing the cloud is not knowing the answer. :math:`\sigma_k(v)^2 = \|v\|^2 + \sum_j (v \cdot a_{kj})^2` is the variance
+of ``v . x`` within a query, by which ``r_k`` is scaled too: without noise, usefulness has variance one. The ``b`` are
+patterns of signs, as different as they come. What the knobs do to a ranker: docs/method.md, "Synthetic queries".
+
+Numbers are rounded, so that a seed gives the same queries on processors whose last bits differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.errors import InvalidConfiguration
+from localrank_training.data.queries import QuerySet
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.arrays import Indices, Vector
+
+__all__ = ["DECIMALS", "STRENGTHS", "Kinds", "Recipe", "synthesize"]
+
+#: What feature values are rounded to.
+DECIMALS = 4
+
+#: How much documents differ along a kind's directions, per feature, where each feature has 1 of its own.
+STRENGTHS = (2.0, 1.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What kinds of queries there are, and what they are like.
+
+    Attributes:
+        documents: fewest and most per query.
+        features: columns, those that never matter (``noise_features``) included.
+        kinds: latent kinds, K.
+        separation: S, how much of what is relevant is a kind's own: 0 the same for all kinds, 1 nothing in common.
+        shapes: T, how much of the cloud's directions is a kind's own; 0 makes clouds alike, so no router by shape
+            can tell the kinds apart.
+        noise: deviation of what no feature explains of a document's relevance, against 1 that they do.
+        noise_features: columns that carry neither relevance nor shape.
+        levels: labels 0 to ``levels - 1``.
+        label_shares: how frequent each label is; by default each half as frequent as the one below.
+        missing: share of values that are missing (NaN).
+    """
+
+    documents: tuple[int, int] = setting((30, 30), low=1)
+    features: int = setting(10, low=1)
+    kinds: int = setting(4, low=1)
+    separation: float = setting(1.0, low=0, high=1)
+    shapes: float = setting(1.0, low=0, high=1)
+    noise: float = setting(0.3, low=0)
+    noise_features: int = setting(0, low=0)
+    levels: int = setting(5, low=2)
+    label_shares: tuple[float, ...] | None = setting(None, above=0)
+    missing: float = setting(0.0, low=0, high=1)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.documents[0] > self.documents[1]:
+            raise InvalidConfiguration(
+                f"documents: expected the fewest, then the most, found {self.documents[0]}, {self.documents[1]}"
+            )
+        if self.noise_features >= self.features:
+            raise InvalidConfiguration(
+                f"noise_features: expected fewer than the {self.features} features, found {self.noise_features}"
+            )
+        if self.label_shares is not None and len(self.label_shares) != self.levels:
+            raise InvalidConfiguration(
+                f"label_shares: expected {self.levels}, one per level, found {len(self.label_shares)}"
+            )
+
+    @property
+    def thresholds(self) -> Vector:
+        """``[levels - 1]`` of the relevance, between one label and the next."""
+        shares = np.array(self.label_shares or [2.0**-level for level in range(self.levels)])
+        below = np.cumsum(shares)[:-1] / shares.sum()
+        deviation = float(np.sqrt(1.0 + self.noise**2))
+        return np.array([NormalDist(0.0, deviation).inv_cdf(share) for share in below])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """What the kinds of one seed are.
+
+    Attributes:
+        relevance: ``[kinds, n_features]``, ``r``.
+        directions: ``[kinds, 2, n_features]``, ``a``.
+    """
+
+    relevance: Vector
+    directions: Vector
+
+    @classmethod
+    def draw(cls, recipe: Recipe, seed: int) -> Kinds:
+        """Draw what each kind is."""
+        rng = np.random.default_rng([seed, 0])
+        useful = recipe.features - recipe.noise_features
+        return cls.of(recipe, _signed(rng, useful), _dealt(rng, recipe.kinds, useful), rng)
+
+    @classmethod
+    def of(cls, recipe: Recipe, common: Vector, own: Vector, rng: np.random.Generator) -> Kinds:
+        """Draw the directions of kinds whose relevant features are known.
+
+        Args:
+            recipe: of as many kinds as ``own`` has rows.
+            common: ``[useful]`` weights of the features that matter to every kind.
+            own: ``[kinds, useful]`` weights of those that matter to each.
+            rng: draws the directions.
+        """
+        kinds, useful = own.shape
+        patterns = _sign_patterns(rng, len(STRENGTHS) * (kinds + 1), useful)
+        shared, theirs = np.split(patterns.reshape(kinds + 1, len(STRENGTHS), useful), [1])
+        mixed = (1.0 - recipe.shapes) * shared + recipe.shapes * theirs
+        scale = np.sqrt(useful) * np.array(STRENGTHS)
+        directions = scale[:, None] * mixed / np.linalg.norm(mixed, axis=2, keepdims=True)
+        relevance = np.empty_like(own)
+        for kind, spread in enumerate(directions):
+            alone = _across(own[kind], spread)
+            relevance[kind] = (1.0 - recipe.separation) * common / _deviation(common, spread)
+            relevance[kind] += recipe.separation * alone / _deviation(alone, spread)
+            relevance[kind] /= _deviation(relevance[kind], spread)
+        padding = recipe.features - useful
+        return cls(
+            relevance=np.pad(relevance, ((0, 0), (0, padding))),
+            directions=np.pad(directions, ((0, 0), (0, 0), (0, padding))),
+        )
+
+
+def synthesize(
+    n_queries: int,
+    recipe: Recipe | None = None,
+    *,
+    seed: int = 0,
+    sample: int = 0,
+    kinds: Kinds | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> tuple[QuerySet, Indices]:
+    """Make queries; return them and each one's hidden kind.
+
+    Args:
+        n_queries: how many.
+        recipe: what they are like.
+        seed: of everything: the kinds and the queries.
+        sample: other queries of the same kinds, as a test set is to a training set.
+        kinds: what they are, where they are not to be drawn.
+        feature_names: by default ``f1``, ``f2``, ....
+    """
+    recipe = recipe or Recipe()
+    kinds = kinds or Kinds.draw(recipe, seed)
+    rng = np.random.default_rng([seed, 1, sample])
+    n_features = recipe.features
+    kind_of = rng.permutation(np.arange(n_queries) % recipe.kinds)
+    lengths = rng.integers(recipe.documents[0], recipe.documents[1], n_queries, endpoint=True)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    place = rng.standard_normal((n_queries, n_features))
+    documents = np.empty((offsets[-1], n_features), np.float32)
+    labels = np.empty(len(documents))
+    for query, kind in enumerate(kind_of):
+        relevance, directions = kinds.relevance[kind], kinds.directions[kind]
+        length = lengths[query]
+        offset = rng.standard_normal((length, len(directions))) @ directions
+        offset += rng.standard_normal((length, n_features))
+        useful = offset @ relevance + recipe.noise * rng.standard_normal(length)
+        rows = slice(offsets[query], offsets[query + 1])
+        documents[rows] = np.round(place[query] + offset, DECIMALS) + 0.0
+        labels[rows] = np.searchsorted(recipe.thresholds, useful)
+        if recipe.missing:
+            documents[rows][rng.random((length, n_features)) < recipe.missing] = np.nan
+    queries = QuerySet(
+        documents=documents,
+        labels=labels,
+        offsets=offsets,
+        query_ids=tuple(str(query + 1) for query in range(n_queries)),
+        feature_names=tuple(feature_names or (f"f{i + 1}" for i in range(n_features))),
+        lines=np.arange(len(documents)),
+    )
+    return queries, kind_of
+
+
+def _dealt(rng: np.random.Generator, kinds: int, useful: int) -> Vector:
+    """Weights on features of each kind's own: the features are dealt out; with too few, kinds share some."""
+    weights = np.zeros((kinds, useful))
+    share = max(1, useful // kinds)
+    order = np.concatenate([rng.permutation(useful) for _ in range(-(-kinds * share // useful))])
+    for kind in range(kinds):
+        weights[kind, order[kind * share : (kind + 1) * share]] = _signed(rng, share)
+    return weights
+
+
+def _signed(rng: np.random.Generator, count: int) -> Vector:
+    """Numbers that matter: between 0.5 and 1, or between -1 and -0.5."""
+    return np.asarray(rng.uniform(0.5, 1.0, count) * rng.choice([-1.0, 1.0], count))
+
+
+def _sign_patterns(rng: np.random.Generator, count: int, width: int) -> Vector:
+    """Unit rows of equal magnitudes, each the least like those before it among 256 tries.
+
+    Equal magnitudes, because query-wise scaling would undo others.
+    """
+    patterns = np.empty((count, width))
+    for row in range(count):
+        tries = rng.choice([-1.0, 1.0], (256, width)) / np.sqrt(width)
+        likeness = np.abs(np.einsum("td,rd->tr", tries, patterns[:row])).max(axis=1, initial=0.0)
+        patterns[row] = tries[int(np.argmin(np.round(likeness, 9)))]
+    return patterns
+
+
+def _across(weights: Vector, directions: Vector) -> Vector:
+    """Return the part of the weights that is orthogonal to the directions; all of it where nothing would be left."""
+    frame = np.linalg.qr(directions.T)[0]
+    rest = weights - frame @ (frame.T @ weights)
+    return rest if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(weights) else weights
+
+
+def _deviation(weights: Vector, directions: Vector) -> float:
+    """Return the standard deviation of the weighted sum within a query."""
+    return float(np.sqrt(weights @ weights + np.sum((directions @ weights) ** 2)))
