@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from localrank_training.commands import models
+from localrank_training.commands import data, models
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.rank import rank
@@ -33,6 +33,7 @@ for command in (train, evaluate, rank):
     app.command(help=described(command))(command)
 
 app.add_typer(models.app)
+app.add_typer(data.app)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -192,7 +192,7 @@ def synthesize(
         documents=documents,
         labels=labels,
         offsets=offsets,
-        query_ids=tuple(str(query + 1) for query in range(n_queries)),
+        query_ids=tuple(str(sample * 1_000_000 + query + 1) for query in range(n_queries)),
         feature_names=tuple(feature_names or (f"f{i + 1}" for i in range(n_features))),
         lines=np.arange(len(documents)),
     )
