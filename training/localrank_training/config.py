@@ -78,7 +78,7 @@ class LearnerSettings:
     """How a scorer is learned; a list is a choice to be made on validation queries."""
 
     method: str = "ranksvm"
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"C": [0.1, 1.0, 10.0, 100.0]})
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"C": [1.0, 10.0, 100.0, 1000.0]})
 
 
 @dataclass(frozen=True, slots=True)

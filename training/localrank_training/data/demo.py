@@ -14,6 +14,8 @@ import numpy as np
 from localrank_training.data.synthetic import Kinds, Recipe, synthesize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localrank.arrays import Indices, Matrix
     from localrank_training.data.queries import QuerySet
 
@@ -55,28 +57,29 @@ KINDS: dict[str, dict[str, float]] = {
 }
 
 RECIPE = Recipe(
-    documents=(20, 40), features=len(FEATURES), kinds=len(KINDS), separation=0.7, shapes=1.0, noise=0.4
+    documents=(20, 40), features=len(FEATURES), kinds=len(KINDS), separation=0.5, shapes=1.0, noise=0.4
 )
 
-_SIZES = {"train": 200, "validation": 100, "test": 200}
+#: Training, validation and test queries.
+_SIZES = (200, 100, 200)
 
 
 def demo_queries(seed: int = 0) -> tuple[QuerySet, QuerySet, QuerySet]:
     """Return training, validation and test queries: the same kinds, other queries."""
-    train, validation, test = (
-        _in_units(synthesize(size, RECIPE, seed=seed, sample=sample, kinds=_kinds(seed))[0])
-        for sample, size in enumerate(_SIZES.values())
-    )
+    train, validation, test = (queries for queries, _ in _samples(seed))
     return train, validation, test
 
 
 def hidden_kinds(seed: int = 0) -> tuple[Indices, Indices, Indices]:
     """Return the position in `KINDS` of each query of `demo_queries`."""
-    train, validation, test = (
-        synthesize(size, RECIPE, seed=seed, sample=sample, kinds=_kinds(seed))[1]
-        for sample, size in enumerate(_SIZES.values())
-    )
+    train, validation, test = (kinds for _, kinds in _samples(seed))
     return train, validation, test
+
+
+def _samples(seed: int) -> Iterator[tuple[QuerySet, Indices]]:
+    for sample, size in enumerate(_SIZES):
+        queries, kinds = synthesize(size, RECIPE, seed=seed, sample=sample, kinds=_kinds(seed))
+        yield _in_units(queries), kinds
 
 
 def _kinds(seed: int) -> Kinds:
@@ -86,9 +89,9 @@ def _kinds(seed: int) -> Kinds:
 
 
 def _in_units(queries: QuerySet) -> QuerySet:
-    """Give every feature its scale; order and label of documents do not depend on it."""
+    """Give every feature its scale, none of them below zero; labels were decided without it."""
     documents: Matrix = np.empty_like(queries.documents)
     for column, feature in enumerate(FEATURES):
         values = feature.mean + feature.spread * queries.documents[:, column].astype(np.float64)
-        documents[:, column] = np.round(values, feature.decimals)
+        documents[:, column] = np.round(np.maximum(values, 0.0), feature.decimals)
     return replace(queries, documents=documents, feature_names=tuple(feature.name for feature in FEATURES))

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration
+from localrank.metrics import measure
+from localrank_training.config import TrainingConfig
+from localrank_training.data.demo import FEATURES, KINDS, demo_queries, hidden_kinds
+from localrank_training.data.synthetic import STRENGTHS, Kinds, Recipe, synthesize
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.pipeline import build
+from localrank_training.selection import train
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.ranker import Ranker
+    from localrank_training.data.queries import QuerySet
+
+
+def ndcg_at_10(queries: QuerySet, scores: list[Vector]) -> float:
+    (ndcg,) = measure(queries.labels, np.concatenate(scores), queries.offsets, ["ndcg@10"], "standard-skip")
+    return float(ndcg.mean)
+
+
+def ndcg_of(ranker: Ranker, queries: QuerySet) -> tuple[float, float]:
+    """NDCG@10 of the routed model, and of its global scorer alone."""
+    clouds = list(queries.clouds())
+    local = [ranker.rank(cloud).scores for cloud in clouds]
+    normalised = [ranker.contract.view(cloud).normalised for cloud in clouds]
+    return ndcg_at_10(queries, local), ndcg_at_10(queries, list(map(ranker.global_scorer.score, normalised)))
+
+
+def gain(recipe: Recipe, *, clusters: int = 4, seed: int = 0) -> float:
+    """By how much LocalRank beats its own global model on held-out queries of the same kinds."""
+    lesson, _ = synthesize(200, recipe, seed=seed)
+    exam, _ = synthesize(200, recipe, seed=seed, sample=1)
+    config = TrainingConfig.from_tables({"clustering": {"clusters": clusters}})
+    local, global_ = ndcg_of(build(lesson, config, RankSvm()).ranker, exam)
+    return local - global_
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "recipe", [Recipe(), Recipe(noise=1.0), Recipe(separation=0.7, features=18, noise_features=6)]
+)
+def test_routed_models_win_where_kinds_are_far_apart(recipe: Recipe, seed: int) -> None:
+    assert gain(recipe, seed=seed) > 0.10
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(Recipe(kinds=1), id="one kind"),
+        pytest.param(Recipe(separation=0.0), id="the same is relevant for all kinds"),
+        pytest.param(Recipe(shapes=0.0), id="clouds of all kinds look alike"),
+    ],
+)
+def test_routed_models_do_not_win_where_there_is_nothing_to_route(recipe: Recipe, seed: int) -> None:
+    assert gain(recipe, seed=seed) < 0.01
+
+
+def test_one_scorer_per_kind_wins_though_clouds_look_alike() -> None:
+    """There is something to win with clouds alike; only no router by shape can."""
+    recipe = Recipe(shapes=0.0)
+    lesson, kinds = synthesize(200, recipe)
+    exam, exam_kinds = synthesize(200, recipe, sample=1)
+    scorers = [RankSvm().fit(lesson.select(np.flatnonzero(kinds == kind))) for kind in range(4)]
+    everyone = RankSvm().fit(lesson)
+
+    by_kind = [scorers[k].score(cloud) for k, cloud in zip(exam_kinds, exam.clouds(), strict=True)]
+    by_all = [everyone.score(cloud) for cloud in exam.clouds()]
+
+    assert ndcg_at_10(exam, by_kind) - ndcg_at_10(exam, by_all) > 0.10
+
+
+def test_clusters_find_the_kinds_where_their_clouds_are_far_apart() -> None:
+    lesson, kinds = synthesize(200)
+
+    clusters = build(lesson, TrainingConfig.from_tables({"clustering": {"clusters": 4}}), RankSvm()).clusters
+
+    pairs = {(int(kind), int(cluster)) for kind, cluster in zip(kinds, clusters, strict=True)}
+    assert 4 == len(pairs)
+
+
+def test_labels_follow_the_relevance_of_the_kind() -> None:
+    """Without noise, no document lies above one that its kind's weights place higher."""
+    recipe = Recipe(noise=0.0)
+    queries, kinds = synthesize(20, recipe)
+    relevance = Kinds.draw(recipe, 0).relevance
+
+    for query, kind in enumerate(kinds):
+        order = np.argsort(queries.documents_of(query) @ relevance[kind])
+        assert (np.diff(queries.labels_of(query)[order]) >= 0).all()
+
+
+def test_clouds_have_the_covariance_of_their_kind() -> None:
+    recipe = Recipe(documents=(20_000, 20_000), kinds=2)
+    queries, kinds = synthesize(2, recipe, seed=3)
+    drawn = Kinds.draw(recipe, 3)
+
+    for query, kind in enumerate(kinds):
+        spread = drawn.directions[kind]
+        expected = np.eye(10) + np.outer(spread[0], spread[0]) + np.outer(spread[1], spread[1])
+        found = np.cov(queries.documents_of(query), rowvar=False)
+        np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
+def test_directions_are_as_strong_as_they_say() -> None:
+    lengths = np.linalg.norm(Kinds.draw(Recipe(features=16), 0).directions, axis=2)
+
+    np.testing.assert_allclose(lengths, np.tile(np.sqrt(16) * np.array(STRENGTHS), (4, 1)))
+
+
+@pytest.mark.parametrize("separation", [0.0, 0.3, 1.0])
+def test_usefulness_has_variance_one(separation: float) -> None:
+    recipe = Recipe(separation=separation)
+    kinds = Kinds.draw(recipe, 1)
+
+    for relevance, spread in zip(kinds.relevance, kinds.directions, strict=True):
+        covariance = np.eye(10) + spread.T @ spread
+        np.testing.assert_allclose(relevance @ covariance @ relevance, 1.0)
+
+
+def test_separation_is_how_much_of_what_is_relevant_differs() -> None:
+    def cosines(separation: float) -> Vector:
+        rows = Kinds.draw(Recipe(separation=separation, shapes=0.0), 0).relevance
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray((rows @ rows.T)[np.triu_indices(4, 1)])
+
+    np.testing.assert_allclose(cosines(0.0), 1.0)
+    assert cosines(0.3).mean() > cosines(0.6).mean() > cosines(1.0).mean()
+    assert cosines(1.0).max() < 0.5
+
+
+def test_shapes_are_how_much_the_directions_of_kinds_differ() -> None:
+    def likeness(shapes: float) -> float:
+        first = Kinds.draw(Recipe(shapes=shapes), 0).directions[:, 0]
+        first = first / np.linalg.norm(first, axis=1, keepdims=True)
+        return float(np.abs(first @ first.T)[np.triu_indices(4, 1)].mean())
+
+    np.testing.assert_allclose(likeness(0.0), 1.0)
+    assert likeness(0.0) > likeness(0.5) > likeness(1.0)
+    assert likeness(1.0) < 0.3
+
+
+def test_what_is_a_kinds_own_lies_across_its_cloud() -> None:
+    kinds = Kinds.draw(Recipe(separation=1.0), 5)
+
+    np.testing.assert_allclose(np.einsum("kjf,kf->kj", kinds.directions, kinds.relevance), 0.0, atol=1e-12)
+
+
+def test_noise_features_carry_neither_relevance_nor_shape() -> None:
+    kinds = Kinds.draw(Recipe(features=12, noise_features=5), 0)
+
+    assert not kinds.relevance[:, 7:].any()
+    assert not kinds.directions[..., 7:].any()
+    assert kinds.relevance[:, :7].any(axis=0).all()
+
+
+@pytest.mark.parametrize(
+    ("shares", "noise"), [(None, 0.3), ((6.0, 3.0, 1.0), 0.0), ((1.0, 1.0, 1.0, 1.0), 2.0)]
+)
+def test_labels_are_as_frequent_as_asked_for(shares: tuple[float, ...] | None, noise: float) -> None:
+    levels = 5 if shares is None else len(shares)
+    recipe = Recipe(levels=levels, label_shares=shares, noise=noise)
+    queries, _ = synthesize(1000, recipe)
+
+    found = np.bincount(queries.labels.astype(int), minlength=levels) / queries.n_docs
+
+    wanted = np.array(shares or [16 / 31, 8 / 31, 4 / 31, 2 / 31, 1 / 31])
+    np.testing.assert_allclose(found, wanted / wanted.sum(), atol=0.01)
+
+
+def test_missing_values_are_as_frequent_as_asked_for() -> None:
+    queries, _ = synthesize(100, Recipe(missing=0.2))
+    whole, _ = synthesize(100, Recipe())
+
+    np.testing.assert_allclose(np.isnan(queries.documents).mean(), 0.2, atol=0.01)
+    assert not np.isnan(whole.documents).any()
+
+
+def test_lists_are_as_long_as_asked_for_and_kinds_even() -> None:
+    queries, kinds = synthesize(102, Recipe(documents=(3, 7)))
+
+    assert {3, 4, 5, 6, 7} == set(queries.lengths.tolist())
+    assert [26, 26, 25, 25] == np.bincount(kinds).tolist()
+
+
+def test_a_seed_gives_the_same_queries_again() -> None:
+    first, first_kinds = synthesize(20, seed=7)
+    second, second_kinds = synthesize(20, seed=7)
+
+    np.testing.assert_array_equal(first.documents, second.documents)
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(first_kinds, second_kinds)
+
+
+def test_samples_and_seeds_give_other_queries() -> None:
+    first, _ = synthesize(20)
+    sample, _ = synthesize(20, sample=1)
+    seed, _ = synthesize(20, seed=1)
+
+    assert not np.isin(sample.documents, first.documents).all()
+    assert not np.isin(seed.documents, first.documents).all()
+    assert not set(first.query_ids) & set(sample.query_ids)
+
+
+def test_values_have_few_decimals() -> None:
+    """Last bits differ between processors; what is rounded away cannot."""
+    documents = synthesize(20)[0].documents.astype(np.float64)
+
+    np.testing.assert_allclose(documents * 1e4, np.round(documents * 1e4), atol=0.01)
+
+
+@pytest.mark.parametrize("features", [1, 2, 3])
+def test_fewer_features_than_a_kind_needs_are_shared(features: int) -> None:
+    queries, _ = synthesize(10, Recipe(features=features, kinds=6))
+
+    assert np.isfinite(queries.documents).all()
+    assert len(np.unique(queries.labels)) > 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"documents": (5, 4)}, "documents: expected the fewest, then the most, found 5, 4"),
+        ({"documents": (0, 4)}, "documents: expected at least 1, found 0"),
+        ({"separation": 1.5}, "separation: expected at most 1, found 1.5"),
+        ({"features": 4, "noise_features": 4}, "noise_features: expected fewer than the 4 features, found 4"),
+        ({"levels": 3, "label_shares": (1.0, 1.0)}, "label_shares: expected 3, one per level, found 2"),
+        ({"kinds": 0}, "kinds: expected at least 1, found 0"),
+    ],
+)
+def test_recipes_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        Recipe(**settings)
+
+
+def test_the_demos_routed_model_beats_its_global_model_by_far() -> None:
+    lesson, validation, exam = demo_queries()
+    config = TrainingConfig.from_tables(
+        {"clustering": {"candidates": [2, 4, 6]}, "learner": {"C": [10.0, 1000.0]}}
+    )
+
+    ranker = train(lesson, config, validation=validation).built.ranker
+
+    local, global_ = ndcg_of(ranker, exam)
+    assert local - global_ > 0.10
+    assert local > 0.85
+
+
+def test_the_demos_features_have_names_and_units() -> None:
+    lesson, validation, exam = demo_queries()
+
+    assert tuple(feature.name for feature in FEATURES) == lesson.feature_names == exam.feature_names
+    assert [200, 100, 200] == [len(lesson), len(validation), len(exam)]
+    means = np.array([feature.mean for feature in FEATURES])
+    np.testing.assert_allclose(lesson.documents.mean(axis=0), means, rtol=0.05)
+    assert (lesson.documents >= 0).all()
+    url_length = lesson.documents[:, lesson.feature_names.index("url_length")]
+    np.testing.assert_array_equal(url_length, np.round(url_length))
+
+
+def test_the_demos_kinds_name_features_that_exist() -> None:
+    names = {feature.name for feature in FEATURES}
+
+    assert all(set(kind) <= names for kind in KINDS.values())
+    assert [50, 50, 50, 50] == np.bincount(hidden_kinds()[0]).tolist()
+
+
+def test_the_demos_scorers_show_what_their_kind_looks_for() -> None:
+    """The feature a kind wants most, before all others, has a positive weight in the scorer learned for it alone."""
+    lesson, _, _ = demo_queries()
+    kinds = hidden_kinds()[0]
+    scale = np.array([feature.spread for feature in FEATURES], np.float32)
+    lesson = replace(lesson, documents=lesson.documents / scale)
+
+    for number, wanted in enumerate(KINDS.values()):
+        scorer = RankSvm().fit(lesson.select(np.flatnonzero(kinds == number)))
+        favourite = next(iter(wanted))
+        assert scorer.weights[lesson.feature_names.index(favourite)] > 0.5 * np.abs(scorer.weights).max()
