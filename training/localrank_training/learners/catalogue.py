@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank_training.learners.boosting import Gbrt, LambdaMart
+from localrank_training.learners.forest import RandomForest
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["LEARNERS", "make"]
 
 LEARNERS: dict[str, type[Learner]] = {
-    learner.method: learner for learner in (RankSvm, SvmMap, LeastSquares, RankBoost)
+    learner.method: learner
+    for learner in (RankSvm, SvmMap, LeastSquares, RankBoost, Gbrt, LambdaMart, RandomForest)
 }
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Bits, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["check_finite", "check_informative", "differs_within", "query_weights"]
+__all__ = ["check_finite", "check_grades", "check_informative", "differs_within", "query_weights"]
 
 
 def query_weights(queries: QuerySet, weights: Vector | None) -> Vector:
@@ -34,8 +34,13 @@ def query_weights(queries: QuerySet, weights: Vector | None) -> Vector:
     return weights
 
 
-def check_finite(queries: QuerySet, method: str) -> None:
+def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> None:
     """Refuse what arithmetic cannot take.
+
+    Args:
+        queries: what is learned from.
+        method: the learner's name in configuration.
+        missing: whether the learner takes NaN for a missing value.
 
     Raises:
         InvalidData: there is no document, or a feature or label is not finite.
@@ -47,12 +52,39 @@ def check_finite(queries: QuerySet, method: str) -> None:
         raise InvalidData(
             f"{method}: query {_query(queries, row)}: expected a finite label, found {queries.labels[row]}"
         )
-    if not np.isfinite(queries.documents).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(queries.documents))[0])
+    bad = np.isinf(queries.documents) if missing else ~np.isfinite(queries.documents)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        found = queries.documents[row, column]
         raise InvalidData(
             f"{method}: query {_query(queries, row)}, feature {queries.feature_names[column]!r}: expected a finite "
-            f"value, found {queries.documents[row, column]}; impute missing values first"
+            f"value, found {found}" + ("; impute missing values first" if np.isnan(found) else "")
         )
+
+
+def check_grades(queries: QuerySet, method: str, *, whole: bool = False, highest: float = np.inf) -> None:
+    """Refuse labels that no gain belongs to.
+
+    Args:
+        queries: what is learned from; labels are finite.
+        method: the learner's name in configuration.
+        whole: whether labels must be whole numbers.
+        highest: the largest label that has a gain.
+
+    Raises:
+        InvalidData: a label is negative, not whole, or too large.
+    """
+    labels = queries.labels
+    for bad, expected in (
+        (labels < 0, "labels of at least 0"),
+        (whole & (labels != np.trunc(labels)), "whole numbers as labels"),
+        (labels > highest, f"labels of at most {highest:g}"),
+    ):
+        if bad.any():
+            row = int(bad.argmax())
+            raise InvalidData(
+                f"{method}: query {_query(queries, row)}: expected {expected}, found {labels[row]:g}"
+            )
 
 
 def differs_within(values: Array, queries: QuerySet) -> Bits:

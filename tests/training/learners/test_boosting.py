@@ -1,0 +1,411 @@
+"""Boosting through the learners is LightGBM called by hand, and says clearly what it cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import lightgbm
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import ndcg
+from localrank.scorers import LinearScorer, TreesScorer
+from localrank_training.learners.boosting import Boosting, Gbrt, LambdaMart
+from localrank_training.learners.catalogue import make
+from localrank_training.learners.notes import collected
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged
+
+LEARNERS = [Gbrt, LambdaMart]
+
+
+def made(judged: Judged, seed: int, n_queries: int = 40) -> QuerySet:
+    random = np.random.default_rng(seed)
+    clouds = [random.standard_normal((int(random.integers(4, 25)), 5)) for _ in range(n_queries)]
+    labels = [
+        np.clip(np.round(cloud[:, 0] + np.abs(cloud[:, 1]) + random.normal(0, 0.4, len(cloud))), 0, 3)
+        for cloud in clouds
+    ]
+    return judged(clouds, labels)
+
+
+@pytest.fixture
+def queries(judged: Judged) -> QuerySet:
+    return made(judged, 0)
+
+
+@pytest.fixture
+def validation(judged: Judged) -> QuerySet:
+    return made(judged, 1)
+
+
+def by_hand(
+    settings: dict[str, Any], queries: QuerySet, labels: np.ndarray, rounds: int, **data: Any
+) -> lightgbm.Booster:
+    return lightgbm.train(
+        {"verbosity": -1, "num_threads": 1, "learning_rate": 0.05, "num_leaves": 7, **settings},
+        lightgbm.Dataset(queries.documents, labels, group=queries.lengths, **data),
+        rounds,
+    )
+
+
+def test_gbrt_is_lightgbms_regression_on_gains(queries: QuerySet) -> None:
+    scorer = Gbrt(num_iterations=20, feature_fraction=1.0, bagging_fraction=1.0).fit(queries)
+
+    booster = by_hand({"objective": "regression"}, queries, 2**queries.labels - 1, 20)
+    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+
+
+def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
+    learner = LambdaMart(
+        num_iterations=20, feature_fraction=0.6, bagging_fraction=0.5, seed=3, lambdarank_truncation_level=5
+    )
+
+    scorer = learner.fit(queries)
+
+    booster = by_hand(
+        {
+            "objective": "lambdarank", "lambdarank_truncation_level": 5, "feature_fraction": 0.6, "seed": 3,
+            "bagging_fraction": 0.5, "bagging_freq": 1, "bagging_by_query": True,
+        },
+        queries, queries.labels, 20,
+    )  # fmt: skip
+    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet) -> None:
+    """Each changed alone gives other scores than the defaults do."""
+    base = kind(
+        num_iterations=15, num_leaves=12, min_data_in_leaf=5, feature_fraction=1.0, bagging_fraction=1.0
+    )
+    changes: dict[str, Any] = {
+        "num_iterations": 9, "learning_rate": 0.2, "num_leaves": 3, "max_depth": 2, "min_data_in_leaf": 60,
+        "min_sum_hessian_in_leaf": 50.0 if kind is Gbrt else 1.0, "feature_fraction": 0.4, "bagging_fraction": 0.4, "lambda_l1": 2.0,
+        "lambda_l2": 20.0, "max_bin": 4,
+    }  # fmt: skip
+    if kind is Gbrt:
+        changes |= {"gain": "label"}
+    else:
+        changes |= {
+            "label_gain": (0.0, 1.0, 2.0, 3.0), "lambdarank_truncation_level": 1, "lambdarank_norm": False,
+            "sigmoid": 3.0,
+        }  # fmt: skip
+    plain = base.fit(queries).score(queries.documents)
+
+    for name, value in changes.items():
+        changed = replace(base, **{name: value}).fit(queries).score(queries.documents)
+        assert not np.allclose(plain, changed), name
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
+    kind: type[Boosting], queries: QuerySet
+) -> None:
+    learner = kind(num_iterations=10, feature_fraction=0.5, bagging_fraction=0.5)
+
+    first, again, alone = (replace(learner, num_threads=threads).fit(queries) for threads in (2, 2, 1))
+
+    for name, array in first.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name])
+        np.testing.assert_array_equal(array, alone.arrays()[name])
+
+
+def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySet) -> None:
+    learner = LambdaMart(num_iterations=10, feature_fraction=0.5)
+
+    first, second = (replace(learner, seed=seed).fit(queries).score(queries.documents) for seed in (5, 6))
+    both = replace(learner, seed=5, members=2).fit(queries).score(queries.documents)
+
+    assert not np.allclose(first, second)
+    np.testing.assert_allclose(both, (first + second) / 2, atol=1e-12)
+
+
+def test_boosting_stops_where_validation_is_best(queries: QuerySet, validation: QuerySet) -> None:
+    learner = LambdaMart(num_iterations=60, learning_rate=0.3, early_stopping_rounds=60, eval_at=5)
+
+    stopped = learner.fit(queries, validation=validation)
+
+    whole = learner.fit(queries)
+    figures = []
+    for trees in range(1, 61):
+        prefix = replace(whole, **_first(whole, trees))
+        scores = prefix.score(validation.documents)
+        # LightGBM counts a query without relevant documents one, which moves all figures alike.
+        figures.append(ndcg(validation.labels, scores, validation.offsets, 5, "standard-one").mean())
+    assert stopped.n_trees == 1 + int(np.argmax(figures)) < 60
+
+
+def _first(forest: TreesScorer, trees: int) -> dict[str, Any]:
+    """Return the arrays of a forest's first trees."""
+    splits = int(forest.split_begins[trees])
+    return {
+        name: array[: {"splits": trees, "values": splits + trees}.get(name, splits)]
+        for name, array in forest.arrays().items()
+        if not name.startswith("category")
+    }
+
+
+def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: QuerySet) -> None:
+    learner = Gbrt(num_iterations=60, learning_rate=0.3, early_stopping_rounds=60)
+
+    stopped = learner.fit(queries, validation=validation)
+
+    whole = learner.fit(queries)
+    errors = [
+        np.square(
+            replace(whole, **_first(whole, trees)).score(validation.documents) - (2**validation.labels - 1)
+        ).sum()
+        for trees in range(1, 61)
+    ]
+    assert stopped.n_trees == 1 + int(np.argmin(errors)) < 60
+
+
+def test_it_does_not_stop_early_when_told_so(queries: QuerySet, validation: QuerySet) -> None:
+    learner = LambdaMart(num_iterations=30, learning_rate=0.5, early_stopping_rounds=0)
+
+    assert learner.fit(queries, validation=validation).n_trees == 30
+
+
+def test_validation_without_differences_cannot_stop_anything(queries: QuerySet, validation: QuerySet) -> None:
+    flat = replace(validation, labels=np.zeros(validation.n_docs))
+
+    with collected() as notes:
+        scorer = LambdaMart(num_iterations=30).fit(queries, validation=flat)
+
+    assert scorer.n_trees == 30
+    assert "does not stop early" in notes[0].text
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
+    kind: type[Boosting], queries: QuerySet
+) -> None:
+    learner = kind(
+        num_iterations=10, min_data_in_leaf=0, min_sum_hessian_in_leaf=1.0, feature_fraction=1.0, bagging_fraction=1.0,
+        max_bin=1000,
+    )  # fmt: skip
+    # In steps, so that repetition does not move the borders of LightGBM's bins.
+    queries = queries.with_documents(np.clip(np.round(queries.documents), -1, 1))
+    weights = np.ones(len(queries))
+    weights[:10] = 2.0
+
+    weighted = learner.fit(queries, weights=weights).score(queries.documents)
+
+    twice = learner.fit(queries.select([*range(len(queries)), *range(10)])).score(queries.documents)
+    np.testing.assert_allclose(weighted, twice, rtol=1e-5, atol=1e-7)  # LightGBM keeps weights in float32
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: QuerySet) -> None:
+    learner = kind(num_iterations=10)
+    weights = np.where(np.arange(len(queries)) < 30, 1.0, 0.0)
+
+    weighted = learner.fit(queries, weights=weights).score(queries.documents)
+
+    np.testing.assert_array_equal(learner.fit(queries.select(range(30))).score(queries.documents), weighted)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: QuerySet) -> None:
+    learner = kind(num_iterations=10, feature_fraction=1.0, bagging_fraction=1.0)
+    first = learner.fit(queries)
+
+    going_on = learner.fit(queries, start=first)
+
+    begun = first.score(queries.documents)
+    objective = "regression" if kind is Gbrt else "lambdarank"
+    labels = 2**queries.labels - 1 if kind is Gbrt else queries.labels
+    booster = by_hand({"objective": objective}, queries, labels, 10, init_score=begun)
+    np.testing.assert_allclose(
+        going_on.score(queries.documents), begun + booster.predict(queries.documents), rtol=1e-9, atol=1e-12
+    )
+    assert going_on.n_trees == 20
+    # Twice ten trees are twenty, but for rounding: boosting has no memory besides the scores.
+    at_once = replace(learner, num_iterations=20).fit(queries).score(queries.documents)
+    if kind is Gbrt:
+        np.testing.assert_allclose(going_on.score(queries.documents), at_once, rtol=1e-4)
+
+
+def test_a_start_that_cannot_be_bettered_comes_back(queries: QuerySet, validation: QuerySet) -> None:
+    best = LambdaMart(num_iterations=100).fit(validation)
+    learner = LambdaMart(num_iterations=20, min_data_in_leaf=2, members=2)
+    random = np.random.default_rng(0)
+    nonsense = replace(queries, labels=random.permutation(queries.labels))
+
+    with collected() as notes:
+        scorer = learner.fit(nonsense, validation=validation, start=best)
+
+    assert scorer is best
+    assert "stays as it is" in notes[-1].text
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        LinearScorer(np.ones(5)),
+        TreesScorer.rebuild(
+            {"view": "normalised"},
+            {
+                **{name: np.zeros(0, np.int32) for name in ("features", "left", "right", "category_words")},
+                "splits": np.zeros(1, np.int32),
+                "thresholds": np.zeros(0),
+                "decisions": np.zeros(0, np.uint8),
+                "values": np.ones(1),
+                "category_bits": np.zeros(0, np.uint32),
+            },
+            (),
+            5,
+        ),
+    ],
+)
+def test_a_start_of_another_kind_or_view_is_not_used(start: Any, queries: QuerySet) -> None:
+    learner = LambdaMart(num_iterations=5)
+
+    np.testing.assert_array_equal(
+        learner.fit(queries).score(queries.documents),
+        learner.fit(queries, start=start).score(queries.documents),
+    )
+
+
+def test_missing_values_are_learned_from(queries: QuerySet) -> None:
+    """The first feature says most; where it is missing is all there is to know about the second half."""
+    documents = queries.documents.copy()
+    documents[queries.labels >= 2, 0] = np.nan
+    with_holes = queries.with_documents(documents)
+
+    scores = LambdaMart(num_iterations=20).fit(with_holes).score(documents)
+
+    assert scores[queries.labels >= 2].min() > scores[queries.labels < 2].max()
+
+
+def test_categories_are_not_amounts(queries: QuerySet) -> None:
+    random = np.random.default_rng(0)
+    documents = queries.documents.copy()
+    documents[:, 4] = random.permutation(12)[
+        (queries.labels.astype(int) * 3 + random.integers(0, 3, queries.n_docs))
+    ]
+    learner = LambdaMart(num_iterations=10, categorical=(queries.feature_names[4],))
+
+    scorer = learner.fit(queries.with_documents(documents))
+
+    assert (scorer.decisions & 1).any()
+    assert np.isfinite(scorer.score(documents)).all()
+
+
+def test_a_category_that_is_no_feature_is_refused(queries: QuerySet) -> None:
+    with pytest.raises(
+        InvalidConfiguration, match="lambdamart: categorical: expected names of features, found 'f9'"
+    ):
+        LambdaMart(categorical=("f9",)).fit(queries)
+
+
+@pytest.mark.parametrize(
+    ("learner", "label", "message"),
+    [
+        (LambdaMart(), -1.0, "lambdamart: query '0': expected labels of at least 0, found -1"),
+        (LambdaMart(), 0.5, "lambdamart: query '0': expected whole numbers as labels, found 0.5"),
+        (LambdaMart(), 31.0, "lambdamart: query '0': expected labels of at most 30, found 31"),
+        (
+            LambdaMart(label_gain=(0.0, 1.0, 5.0, 9.0)),
+            4.0,
+            "lambdamart: .* expected labels of at most 3, found 4",
+        ),
+        (LambdaMart(), np.nan, "lambdamart: query '0': expected a finite label, found nan"),
+        (Gbrt(), -1.0, "gbrt: query '0': expected labels of at least 0, found -1"),
+        (Gbrt(), np.inf, "gbrt: query '0': expected a finite label, found inf"),
+    ],
+)
+@pytest.mark.parametrize("where", ["training", "validation"])
+def test_a_label_that_has_no_gain_is_refused(
+    learner: Boosting, label: float, message: str, where: str, queries: QuerySet
+) -> None:
+    labels = queries.labels.copy()
+    labels[1] = label
+    broken = replace(queries, labels=labels)
+
+    with pytest.raises(InvalidData, match=message):
+        learner.fit(*([broken] if where == "training" else [queries]), validation=broken)
+
+
+def test_regression_takes_any_number_that_is_not_negative(queries: QuerySet) -> None:
+    labels = queries.labels + np.linspace(0, 0.9, queries.n_docs)
+
+    scorer = Gbrt(gain="label", num_iterations=10).fit(replace(queries, labels=labels))
+
+    booster = by_hand({"objective": "regression"}, queries, labels, 10)
+    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+
+
+def test_an_infinite_feature_is_refused(queries: QuerySet) -> None:
+    documents = queries.documents.copy()
+    documents[3, 2] = -np.inf
+
+    with pytest.raises(
+        InvalidData, match=r"gbrt: query '0', feature 'f3': expected a finite value, found -inf$"
+    ):
+        Gbrt().fit(queries.with_documents(documents))
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+class TestDegenerate:
+    def test_one_label_level(self, kind: type[Boosting], queries: QuerySet) -> None:
+        with pytest.raises(InvalidData, match="expected two documents of one query with different labels"):
+            kind().fit(replace(queries, labels=np.ones(queries.n_docs)))
+
+    def test_constant_features(self, kind: type[Boosting], queries: QuerySet) -> None:
+        with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
+            kind().fit(queries.with_documents(np.ones_like(queries.documents)))
+
+    def test_fewer_documents_than_a_leaf_has(self, kind: type[Boosting], judged: Judged) -> None:
+        few = made(judged, 0, n_queries=1)
+
+        with pytest.raises(
+            InvalidData,
+            match=r": expected documents that a tree can split.* min_data_in_leaf 20",
+        ):
+            kind(min_data_in_leaf=20).fit(few)
+
+    def test_fewer_documents_than_a_leaf_has_with_somewhere_to_start(
+        self, kind: type[Boosting], judged: Judged, queries: QuerySet
+    ) -> None:
+        start = kind(num_iterations=5).fit(queries)
+
+        assert kind(min_data_in_leaf=20).fit(made(judged, 0, n_queries=1), start=start) is start
+
+    def test_one_query(self, kind: type[Boosting], judged: Judged) -> None:
+        one = made(judged, 0, n_queries=1)
+
+        scores = kind(min_data_in_leaf=2, num_iterations=50).fit(one).score(one.documents)
+
+        assert ndcg(one.labels, scores, one.offsets).mean() > 0.9
+
+    def test_a_query_without_documents(self, kind: type[Boosting], queries: QuerySet) -> None:
+        offsets = np.insert(queries.offsets, 3, queries.offsets[3])
+        ids = (*queries.query_ids[:3], "empty", *queries.query_ids[3:])
+        with_gap = replace(queries, offsets=offsets, query_ids=ids)
+        learner = kind(num_iterations=5)
+
+        np.testing.assert_array_equal(
+            learner.fit(queries).score(queries.documents), learner.fit(with_gap).score(queries.documents)
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_leaves": 1}, "num_leaves: expected at least 2, found 1"),
+        ({"learning_rate": 0.0}, "learning_rate: expected more than 0.*, found 0"),
+        ({"feature_fraction": 1.5}, "feature_fraction: expected at most 1.*, found 1.5"),
+        ({"num_trees": 3}, "unknown setting 'num_trees'"),
+        ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
+        ({"label_gain": [-1.0, 1.0]}, "label_gain: expected at least 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        make("lambdamart", settings)

@@ -1,0 +1,108 @@
+"""A forest through the learner is scikit-learn's, called by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+from localrank.errors import InvalidData
+from localrank_training.learners.forest import RandomForest
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged
+
+
+@pytest.fixture
+def queries(judged: Judged) -> QuerySet:
+    random = np.random.default_rng(0)
+    clouds = [random.standard_normal((int(random.integers(4, 25)), 5)) for _ in range(30)]
+    return judged(clouds, [np.clip(np.round(cloud[:, 0] + 1), 0, 3) for cloud in clouds])
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: QuerySet) -> None:  # noqa: FBT001
+    scorer = RandomForest(
+        trees=20, min_samples_leaf=3, max_features=0.5, max_depth=6, seed=4, bootstrap=bootstrap
+    ).fit(queries)
+
+    forest = ExtraTreesRegressor(
+        n_estimators=20,
+        min_samples_leaf=3,
+        max_features=0.5,
+        max_depth=6,
+        random_state=4,
+        bootstrap=bootstrap,
+    ).fit(queries.documents, 2**queries.labels - 1)
+    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+
+
+def test_labels_themselves_may_be_learned(queries: QuerySet) -> None:
+    scorer = RandomForest(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(queries)
+
+    forest = ExtraTreesRegressor(n_estimators=5, random_state=0).fit(queries.documents, queries.labels)
+    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+
+
+def test_the_trees_do_not_depend_on_the_threads(queries: QuerySet) -> None:
+    first, second = (RandomForest(trees=10, num_threads=threads).fit(queries) for threads in (1, 2))
+
+    for name, array in first.arrays().items():
+        np.testing.assert_array_equal(array, second.arrays()[name])
+
+
+def test_queries_count_by_their_weight(queries: QuerySet) -> None:
+    learner = RandomForest(trees=10)
+    weights = np.linspace(0.5, 2, len(queries))
+    weights[20:] = 0.0
+
+    scorer = learner.fit(queries, weights=weights)
+
+    some = queries.select(range(20))
+    forest = ExtraTreesRegressor(
+        n_estimators=10,
+        min_samples_leaf=learner.min_samples_leaf,
+        max_features=learner.max_features,
+        random_state=0,
+    ).fit(some.documents, 2**some.labels - 1, sample_weight=weights[some.query_of])
+    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+
+
+def test_missing_values_are_learned_from(queries: QuerySet) -> None:
+    documents = queries.documents.copy()
+    documents[queries.labels >= 2, 0] = np.nan
+
+    scores = RandomForest(trees=30, max_features=1.0).fit(queries.with_documents(documents)).score(documents)
+
+    assert scores[queries.labels >= 2].mean() > scores[queries.labels < 2].max()
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [(-1.0, "expected labels of at least 0, found -1"), (np.nan, "expected a finite label")],
+)
+def test_a_label_that_has_no_gain_is_refused(label: float, message: str, queries: QuerySet) -> None:
+    labels = queries.labels.copy()
+    labels[0] = label
+
+    with pytest.raises(InvalidData, match=f"random_forest: query '0': {message}"):
+        RandomForest().fit(replace(queries, labels=labels))
+
+
+def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
+    differing = [q for q in range(len(queries)) if len(set(queries.labels_of(q))) > 1]
+    shortest = min(differing, key=lambda q: len(queries.labels_of(q)))
+
+    with pytest.raises(
+        InvalidData, match=r"random_forest: expected documents that a tree can split.*min_samples_leaf 9"
+    ):
+        RandomForest(min_samples_leaf=9, trees=3).fit(queries.select([shortest]))
+
+
+def test_constant_features_are_refused(queries: QuerySet) -> None:
+    with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
+        RandomForest().fit(queries.with_documents(np.ones_like(queries.documents)))

@@ -1,0 +1,306 @@
+r"""Boosted regression trees, grown by LightGBM [ke2017].
+
+Both learners sum trees that are fitted one after the other to the gradient of a loss at the scores so far
+[friedman2001]. `Gbrt` has the squared error of gains. `LambdaMart` has no loss but its gradient [burges2010]: two
+documents of a query with labels :math:`y_i > y_j` and scores ``s`` are driven apart by
+
+.. math::
+    \lambda_{ij} = \frac{\sigma\, |\Delta \mathrm{NDCG}_{ij}|}{1 + e^{\sigma (s_i - s_j)}}
+
+where :math:`\Delta \mathrm{NDCG}_{ij}` is what exchanging the two would change; only pairs count that have a document
+among the first ``lambdarank_truncation_level``.
+
+What LightGBM has a setting for keeps LightGBM's name. What comes out is a `TreesScorer` with LightGBM's predictions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.scorers import TreesScorer
+from localrank_training.learners.judged import (
+    check_finite,
+    check_grades,
+    check_informative,
+    differs_within,
+    query_weights,
+)
+from localrank_training.learners.notes import note
+from localrank_training.learners.plain_trees import from_lightgbm, mean
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.scorers import Scorer
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["Boosting", "Gbrt", "LambdaMart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Boosting(ABC):
+    """What both learners have: how trees are grown, how many, and when to stop.
+
+    With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
+    the trees up to the best are kept. With ``start``, a scorer of trees of the same view, boosting goes on from its
+    scores and its trees are kept in front; if that gains nothing on the validation queries, ``start`` comes back.
+    """
+
+    num_iterations: int = setting(500, low=1, meaning="trees at most")
+    learning_rate: float = setting(0.05, above=0.0, high=1.0, meaning="how much of each tree is added")
+    num_leaves: int = setting(7, low=2, high=131_072, meaning="leaves of a tree at most")
+    max_depth: int = setting(-1, low=-1, meaning="splits on the way to a leaf at most; -1 has no limit")
+    min_data_in_leaf: int = setting(20, low=0, meaning="documents that a leaf has at least")
+    min_sum_hessian_in_leaf: float = setting(
+        1e-3, low=0.0, meaning="second derivatives that a leaf has at least"
+    )
+    feature_fraction: float = setting(
+        1.0, above=0.0, high=1.0, meaning="share of the features that a tree may use"
+    )
+    bagging_fraction: float = setting(
+        1.0, above=0.0, high=1.0, meaning="share of the queries that a tree sees"
+    )
+    lambda_l1: float = setting(0.0, low=0.0, meaning="absolute pull of the leaves towards zero")
+    lambda_l2: float = setting(0.0, low=0.0, meaning="squared pull of the leaves towards zero")
+    max_bin: int = setting(255, low=2, high=65_535, meaning="values of a feature that are told apart")
+    early_stopping_rounds: int = setting(
+        100, low=0, meaning="trees without gain before it stops; 0 never stops early"
+    )
+    members: int = setting(1, low=1, high=1000, meaning="models of different seeds whose scores are averaged")
+    seed: int = setting(0, low=0, high=2**30, meaning="draws features and queries")
+    num_threads: int = setting(
+        0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
+    )
+    categorical: tuple[str, ...] = setting(
+        (), meaning="features whose values are categories rather than amounts"
+    )
+    view: Literal["raw", "normalised"] = setting("raw", meaning="the values that trees split")
+
+    method: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,
+        start: Scorer | None = None,
+    ) -> TreesScorer:
+        """Learn from the queries; see `Learner.fit`. NaN is a missing value and may stay."""
+        self.check(queries)
+        shares = query_weights(queries, weights)
+        check_informative(queries, shares, self.method)
+        counted = np.flatnonzero(shares)
+        queries, shares = queries.select(counted), shares[counted]
+        if validation is not None:
+            self.check(validation)
+            if not differs_within(validation.labels, validation).any():
+                note(self.method, "no validation query has different labels: boosting does not stop early")
+                validation = None
+        first = start if isinstance(start, TreesScorer) and start.view == self.view else None
+        members = [
+            self._grow(queries, shares, validation, first, self.seed + member)
+            for member in range(self.members)
+        ]
+        if first is None:
+            if not any(len(trees.features) for trees in members if trees is not None):
+                raise InvalidData(
+                    f"{self.method}: expected documents that a tree can split, found {queries.n_docs} that none could "
+                    f"with min_data_in_leaf {self.min_data_in_leaf} and min_sum_hessian_in_leaf "
+                    f"{self.min_sum_hessian_in_leaf:g}"
+                )
+            return mean(members)
+        if not any(trees is not None and len(trees.features) for trees in members):
+            note(self.method, "no tree gained on the scorer that it started from, which stays as it is")
+            return first
+        return first.plus(mean(members))
+
+    @abstractmethod
+    def check(self, queries: QuerySet) -> None:
+        """Refuse queries that this learner cannot learn from."""
+
+    @abstractmethod
+    def targets(self, labels: Vector) -> Vector:
+        """``[n_docs]`` what LightGBM is given as labels."""
+
+    @abstractmethod
+    def objective(self) -> dict[str, Any]:
+        """LightGBM's settings that say what is learned, and by what it stops."""
+
+    def _grow(
+        self,
+        queries: QuerySet,
+        weights: Vector,
+        validation: QuerySet | None,
+        start: TreesScorer | None,
+        seed: int,
+    ) -> TreesScorer | None:
+        """Grow the trees of one seed; nothing if they gain nothing on where they started."""
+        import lightgbm
+
+        settings = self._settings(seed)
+        stops = validation is not None and self.early_stopping_rounds > 0
+        callbacks: list[Any] = (
+            [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)] if stops else []
+        )
+        before = _Before()
+        try:
+            data = self._dataset(queries, settings, start, weights)
+            held = []
+            if validation is not None and stops:
+                held = [self._dataset(validation, settings, start, reference=data)]
+                callbacks.append(before)
+            booster = lightgbm.train(
+                settings, data, self.num_iterations, valid_sets=held, callbacks=callbacks
+            )
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidData(f"{self.method}: LightGBM cannot learn from these queries: {error}") from None
+        if held and start is not None and not before.gained(booster):
+            return None
+        text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
+        return from_lightgbm(text, view=self.view)
+
+    def _settings(self, seed: int) -> dict[str, Any]:
+        """Return LightGBM's settings; the same trees come of them with any number of threads."""
+        return {
+            **self.objective(),
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "max_depth": self.max_depth,
+            "min_data_in_leaf": self.min_data_in_leaf,
+            "min_sum_hessian_in_leaf": self.min_sum_hessian_in_leaf,
+            "feature_fraction": self.feature_fraction,
+            "bagging_fraction": self.bagging_fraction,
+            "bagging_freq": int(self.bagging_fraction < 1),
+            "bagging_by_query": self.bagging_fraction < 1,
+            "lambda_l1": self.lambda_l1,
+            "lambda_l2": self.lambda_l2,
+            "max_bin": self.max_bin,
+            "seed": seed,
+            "num_threads": self.num_threads,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+
+    def _dataset(
+        self,
+        queries: QuerySet,
+        settings: dict[str, Any],
+        start: TreesScorer | None,
+        weights: Vector | None = None,
+        reference: Any = None,
+    ) -> Any:
+        import lightgbm
+
+        if unknown := set(self.categorical) - set(queries.feature_names):
+            raise InvalidConfiguration(
+                f"{self.method}: categorical: expected names of features, found {min(unknown)!r}"
+            )
+        filled = queries.lengths[queries.lengths > 0]  # LightGBM has no queries without documents
+        return lightgbm.Dataset(
+            queries.documents,
+            self.targets(queries.labels).copy(),  # LightGBM warns of views
+            group=filled,
+            weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
+            init_score=None if start is None else start.score(queries.documents),
+            categorical_feature=[queries.feature_names.index(name) for name in self.categorical],
+            reference=reference,
+            params=settings,
+        )
+
+
+class _Before:
+    """Remembers the validation figure before the first tree."""
+
+    before_iteration = True
+    order = 0
+
+    def __init__(self) -> None:
+        self._figure = 0.0
+        self._sign = 1.0
+
+    def __call__(self, env: Any) -> None:
+        if env.iteration == env.begin_iteration:
+            (result,) = env.model.eval_valid()
+            self._figure, self._sign = result[2], 1.0 if result[3] else -1.0
+
+    def gained(self, booster: Any) -> bool:
+        ((best,),) = (figures.values() for figures in booster.best_score.values())
+        return bool(self._sign * best > self._sign * self._figure)
+
+
+@dataclass(frozen=True, slots=True)
+class Gbrt(Boosting):
+    """Learn the gain of every document by regression, whatever its query.
+
+    Attributes:
+        gain: regress on the ``label`` itself, which may be any number, or on ``2^label - 1``.
+    """
+
+    gain: Literal["label", "exponential"] = setting("exponential", meaning="what a label is worth")
+
+    method: ClassVar[str] = "gbrt"
+
+    def check(self, queries: QuerySet) -> None:
+        check_finite(queries, self.method, missing=True)
+        check_grades(queries, self.method)
+
+    def targets(self, labels: Vector) -> Vector:
+        return labels if self.gain == "label" else np.exp2(labels) - 1
+
+    def objective(self) -> dict[str, Any]:
+        return {"objective": "regression", "metric": "l2"}
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaMart(Boosting):
+    """Learn the order of each query's documents by the gradient of NDCG.
+
+    Attributes:
+        label_gain: what labels 0, 1, … are worth; ``2^label - 1`` up to label 30 by default.
+        lambdarank_truncation_level: pairs count that have a document among so many first ones; a little more than the
+            number of results that matter.
+        lambdarank_norm: whether each query's gradients are scaled by their sum.
+        sigmoid: the steepness of the pair loss.
+        metric: what stops boosting.
+        eval_at: for how many first documents it is measured.
+    """
+
+    label_gain: tuple[float, ...] = setting((), low=0.0, meaning="what labels 0, 1, ... are worth")
+    lambdarank_truncation_level: int = setting(30, low=1, meaning="first documents whose pairs count")
+    lambdarank_norm: bool = setting(default=True, meaning="scale each query's gradients by their sum")
+    sigmoid: float = setting(1.0, above=0.0, meaning="steepness of the pair loss")
+    metric: Literal["ndcg", "map"] = setting("ndcg", meaning="what stops boosting")
+    eval_at: int = setting(10, low=1, meaning="first documents for which it is measured")
+
+    method: ClassVar[str] = "lambdamart"
+
+    def check(self, queries: QuerySet) -> None:
+        check_finite(queries, self.method, missing=True)
+        check_grades(queries, self.method, whole=True, highest=len(self._gains()) - 1)
+
+    def targets(self, labels: Vector) -> Vector:
+        return labels
+
+    def objective(self) -> dict[str, Any]:
+        return {
+            "objective": "lambdarank",
+            "label_gain": list(self._gains()),
+            "lambdarank_truncation_level": self.lambdarank_truncation_level,
+            "lambdarank_norm": self.lambdarank_norm,
+            "sigmoid": self.sigmoid,
+            "metric": self.metric,
+            "eval_at": [self.eval_at],
+        }
+
+    def _gains(self) -> tuple[float, ...]:
+        return self.label_gain or tuple(2.0**label - 1 for label in range(31))
