@@ -1,23 +1,144 @@
-"""``localrank data``: judged queries before they are learned from."""
+"""``localrank data``: look at judged queries, convert them, split them, make them up."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank_training.commands.output import AsJson, print_json
+from localrank_training.commands.arguments import described
+from localrank_training.commands.output import AsJson, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from localrank_training.data.inspection import Inspection
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="data",
-    help="Inspect, convert, split and synthesize judged queries.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    help="Inspect, convert, split and synthesize judged queries.",
 )
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        help="LETOR text (plain, gzip, zstd), Parquet, a mapped set, or folders of these.", show_default=False
+    ),
+]
+
+
+class To(StrEnum):
+    """The formats, as options."""
+
+    text = "text"
+    gz = "gz"
+    zst = "zst"
+    parquet = "parquet"
+    mapped = "mapped"
+
+
+def inspect(
+    data: Data,
+    *,
+    rows: Annotated[int, typer.Option("--features", min=0, help="Print at most so many features.")] = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Say what judged queries are like: sizes, labels, features, and what looks wrong.
+
+    Examples:
+      localrank data inspect data/train.txt
+      localrank data inspect data/S1.txt.gz data/S2.txt.gz --json
+    """
+    from localrank_training.data.inspection import inspect as look
+    from localrank_training.data.reading import read
+
+    with progress() as advance:
+        found = look(read(data, progress=advance), progress=advance)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(found))
+    else:
+        _print(found, rows)
+
+
+def convert(
+    data: Data,
+    *,
+    out: Annotated[
+        str, typer.Option(help="The file to write; for the mapped form a folder.", show_default=False)
+    ],
+    to: Annotated[To | None, typer.Option(help="The format; by default what the name of --out says.")] = None,
+    sparse: Annotated[
+        bool | None,
+        typer.Option(
+            "--sparse/--dense", help="Leave zeros out of text, or write them; by default what is shorter."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+) -> None:
+    """Write judged queries in another format; values, labels, order, comments and names stay the same.
+
+    Examples:
+      localrank data convert data/train.txt --out train.parquet
+      localrank data convert S1.txt S2.txt S3.txt --out train.txt.zst
+      localrank data convert huge.txt.gz --out huge/ --to mapped
+    """
+    from localrank_training.data.writing import convert as write
+
+    with progress() as advance:
+        documents = write(
+            data,
+            out,
+            to=None if to is None else to.value,
+            sparse=sparse,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    typer.echo(f"{out}: {documents} documents")
+
+
+def split(
+    data: Data,
+    *,
+    out: Annotated[str, typer.Option(help="A new folder for the files.", show_default=False)],
+    fractions: Annotated[
+        str | None, typer.Option(help="Shares of the queries: train,test or train,validation,test.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="K-fold cross-validation: Fold1/ … FoldK/.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the shuffle.")] = 0,
+    to: Annotated[To, typer.Option(help="The format of the files.")] = To.text,
+    as_json: AsJson = False,
+) -> None:
+    """Deal whole queries at random into files for training, validation and test.
+
+    Examples:
+      localrank data split data.txt --out parts --fractions 0.6,0.2,0.2
+      localrank data split data.txt --out folds --folds 5 --seed 1
+    """
+    from localrank_training.data.writing import split as deal
+
+    with progress() as advance:
+        report = deal(
+            data,
+            out,
+            fractions=None if fractions is None else _numbers(fractions),
+            folds=folds,
+            seed=seed,
+            to=to.value,
+            progress=advance,
+        )
+    if as_json:
+        print_json(
+            {name: {"queries": queries, "documents": docs} for name, (queries, docs) in report.items()}
+        )
+    else:
+        print_table(("file", "queries", "documents"), [(name, *sizes) for name, sizes in report.items()])
 
 
 @app.command(
@@ -71,7 +192,7 @@ def synthesize(
         noise=noise,
         noise_features=noise_features,
         levels=levels,
-        label_shares=None if shares is None else _shares(shares),
+        label_shares=None if shares is None else tuple(_numbers(shares)),
         missing=missing,
     )
     made, kind_of = make(queries, recipe, seed=seed, sample=sample)
@@ -83,6 +204,10 @@ def synthesize(
         typer.echo(f"{out}: {len(made)} queries, {made.n_docs} documents, {made.n_features} features")
 
 
+for command in (inspect, convert, split):
+    app.command(help=described(command))(command)
+
+
 def _range(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if match is None:
@@ -90,8 +215,70 @@ def _range(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
-def _shares(text: str) -> tuple[float, ...]:
+def _numbers(text: str) -> list[float]:
     try:
-        return tuple(float(share) for share in text.split(","))
+        return [float(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"expected numbers with commas between, found {text!r}") from None
+        raise typer.BadParameter(
+            f"expected numbers with commas between, such as 0.6,0.2,0.2, found {text!r}"
+        ) from None
+
+
+def _print(found: Inspection, rows: int) -> None:
+    print_table(
+        ("queries", "documents", "features", "label levels"),
+        [(found.n_queries, found.n_docs, found.n_features, found.label_levels)],
+    )
+    typer.echo("\nDocuments per query")
+    print_table(tuple(found.lengths), [tuple(f"{value:g}" for value in found.lengths.values())])
+    typer.echo("\nLabels")
+    if found.label_levels == len(found.labels):
+        print_table(
+            ("label", "documents", "share"),
+            [(label, int(count), count / found.n_docs) for label, count in found.labels.items()],
+        )
+    else:
+        print_table(tuple(found.labels), [tuple(f"{value:g}" for value in found.labels.values())])
+    if rows:
+        typer.echo("\nFeatures (r: correlation with the label within queries)")
+        print_table(
+            ("feature", "min", "median", "max", "mean", "deviation", "missing", "zeros", "r"),
+            [
+                (
+                    feature.name,
+                    *(
+                        f"{value:.6g}"
+                        for value in (
+                            feature.minimum,
+                            feature.median,
+                            feature.maximum,
+                            feature.mean,
+                            feature.deviation,
+                        )
+                    ),
+                    feature.missing,
+                    f"{feature.zeros:.1%}",
+                    feature.label_correlation,
+                )
+                for feature in found.features[:rows]
+            ],
+        )
+        if len(found.features) > rows:
+            typer.echo(
+                f"… and {len(found.features) - rows} more (--features {len(found.features)}, or --json)"
+            )
+    best = sorted(found.features, key=lambda feature: -abs(feature.label_correlation))[:5]
+    typer.echo("\nStrongest with the label")
+    print_table(("feature", "r"), [(feature.name, feature.label_correlation) for feature in best])
+    if found.correlations:
+        typer.echo("\nStrongest between features")
+        print_table(
+            ("feature", "feature", "r"),
+            [(pair.first, pair.second, pair.correlation) for pair in found.correlations],
+        )
+    typer.echo("\nWhat looks wrong")
+    for suspicion in found.suspicions:
+        examples = ", ".join(suspicion.examples)
+        typer.echo(f"  {suspicion.count} of {suspicion.of} {suspicion.what}: {examples}")
+    if not found.suspicions:
+        typer.echo("  nothing")
