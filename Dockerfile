@@ -9,6 +9,7 @@ FROM python:${PYTHON}-slim AS wheel
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
 COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md ./
 COPY core core
