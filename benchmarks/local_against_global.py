@@ -13,15 +13,18 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Measured, measure
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
+from localrank_training.evaluation import rank_all
 from localrank_training.parallel import available_cores
 from localrank_training.selection import train
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
 
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
 
@@ -53,25 +56,18 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
         "localrank": local,
         "random clusters": local.replace(clustering=replace(local.clustering, method="random")),
     }
-    scores: dict[str, list[np.ndarray]] = {"global": [], **{rival: [] for rival in rivals}}
+    scores: dict[str, list[Vector]] = {"global": [], **{rival: [] for rival in rivals}}
     chosen: dict[str, list[int]] = {rival: [] for rival in rivals}
     tests = []
     for lesson, validation, test in folds(name):
         tests.append(test)
         for rival, config in rivals.items():
             trained = train(lesson, config, validation=validation, workers=available_cores())
-            ranker = trained.built.ranker
+            ranked = rank_all(trained.built.ranker, test)
             chosen[rival].append(trained.config.clustering.clusters)
-            scores[rival].append(
-                np.concatenate([ranker.rank(documents).scores for documents in test.clouds()])
-            )
+            scores[rival].append(ranked.scores)
             if rival == "localrank":
-                views = (ranker.contract.view(documents) for documents in test.clouds())
-                scores["global"].append(
-                    np.concatenate(
-                        [ranker.global_scorer.score(v.of(ranker.global_scorer.view)) for v in views]
-                    )
-                )
+                scores["global"].append(ranked.global_scores)
 
     def measured(rival: str, convention: str) -> list[Measured]:
         by_fold = [

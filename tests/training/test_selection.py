@@ -55,8 +55,8 @@ def test_cross_validation_holds_every_query_out_once() -> None:
     held_out = train(queries, config()).held_out
 
     assert sorted(queries.query_ids) == sorted(held_out.queries.query_ids)
-    assert 23 == len(held_out.routes)
-    assert len(held_out.local) == len(held_out.global_) == queries.n_docs
+    assert 23 == len(held_out.ranked.routes)
+    assert len(held_out.ranked.scores) == len(held_out.ranked.global_scores) == queries.n_docs
 
 
 def test_cross_validated_scores_come_from_models_that_did_not_see_the_query() -> None:
@@ -69,7 +69,7 @@ def test_cross_validated_scores_come_from_models_that_did_not_see_the_query() ->
     lesson = queries.select([q for q in range(10) if queries.query_ids[q] not in exam.query_ids])
     ranker = build(lesson, settings, RankSvm(C=1.0)).ranker
     expected = np.concatenate([ranker.rank(documents).scores for documents in exam.clouds()])
-    np.testing.assert_allclose(expected, held_out.local[: exam.n_docs], rtol=1e-5)
+    np.testing.assert_allclose(expected, held_out.ranked.scores[: exam.n_docs], rtol=1e-5)
 
 
 def test_with_validation_queries_those_decide() -> None:
@@ -88,7 +88,9 @@ def test_locality_pays_where_kinds_differ() -> None:
     held_out = train(two_kinds(40), config()).held_out
 
     judged = Judgements(held_out.queries.labels, held_out.queries.offsets)
-    gain = judged.per_query(held_out.local, "ndcg@10") - judged.per_query(held_out.global_, "ndcg@10")
+    gain = judged.per_query(held_out.ranked.scores, "ndcg@10") - judged.per_query(
+        held_out.ranked.global_scores, "ndcg@10"
+    )
     assert gain.mean() > 0.1
 
 
@@ -98,7 +100,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers() -> None:
     alone, together = (train(two_kinds(), settings, workers=workers) for workers in (1, 2))
 
     assert alone.trials == together.trials
-    np.testing.assert_array_equal(alone.held_out.local, together.held_out.local)
+    np.testing.assert_array_equal(alone.held_out.ranked.scores, together.held_out.ranked.scores)
 
 
 def test_validation_queries_need_the_same_features() -> None:
@@ -111,3 +113,12 @@ def test_validation_queries_need_the_same_features() -> None:
 def test_a_single_query_cannot_be_cross_validated() -> None:
     with pytest.raises(InvalidData, match="at least 2 queries to train on, found 1"):
         train(two_kinds(1), config())
+
+
+def test_a_held_out_query_belongs_to_the_cluster_of_the_final_ranker() -> None:
+    queries = two_kinds(23)
+
+    trained = train(queries, config())
+
+    positions = [queries.query_ids.index(query_id) for query_id in trained.held_out.queries.query_ids]
+    np.testing.assert_array_equal(trained.built.clusters[positions], trained.held_out.clusters)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from localrank.metrics import measure
 from localrank_training.comparisons import compare_family
 
@@ -60,12 +58,24 @@ class TrainingReport:
     notes: tuple[str, ...]
 
     def metrics_json(self) -> dict[str, Any]:
-        """The held-out figures, for the manifest."""
+        """The held-out figures, for the manifest: one row per metric."""
+        rows: list[dict[str, Any]] = [
+            {"metric": mine.name, "model": mine.mean, "global": base.mean}
+            for mine, base in zip(self.local, self.global_, strict=True)
+        ]
+        for row, compared in zip(rows, self.comparisons, strict=False):
+            row |= {
+                "difference": compared.difference,
+                "low": compared.interval.low,
+                "high": compared.interval.high,
+                "p_holm": compared.p_holm,
+                "helped": compared.helped,
+                "hurt": compared.hurt,
+            }
         return {
             "held_out": self.how,
-            "local": [measured.to_json() for measured in self.local],
-            "global": [measured.to_json() for measured in self.global_],
-            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "basis": self.local[0].basis,
+            "figures": rows,
             "fallbacks": dict(self.fallbacks),
         }
 
@@ -136,13 +146,12 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
     """Measure what training held out; ``queries`` are those it trained on."""
     held = trained.held_out
     labels, offsets = held.queries.labels, held.queries.offsets
-    local = measure(labels, held.local, offsets, METRICS, CONVENTION)
-    global_ = measure(labels, held.global_, offsets, METRICS, CONVENTION)
-    routed = np.array([-1 if route.cluster is None else route.cluster for route in held.routes])
+    local = measure(labels, held.ranked.scores, offsets, METRICS, CONVENTION)
+    global_ = measure(labels, held.ranked.global_scores, offsets, METRICS, CONVENTION)
     built = trained.built
     clusters = []
     for number, exemplar in enumerate(built.exemplars):
-        here = routed == number
+        here = held.clusters == number
         clusters.append(
             ClusterReport(
                 int((built.clusters == number).sum()),
@@ -155,7 +164,7 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
                 },
             )
         )
-    reasons = [route.fallback for route in held.routes if route.fallback]
+    reasons = [route.fallback for route in held.ranked.routes if route.fallback]
     return TrainingReport(
         how=held.how,
         local=local,

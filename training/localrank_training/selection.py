@@ -16,6 +16,7 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import Built, build, learn_contract, viewed
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank.ranker import Ranker
-    from localrank.routing import Route
     from localrank.scorers import Scorer
     from localrank_training.commands.output import Progress
     from localrank_training.config import TrainingConfig
@@ -55,16 +54,16 @@ class HeldOut:
 
     Attributes:
         how: where those queries come from, for people.
-        judgements: their labels.
-        local, global_: ``[n_docs]`` scores of the routed model and of the global scorer alone.
-        routes: one per query.
+        queries: themselves, with their labels.
+        ranked: what the models made of them.
+        clusters: ``[n_queries]`` of the final ranker. Of a cross-validated query it is the cluster that it is now in,
+            as each fold had clusters of its own; -1 is none.
     """
 
     how: str
     queries: QuerySet
-    local: Vector
-    global_: Vector
-    routes: tuple[Route, ...]
+    ranked: Ranked
+    clusters: Indices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +103,7 @@ def train(
     progress: Progress | None = None,
 ) -> Trained:
     """Make the open choices, measure the result, and build the ranker from all the training queries."""
-    splits, how = _splits(queries, validation, config)
+    splits, order, how = _splits(queries, validation, config)
     learners = candidates(config.learner.method, config.learner.settings)
     trials: list[Trial] = []
 
@@ -148,7 +147,7 @@ def train(
     best = 0
     if len(options) > 1:
         values = _mean_over(
-            [[_value(row[i].local, split.exam, config) for row in rows] for i, split in enumerate(splits)],
+            [[_value(row[i].scores, split.exam, config) for row in rows] for i, split in enumerate(splits)],
             splits,
         )
         best = int(np.argmax(values))
@@ -166,7 +165,13 @@ def train(
         workers=workers,
         progress=progress,
     )
-    return Trained(built, config, learner, _pooled(how, splits, rows[best]), tuple(trials))
+    exam, ranked = _pooled(splits, rows[best])
+    clusters = (
+        np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
+        if order is None
+        else built.clusters[order]
+    )
+    return Trained(built, config, learner, HeldOut(how, exam, ranked, clusters), tuple(trials))
 
 
 def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
@@ -189,7 +194,8 @@ def _takes_list(hint: object) -> bool:
 
 def _splits(
     queries: QuerySet, validation: QuerySet | None, config: TrainingConfig
-) -> tuple[list[_Split], str]:
+) -> tuple[list[_Split], Indices | None, str]:
+    """Return the splits, which training queries are held out in what order where they are, and a word for people."""
     if validation is not None:
         if (validation.feature_names, validation.n_features) != (queries.feature_names, queries.n_features):
             raise InvalidData(
@@ -197,7 +203,7 @@ def _splits(
                 f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
                 f"({', '.join(validation.feature_names[:3])}, …)"
             )
-        return [_Split(queries, validation, validation)], f"{len(validation)} validation queries"
+        return [_Split(queries, validation, validation)], None, f"{len(validation)} validation queries"
     n_folds = min(config.selection.folds, len(queries))
     if n_folds < 2:
         raise InvalidData(f"expected at least 2 queries to train on, found {len(queries)}")
@@ -207,7 +213,8 @@ def _splits(
     splits = [
         _Split(queries.select(np.setdiff1d(everything, fold)), queries.select(fold), None) for fold in folds
     ]
-    return splits, f"cross-validation over {len(queries)} training queries in {n_folds} folds"
+    how = f"cross-validation over {len(queries)} training queries in {n_folds} folds"
+    return splits, np.concatenate(folds), how
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,28 +237,10 @@ def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learne
     return fitted
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rehearsal:
-    local: Vector
-    global_: Vector
-    routes: list[Route]
-
-
-def _rehearse(split: _Split, config: TrainingConfig, learner: Learner, global_scorer: Scorer) -> _Rehearsal:
+def _rehearse(split: _Split, config: TrainingConfig, learner: Learner, global_scorer: Scorer) -> Ranked:
     """Build a whole ranker on a split and let it take the exam."""
     built = build(split.lesson, config, learner, validation=split.stop_by, global_scorer=global_scorer)
-    rankings = [built.ranker.rank(documents) for documents in split.exam.clouds()]
-    local = np.concatenate([ranking.scores for ranking in rankings])
-    return _Rehearsal(
-        local, _global_scores(built.ranker, split.exam), [ranking.route for ranking in rankings]
-    )
-
-
-def _global_scores(ranker: Ranker, queries: QuerySet) -> Vector:
-    scorer = ranker.global_scorer
-    return np.concatenate(
-        [scorer.score(ranker.contract.view(documents).of(scorer.view)) for documents in queries.clouds()]
-    )
+    return rank_all(built.ranker, split.exam)
 
 
 def _value(scores: Vector, exam: QuerySet, config: TrainingConfig) -> float:
@@ -284,7 +273,7 @@ def _differing(learner: Learner, learners: Sequence[Learner]) -> str:
     )
 
 
-def _pooled(how: str, splits: Sequence[_Split], rehearsals: Sequence[_Rehearsal]) -> HeldOut:
+def _pooled(splits: Sequence[_Split], rehearsals: Sequence[Ranked]) -> tuple[QuerySet, Ranked]:
     """Put the exams of all splits together, in the order of the splits."""
     exams = [split.exam for split in splits]
     first = exams[0]
@@ -301,10 +290,9 @@ def _pooled(how: str, splits: Sequence[_Split], rehearsals: Sequence[_Rehearsal]
             comments=None,
         )
     )
-    return HeldOut(
-        how,
-        pooled,
-        np.concatenate([rehearsal.local for rehearsal in rehearsals]),
-        np.concatenate([rehearsal.global_ for rehearsal in rehearsals]),
+    ranked = Ranked(
+        np.concatenate([rehearsal.scores for rehearsal in rehearsals]),
+        np.concatenate([rehearsal.global_scores for rehearsal in rehearsals]),
         tuple(itertools.chain.from_iterable(rehearsal.routes for rehearsal in rehearsals)),
     )
+    return pooled, ranked

@@ -141,7 +141,11 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
     ):
         if members:
             typer.echo()
-            print_table((title, ""), list(_flat(members)))
+            print_table((title, ""), _flat({k: v for k, v in members.items() if not _is_table(v)}))
+        for rows in members.values():
+            if _is_table(rows):
+                typer.echo()
+                print_table(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows])
     for note in manifest.notes:
         typer.echo(f"note: {note}")
 
@@ -297,6 +301,15 @@ def _flat(members: Mapping[str, Any], path: str = "") -> list[tuple[str, object]
         inner = f"{path}.{name}" if path else name
         rows += _flat(value, inner) if isinstance(value, dict) else [(inner, _cell(value))]
     return rows
+
+
+def _is_table(value: object) -> bool:
+    """Whether it is a list of rows that all have the same columns."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(row, dict) and row.keys() == value[0].keys() for row in value)
+    )
 
 
 def _cell(value: object) -> object:

@@ -43,7 +43,8 @@ def rank(
 
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
-        queries = read(data, progress=advance, n_features=ranker.contract.n_features)
+        contract = ranker.contract
+        queries = aligned(read(data, progress=advance, n_features=contract.n_features), contract)
         queries = aligned(queries, ranker.contract)
         scores = np.empty(queries.n_docs)
         for query in range(len(queries)):

@@ -1,0 +1,74 @@
+"""A real server process on a real socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["free_port", "serving"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(
+    models_dir: Path, *flags: str, python: str = sys.executable, log: Path | None = None
+) -> Iterator[httpx.Client]:
+    """Run ``localrank serve`` until the block ends; yield a client once it is ready."""
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCALRANK_")}
+    command = [
+        python,
+        "-m",
+        "localrank",
+        "serve",
+        "--models-dir",
+        str(models_dir),
+        "--port",
+        str(port),
+        *flags,
+    ]
+    log = log or models_dir.parent / f"server-{port}.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+                _wait_until_ready(client, server, log)
+                yield client
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _wait_until_ready(client: httpx.Client, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        try:
+            if client.get("/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+        else:
+            time.sleep(0.05)
+    raise AssertionError(f"the server did not become ready:\n{log.read_text()}")
