@@ -34,18 +34,27 @@ def localrank(*arguments: str | Path, fails: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with synthetic training and test data and two versions of a model trained on it."""
+    """A folder with synthetic training and test queries of the same kinds."""
     folder = tmp_path_factory.mktemp("thread")
     shape = ("--documents", "20", "--features", "12", "--kinds", "3", "--seed", "1")
-    localrank("data", "synthesize", "--queries", "90", *shape, "--out", folder / "all.txt")
-    localrank("data", "split", folder / "all.txt", "--fractions", "0.7,0.3", "--out", folder / "parts")
+    for sample, (queries, name) in enumerate([(60, "train.txt"), (30, "test.txt.gz")]):
+        localrank(
+            "data",
+            "synthesize",
+            "--queries",
+            str(queries),
+            *shape,
+            "--sample",
+            str(sample),
+            "--out",
+            folder / name,
+        )
     return folder
 
 
 @pytest.fixture(scope="module")
 def parts(folder: Path) -> tuple[Path, Path]:
-    train, test = sorted((folder / "parts").iterdir(), key=lambda path: -path.stat().st_size)
-    return train, test
+    return folder / "train.txt", folder / "test.txt.gz"
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import typer
 
 from localrank_training.commands import data, models
 from localrank_training.commands.arguments import described, spread
+from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (train, evaluate, rank):
+for command in (demo, train, evaluate, rank):
     app.command(help=described(command))(command)
 
 app.add_typer(models.app)
