@@ -339,6 +339,16 @@ def test_dense_files_of_different_widths_are_refused(tmp_path: Path) -> None:
     assert f"{b}: expected 5 features on every line, as in {a}, found 4" == refused(a, b)
 
 
+def test_a_dense_file_must_have_the_features_that_are_known(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", dense(5, "1"))
+    message = f"{path}: expected 6 features, as every document of a dense file has, found 5"
+
+    assert message == refused(path, n_features=6)
+
+    written(tmp_path / "a.txt.names", "a\nb\nc\nd\ne\nf\n")
+    assert message == refused(path)
+
+
 def test_files_that_name_features_differently_are_refused(tmp_path: Path) -> None:
     a = written(tmp_path / "a.txt", dense(2, "1"))
     b = written(tmp_path / "b.txt", dense(2, "2"))

@@ -445,6 +445,11 @@ def test_partitions_may_order_their_columns_differently(tmp_path: Path) -> None:
 
     assert [[1, 2], [3, 4]] == read([tmp_path]).documents.tolist()
 
+    parquet_file(tmp_path / "a.parquet", {"label": [1], "qid": ["a"], "f1": [1.0], "f2": [2.0]})
+    parquet_file(tmp_path / "b.parquet", {"label": [1], "qid": ["b"], "f2": [4.0], "f1": [3.0]})
+
+    assert [[1, 2], [3, 4]] == read([tmp_path]).documents.tolist()
+
 
 GOOD = {"label": [1.0, 0.0], "qid": ["a", "b"], "x": [1.0, 2.0]}
 
@@ -526,6 +531,32 @@ def test_features_named_like_reserved_columns_survive(tmp_path: Path) -> None:
     writing.write(queries, tmp_path / "x.parquet")
 
     assert_same(queries, read([tmp_path / "x.parquet"]))
+
+
+@pytest.mark.parametrize("to", ["text", "parquet", "mapped"])
+def test_unnamed_features_must_be_as_many_as_asked_for(tmp_path: Path, to: writing.Format) -> None:
+    plain = query_set(np.eye(12, 3, dtype=np.float32), [0] * 12, [1.0] * 12)
+    writing.write(plain, tmp_path / "set", to=to, sparse=False)
+
+    with pytest.raises(InvalidData, match="expected 4 features"):
+        read([tmp_path / "set"], n_features=4)
+    if to != "text":
+        more = query_set(np.ones((1, 4), np.float32), [9], [1.0])
+        writing.write(more, tmp_path / "more", to=to)
+        with pytest.raises(InvalidData, match=r"expected (3 features|the features of)"):
+            read([tmp_path / "set", tmp_path / "more"])
+
+
+def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
+    sets = [query_set(np.full((2, 3), i, np.float32), [i] * 2, [float(i), 0.0]) for i in range(len(FORMATS))]
+    for queries, to in zip(sets, FORMATS, strict=True):
+        writing.write(queries, tmp_path / to, to=to)
+
+    mixed = read([tmp_path / to for to in FORMATS])
+
+    assert ("q0", "q1", "q2", "q3", "q4") == mixed.query_ids
+    np.testing.assert_array_equal(np.vstack([queries.documents for queries in sets]), mixed.documents)
+    assert list(range(10)) == mixed.lines.tolist()
 
 
 # ----------------------------------------------------------------------------------------------------- mapped form

@@ -219,9 +219,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(
-            f"expected numbers with commas between, such as 0.6,0.2,0.2, found {text!r}"
-        ) from None
+        raise typer.BadParameter(f"expected numbers with commas between, found {text!r}") from None
 
 
 def _print(found: Inspection, rows: int) -> None:

@@ -47,7 +47,7 @@ def train(
     settings = TrainingConfig.read(config, method or ("localrank" if config is None else None))
     with progress() as advance:
         queries = read(data, progress=advance)
-        held = read(validation, progress=advance) if validation else None
+        held = read(validation, progress=advance, n_features=queries.n_features) if validation else None
         trained = train_model(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.queries import default_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +31,7 @@ def aligned(queries: QuerySet, contract: FeatureContract) -> QuerySet:
     names = queries.feature_names
     if names == contract.names:
         return queries
-    unnamed = names == tuple(f"f{i + 1}" for i in range(len(names)))
-    if unnamed:
+    if names == default_names(len(names)):
         if len(names) != contract.n_features:
             raise InvalidData(
                 f"expected {contract.n_features} features per document, as the model has, found {len(names)}"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from localrank.errors import InvalidData
 from localrank_training.data.letor import MAX_FEATURES
+from localrank_training.data.queries import default_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -186,7 +187,7 @@ class ParquetReader:
         else:
             first = next(self._file.iter_batches(batch_size=1, columns=[_FEATURES]), None)
             width = 0 if first is None else len(first[_FEATURES][0].as_py() or ())
-        return tuple(f"f{index}" for index in range(1, width + 1))
+        return default_names(width)
 
     def _column_names(self, schema: Any) -> tuple[str, ...]:
         return tuple(

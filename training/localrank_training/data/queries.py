@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["QuerySet"]
+__all__ = ["QuerySet", "default_names"]
+
+
+def default_names(n_features: int) -> tuple[str, ...]:
+    """Return what features are called that nothing has named: ``f1``, ``f2``, …."""
+    return tuple(f"f{index}" for index in range(1, n_features + 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

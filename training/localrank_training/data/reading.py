@@ -9,7 +9,7 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank_training.data.mapped import open_mapped
-from localrank_training.data.queries import QuerySet
+from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Progress, locate, silent
 
@@ -74,7 +74,8 @@ def read(
 
 def _opened(folder: Path, n_features: int | None) -> QuerySet:
     queries = open_mapped(folder)
-    if n_features is not None and queries.n_features != n_features:
+    unnamed = queries.feature_names == default_names(queries.n_features)
+    if unnamed and n_features is not None and queries.n_features != n_features:
         raise InvalidData(f"{folder}: expected {n_features} features, found {queries.n_features}")
     return queries
 

@@ -17,6 +17,7 @@ from localrank.errors import InvalidData
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
 from localrank_training.data.mapped import open_mapped
 from localrank_training.data.parquet import ParquetReader
+from localrank_training.data.queries import default_names
 from localrank_training.data.sources import Progress, Source, blocks, silent
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Scan:
         """Return the features' names, once everything is read."""
         if self.feature_names is not None:
             return self.feature_names
-        return tuple(f"f{index}" for index in range(1, (self.n_features or self.n_columns) + 1))
+        return default_names(self.n_features or self.n_columns)
 
     def _source(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
         if source.names is not None:
@@ -168,17 +169,19 @@ class Scan:
             size = source.size
             found = "an empty file" if size == 0 else "only blank lines and comments"
             raise InvalidData(f"{source.path}: expected judged documents, found {found}")
-        self._same_width(source.path, shape.dense())
+        width = shape.dense()
+        if width is not None:
+            self._same_width(source.path, width, certain=shape.writes_zeros)
 
     def _parquet(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
         reader = ParquetReader(source.path)
         names = reader.names
-        if reader.named:
-            if self.feature_names is not None and sorted(names) == sorted(self.feature_names):
-                names = self.feature_names
+        expected = self.feature_names or default_names(len(names))
+        if reader.named and sorted(names) == sorted(expected):
+            names = expected
+        if names != default_names(len(names)):
             self._name(source.path, names)
-        elif len(names) > self._limit():
-            raise InvalidData(f"{source.path}: expected at most {self._limit()} features, found {len(names)}")
+        self._same_width(source.path, len(names), certain=True)
         self.n_columns = max(self.n_columns, len(names))
         rows = 0
         for batch in reader.batches(names):
@@ -186,11 +189,12 @@ class Scan:
             yield Block(batch.labels, codes[batch.queries], batch.comments, matrix=batch.matrix)
             rows += len(batch.labels)
             advance(source.size * rows // reader.n_rows)
-        self._same_width(source.path, len(names))
 
     def _mapped(self, position: int, source: Source) -> Iterator[Block]:
         stored = open_mapped(source.path)
-        self._name(source.path, stored.feature_names)
+        if stored.feature_names != default_names(stored.n_features):
+            self._name(source.path, stored.feature_names)
+        self._same_width(source.path, stored.n_features, certain=True)
         self.n_columns = max(self.n_columns, stored.n_features)
         codes = self._enter(position, stored.query_ids, None)
         yield from blocks_of(stored, codes)
@@ -211,12 +215,16 @@ class Scan:
             codes[i] = code
         return codes
 
-    def _same_width(self, path: Path, width: int | None) -> None:
-        """Refuse dense files of different widths: one of them lacks columns.
+    def _same_width(self, path: Path, width: int, *, certain: bool) -> None:
+        """Refuse a dense file that lacks columns, which others or the caller have.
 
-        Where the number of features is known from elsewhere, files need not show it.
+        Without written zeros a file may be dense by chance, and then only other files speak against it.
         """
-        if width is None or self._limit() < MAX_FEATURES:
+        if self._limit() < MAX_FEATURES:
+            if certain and width != self._limit():
+                raise InvalidData(
+                    f"{path}: expected {self._limit()} features, as every document of a dense file has, found {width}"
+                )
             return
         if self._dense is not None and self._dense[1] != width:
             raise InvalidData(
@@ -259,6 +267,10 @@ class _Shape:
             seen, line = self._widths.get(int(width), (0, int(lines.line_numbers[first])))
             self._widths[int(width)] = (seen + int(count), line)
 
+    @property
+    def writes_zeros(self) -> bool:
+        return self._zeros >= 2
+
     def dense(self) -> int | None:
         """Return the width of a dense file, None for a sparse one; refuse a ragged line.
 
@@ -270,8 +282,8 @@ class _Shape:
         lines = sum(count for count, _ in self._widths.values())
         if len(self._widths) == 1:
             # Few lines without a zero may be dense by chance.
-            return next(iter(self._widths)) if self._zeros >= 2 or lines >= _MANY_LINES else None
-        if self._zeros < 2:
+            return next(iter(self._widths)) if self.writes_zeros or lines >= _MANY_LINES else None
+        if not self.writes_zeros:
             return None
         most = max(self._widths, key=lambda width: (self._widths[width][0], width))
         line, width = min((line, width) for width, (_, line) in self._widths.items() if width != most)

@@ -25,6 +25,7 @@ import zstandard
 from localrank.errors import InvalidData
 from localrank_training.data.mapped import write_mapped
 from localrank_training.data.parquet import ParquetWriter
+from localrank_training.data.queries import default_names
 from localrank_training.data.reading import Grouping
 from localrank_training.data.scanning import Block, Scan, blocks_of
 from localrank_training.data.sources import Progress, locate, silent
@@ -279,8 +280,7 @@ def _write(
     if not path.parent.is_dir():
         raise InvalidData(f"{path}: expected an existing folder to write into, found none at {path.parent}")
     beside = path.with_name(path.name + ".names")
-    default = tuple(names) == tuple(f"f{index}" for index in range(1, len(names) + 1))
-    needs_names = to in {"text", "gz", "zst"} and not default
+    needs_names = to in {"text", "gz", "zst"} and tuple(names) != default_names(len(names))
     with ExitStack() as stack:
         stack.enter_context(_telling(path))
         temporary = stack.enter_context(_replacing(path, overwrite=overwrite))
