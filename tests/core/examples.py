@@ -16,7 +16,8 @@ from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.scorers import LinearScorer, Scorer, StumpScorer, TreesScorer
+from localrank.scorers import BordaScorer, LinearScorer, Scorer, StumpScorer, TreesScorer
+from localrank.scorers.borda import RULES
 from localrank.signature import QuerySigner, Signatures
 
 if TYPE_CHECKING:
@@ -73,7 +74,13 @@ def _stumps(random: np.random.Generator) -> Scorer:
     )
 
 
+def _borda(random: np.random.Generator) -> Scorer:
+    members = tuple(LinearScorer(random.standard_normal(N_FEATURES)) for _ in range(3))
+    return BordaScorer(members, random.random(3) + 0.1, RULES[int(random.integers(len(RULES)))])
+
+
 SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
+    BordaScorer.kind: _borda,
     LinearScorer.kind: _linear,
     StumpScorer.kind: _stumps,
     TreesScorer.kind: _trees,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -33,22 +33,22 @@ def queries(judged: Judged) -> QuerySet:
     )
 
 
-def explicit_pairs(queries: QuerySet, weights: Vector, average: str) -> list[tuple[int, int, float]]:
+def explicit_pairs(queries: QuerySet, weights: Vector, balance: float) -> list[tuple[int, int, float]]:
     """Every (better, worse) pair with its weight."""
     found = []
     for query in range(len(queries)):
         span = queries.span(query)
         rows = range(span.start, span.stop)
         pairs = [(i, j) for i in rows for j in rows if queries.labels[i] > queries.labels[j]]
-        found += [(i, j, weights[query] / (len(pairs) if average == "query" else 1)) for i, j in pairs]
+        found += [(i, j, weights[query] / len(pairs) ** balance) for i, j in pairs]
     return found
 
 
 def by_definition(
-    queries: QuerySet, weights: Vector, average: str, n_rounds: int
+    queries: QuerySet, weights: Vector, balance: float, n_rounds: int
 ) -> tuple[list[Round], Vector]:
     """Freund et al. (2003), figure 1, with the third way of section 3.2 to choose the step, pair by pair."""
-    pairs = explicit_pairs(queries, weights, average)
+    pairs = explicit_pairs(queries, weights, balance)
     distribution = np.array([weight for _, _, weight in pairs])
     distribution /= distribution.sum()
     rankers = []
@@ -74,9 +74,9 @@ def by_definition(
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), average=st.sampled_from(["query", "none"]), n_levels=st.integers(2, 4))
+@given(seed=st.integers(0, 2**32 - 1), balance=st.sampled_from([0.0, 0.5, 1.0]), n_levels=st.integers(2, 4))
 def test_every_round_equals_the_definition_over_pairs(
-    judged: Judged, seed: int, average: Literal["query", "none"], n_levels: int
+    judged: Judged, seed: int, balance: float, n_levels: int
 ) -> None:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 7, 3)
@@ -85,10 +85,10 @@ def test_every_round_equals_the_definition_over_pairs(
     weights = rng.random(3) + 0.1
 
     rounds = boost(
-        Thresholds.of(queries.documents, "all"), Pairs.of(queries, weights, average), np.zeros(sizes.sum()), 4
+        Thresholds.of(queries.documents, "all"), Pairs.of(queries, weights, balance), np.zeros(sizes.sum()), 4
     )
 
-    expected, _ = by_definition(queries, weights, average, len(rounds))
+    expected, _ = by_definition(queries, weights, balance, len(rounds))
     for ours, theirs in zip(rounds, expected, strict=True):
         np.testing.assert_allclose(abs(ours.r), abs(theirs.r), atol=1e-9)
         if abs(theirs.r) < 0.999:
@@ -100,9 +100,9 @@ def test_every_round_equals_the_definition_over_pairs(
 def test_the_scorer_is_the_sum_of_the_rounds(queries: QuerySet) -> None:
     weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
 
-    scorer = RankBoost(rounds=10, thresholds="all", average="none").fit(queries, weights=weights)
+    scorer = RankBoost(rounds=10, thresholds="all", balance=0.0).fit(queries, weights=weights)
 
-    _, scores = by_definition(queries, weights, "none", 10)
+    _, scores = by_definition(queries, weights, 0.0, 10)
     np.testing.assert_allclose(scorer.score(queries.documents), scores, atol=1e-9)
 
 
@@ -111,11 +111,11 @@ def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     rounds = boost(
         Thresholds.of(queries.documents, 255),
-        Pairs.of(queries, weights, "query"),
+        Pairs.of(queries, weights, 1.0),
         np.zeros(queries.n_docs),
         60,
     )
-    pairs = explicit_pairs(queries, weights, "query")
+    pairs = explicit_pairs(queries, weights, 1.0)
     total = sum(weight for _, _, weight in pairs)
 
     scores, bound = np.zeros(queries.n_docs), 1.0
@@ -136,7 +136,7 @@ def test_the_bound_is_noted(queries: QuerySet) -> None:
 
     rounds = boost(
         Thresholds.of(queries.documents, 255),
-        Pairs.of(queries, np.ones(5), "query"),
+        Pairs.of(queries, np.ones(5), 0.5),
         np.zeros(queries.n_docs),
         7,
     )
@@ -274,7 +274,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     [
         ({"rounds": 0}, "learner 'rankboost': rounds: expected at least 1, found 0"),
         ({"thresholds": "many"}, "thresholds: expected whole number or one of 'all', found 'many'"),
-        ({"average": "pair"}, "average: expected one of 'query', 'none', found 'pair'"),
+        ({"balance": 2}, "balance: expected at most 1, found 2"),
         ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
     ],
 )

@@ -8,6 +8,7 @@ from localrank.errors import InvalidConfiguration
 from localrank_training.learners.boosting import Gbrt, LambdaMart
 from localrank_training.learners.forest import RandomForest
 from localrank_training.learners.linear import LeastSquares
+from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
@@ -22,7 +23,16 @@ __all__ = ["LEARNERS", "make"]
 
 LEARNERS: dict[str, type[Learner]] = {
     learner.method: learner
-    for learner in (RankSvm, SvmMap, LeastSquares, RankBoost, Gbrt, LambdaMart, RandomForest)
+    for learner in (
+        RankSvm,
+        SvmMap,
+        LeastSquares,
+        RankBoost,
+        MultipleHyperplanes,
+        Gbrt,
+        LambdaMart,
+        RandomForest,
+    )
 }
 
 

@@ -62,7 +62,7 @@ class RankBoost:
     Attributes:
         rounds: how many threshold rankers; with validation queries, at most.
         thresholds: how many values of a feature are tried, at its quantiles; ``all`` tries every one.
-        average: ``query`` gives every query the same weight, ``none`` every pair.
+        balance: from every pair counting the same (0) to every query counting the same (1).
         metric: by which the number of rounds is chosen on validation queries.
         continuation: boost on from the scorer given to start from, instead of from nothing.
         view: of the documents.
@@ -70,7 +70,7 @@ class RankBoost:
 
     rounds: int = setting(100, low=1, meaning="how many threshold rankers; with validation queries, at most")
     thresholds: int | Literal["all"] = setting(255, low=1, meaning="how many values of a feature are tried")
-    average: Literal["query", "none"] = "query"
+    balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     metric: str = setting("ndcg@10", meaning="by which validation queries choose the number of rounds")
     continuation: bool = setting(default=False, meaning="boost on from the scorer to start from")
     view: View = "normalised"
@@ -94,7 +94,7 @@ class RankBoost:
         first = start if self.continuation and isinstance(start, StumpScorer) else None
         rounds = boost(
             Thresholds.of(queries.documents, self.thresholds),
-            Pairs.of(queries, shares, self.average),
+            Pairs.of(queries, shares, self.balance),
             _scores(first, queries),
             self.rounds,
         )
@@ -169,7 +169,7 @@ def boost(thresholds: Thresholds, pairs: Pairs, scores: Vector, rounds: int) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """The pairs to be ordered, each weighing one over the number of pairs of its query or one, times the query's weight.
+    """The pairs to be ordered.
 
     Attributes:
         cell: ``[n_docs]`` the query and level of each document as one number.
@@ -184,14 +184,15 @@ class Pairs:
     query_of: Indices
 
     @classmethod
-    def of(cls, queries: QuerySet, weights: Vector, average: Literal["query", "none"]) -> Pairs:
+    def of(cls, queries: QuerySet, weights: Vector, balance: float) -> Pairs:
+        """Find the pairs; ``balance`` is the power of their number that a query's pairs are divided by."""
         levels = levels_within(queries.labels, queries.offsets)
         shape = len(queries), int(levels.max()) + 1
         query_of = queries.query_of
         cell = query_of * shape[1] + levels
         counts = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
         n_pairs = (counts * _below(counts)).sum(axis=1)
-        share = 1.0 / np.maximum(n_pairs, 1) if average == "query" else np.ones(len(queries))
+        share = np.maximum(n_pairs, 1.0) ** -balance
         return cls(cell, shape, np.where(n_pairs > 0, weights * share, 0.0), query_of)
 
     def at(self, scores: Vector) -> tuple[float, Vector]:

@@ -1,0 +1,267 @@
+r"""MHR: several hyperplanes, each for a part of the label levels, and one ranking out of theirs [qin2007].
+
+For every pair of levels a RankSVM learns from the documents of those two levels alone; their rankings are aggregated by
+Borda count, or by weighted Borda count with weights fitted or set by hand (`localrank.scorers.borda`). With two levels
+there is one hyperplane, and MHR is RankSVM.
+
+The paper leaves other base rankers and other aggregations open; they are settings here, see `MultipleHyperplanes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import Judgements, Metric
+from localrank.scorers import BordaScorer, LinearScorer
+from localrank.scorers.borda import ranked_behind
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.notes import note
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localrank.arrays import Bits, Vector
+    from localrank.scorers import Scorer, View
+    from localrank.scorers.borda import Rule
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["Lesson", "MultipleHyperplanes", "fit_weights"]
+
+Base: TypeAlias = Literal["pairs", "adjacent", "overlapping", "sampled"]
+Aggregation: TypeAlias = Literal["borda", "weighted_borda", "median", "markov", "scores"]
+
+#: Real-valued labels are no levels.
+_MOST_LEVELS = 16
+#: Steps in which the share of one ranker is varied when weights are fitted.
+_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleHyperplanes:
+    """Learn a `BordaScorer` of RankSVMs.
+
+    Attributes:
+        C: of every RankSVM.
+        balance: of every RankSVM.
+        base: what each base ranker learns from. ``pairs``: one pair of levels, all K (K - 1) / 2 of them. ``adjacent``:
+            neighbouring levels only, K - 1. ``overlapping``: all levels below against all from a level on, K - 1, so that
+            a pair of documents teaches every ranker whose border lies between its labels. ``sampled``: all levels, of
+            queries drawn at random, `samples` of them.
+        aggregate: how their rankings become one; ``weighted_borda`` fits `weights` where none are given.
+        weights: one per base ranker, set by hand; pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels.
+        levels: the labels that there are, ascending; by default those found, of which a cluster may lack some.
+        fitted_on: the queries on which weights are fitted; the paper's experiments take the training queries.
+        metric: what fitted weights maximise.
+        samples: how many rankers, for ``sampled``.
+        share: of the queries that each of these sees.
+        seed: for drawing them.
+    """
+
+    C: float = setting(10.0, above=0, meaning="how much the loss counts against the norm of the weights")
+    balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
+    base: Base = "pairs"
+    aggregate: Aggregation = "borda"
+    weights: tuple[float, ...] | None = setting(None, low=0, meaning="one per base ranker, set by hand")
+    levels: tuple[float, ...] | None = setting(
+        None, meaning="the labels that there are; those found by default"
+    )
+    fitted_on: Literal["training", "validation"] = "training"
+    metric: str = setting("ndcg@10", meaning="what fitted weights maximise")
+    samples: int = setting(10, low=1, meaning="how many rankers, for base = 'sampled'")
+    share: float = setting(0.6, above=0, high=1, meaning="of the queries that each sampled ranker sees")
+    seed: int = setting(0, low=0)
+
+    method: ClassVar[str] = "mhr"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        Metric.parse(self.metric)
+        if self.weights is not None and not any(weight > 0 for weight in self.weights):
+            raise InvalidConfiguration("weights: expected at least one positive, found none")
+
+    @property
+    def view(self) -> View:
+        return "normalised"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,
+        start: Scorer | None = None,
+    ) -> Scorer:
+        """Learn from the queries; see `Learner.fit`. One base ranker alone is returned as it is."""
+        check_finite(queries, self.method)
+        shares = query_weights(queries, weights)
+        check_informative(queries, shares, self.method)
+        lessons = list(self.lessons(queries, shares))
+        if self.weights is not None and len(self.weights) != len(lessons):
+            raise InvalidData(
+                f"mhr: expected as many base rankers as weights ({len(self.weights)}), found {len(lessons)} to learn; set "
+                "levels where some queries lack a label"
+            )
+        rankers, kept = self._base_rankers(queries, lessons, start)
+        if len(rankers) == 1:
+            # Its ranking is the only one.
+            return rankers[0]
+        counts = self._weights(rankers, kept, queries, shares, validation)
+        return BordaScorer(tuple(rankers), counts, self._rule)
+
+    @property
+    def _rule(self) -> Rule:
+        return "borda" if self.aggregate == "weighted_borda" else self.aggregate
+
+    def lessons(self, queries: QuerySet, weights: Vector) -> Iterator[Lesson]:
+        """Yield what each base ranker is to learn from.
+
+        Raises:
+            InvalidData: there are too many different labels to be levels.
+        """
+        everything = np.ones(queries.n_docs, np.bool_)
+        if self.base == "sampled":
+            rng = np.random.default_rng(self.seed)
+            counted = np.flatnonzero(weights)
+            size = max(1, round(self.share * len(counted)))
+            for number in range(self.samples):
+                drawn = np.zeros(len(queries))
+                chosen = rng.choice(counted, size, replace=False)
+                drawn[chosen] = weights[chosen]
+                yield Lesson(f"sample {number}", queries.labels, everything, drawn)
+            return
+        found = np.unique(queries.labels[weights[queries.query_of] > 0])
+        levels = found if self.levels is None else np.unique(self.levels)
+        if len(levels) > _MOST_LEVELS:
+            raise InvalidData(
+                f"mhr: expected at most {_MOST_LEVELS} different labels, since pairs of levels have a ranker each, "
+                f"found {len(levels)}"
+            )
+        if self.base == "overlapping":
+            for border in levels[1:]:
+                binary = (queries.labels >= border).astype(np.float64)
+                yield Lesson(f"labels below and from {border:g} on", binary, everything, weights)
+            return
+        for low, high in combinations(levels, 2) if self.base == "pairs" else pairwise(levels):
+            either = (queries.labels == low) | (queries.labels == high)
+            yield Lesson(f"labels {low:g} and {high:g}", queries.labels, either, weights)
+
+    def _base_rankers(
+        self, queries: QuerySet, lessons: list[Lesson], start: Scorer | None
+    ) -> tuple[list[LinearScorer], list[int]]:
+        """Learn the base rankers; also say which lessons they are of, as some may have no pair of documents."""
+        svm = RankSvm(C=self.C, balance=self.balance)
+        starts: list[Scorer | None] = [start] * len(lessons)
+        if isinstance(start, BordaScorer) and len(start.rankers) == len(lessons):
+            starts = list(start.rankers)
+        rankers, kept = [], []
+        for number, lesson in enumerate(lessons):
+            try:
+                ranker = svm.fit(
+                    replace(queries, labels=lesson.labels),
+                    weights=lesson.weights,
+                    document_weights=lesson.documents.astype(np.float64),
+                    start=starts[number],
+                )
+            except InvalidData:
+                note(self.method, f"no base ranker for {lesson.name}: no query has a pair of such documents")
+                continue
+            rankers.append(ranker)
+            kept.append(number)
+        if not rankers:
+            raise InvalidData(
+                "mhr: expected documents of one query that a base ranker can tell apart, found none"
+            )
+        return rankers, kept
+
+    def _weights(
+        self,
+        rankers: list[LinearScorer],
+        kept: list[int],
+        queries: QuerySet,
+        shares: Vector,
+        validation: QuerySet | None,
+    ) -> Vector:
+        if self.weights is not None:
+            chosen = np.array(self.weights)[kept]
+            if chosen.any():
+                return chosen
+            note(self.method, "equal weights: the base rankers with positive weights could not be learned")
+        if self.aggregate != "weighted_borda" or self.weights is not None:
+            return np.full(len(rankers), 1.0 / len(rankers))
+        exam, counted = queries, shares
+        if self.fitted_on == "validation":
+            if validation is None:
+                raise InvalidConfiguration("mhr: fitted_on: expected validation queries, found none")
+            exam, counted = validation, np.ones(len(validation))
+        weights, value = fit_weights(rankers, exam, self.metric, counted)
+        shown = ", ".join(f"{weight:.2f}" for weight in weights)
+        note(self.method, f"weights {shown} reach {self.metric} {value:.4f} on {self.fitted_on} queries")
+        return weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What one base ranker learns from.
+
+    Attributes:
+        name: for people.
+        labels: ``[n_docs]``.
+        documents: ``[n_docs]`` which ones it sees.
+        weights: ``[n_queries]``.
+    """
+
+    name: str
+    labels: Vector
+    documents: Bits
+    weights: Vector
+
+
+def fit_weights(
+    rankers: list[LinearScorer], queries: QuerySet, metric: str, weights: Vector
+) -> tuple[Vector, float]:
+    """Return the weights of a Borda count that maximise a metric, and its value.
+
+    From equal weights on, the share of one ranker after the other is set to the best of `_STEPS` + 1 values, the others
+    keeping their proportions, until a round brings nothing. The metric is a step function, so there is no gradient to
+    follow, and only a better value changes anything.
+
+    Args:
+        rankers: two or more.
+        queries: where the metric is measured.
+        metric: such as ``map``.
+        weights: ``[n_queries]`` how much each query counts.
+    """
+    behind = np.empty((len(rankers), queries.n_docs))
+    for query in range(len(queries)):
+        for number, ranker in enumerate(rankers):
+            behind[number, queries.span(query)] = ranked_behind(ranker.score(queries.documents_of(query)))
+    judgements = Judgements(queries.labels, queries.offsets)
+
+    def value_of(shares: Vector) -> float:
+        return float(weights @ judgements.per_query(shares @ behind, metric) / weights.sum())
+
+    shares = np.full(len(rankers), 1.0 / len(rankers))
+    best = value_of(shares)
+    improved = True
+    while improved:
+        improved = False
+        for number in range(len(rankers)):
+            others = shares.copy()
+            others[number] = 0.0
+            if not others.any():
+                others[np.arange(len(rankers)) != number] = 1.0
+            others /= others.sum()
+            for step in range(_STEPS + 1):
+                tried = (1.0 - step / _STEPS) * others
+                tried[number] = step / _STEPS
+                value = value_of(tried)
+                if value > best + 1e-12:
+                    best, shares, improved = value, tried, True
+    return shares, best
