@@ -1,8 +1,11 @@
-r"""Hyperplane hash tables over signatures (LocalRank, section 3.2 and Figure 3).
+r"""Hyperplane hash tables over signatures (LocalRank [banerjee2009], section 3.2 and Figure 3).
 
 A unit vector is hashed by the sides of ``h`` random hyperplanes it falls on; ``m`` tables are made for each of the
 ``P`` components. A direction and its negative are the same direction, and the negative's bits are the complement, so
 one projection serves both look-ups.
+
+Invariant: within every bucket of every table the training queries stand in one fixed random order. Cutting long
+buckets after the same number of entries then keeps the same queries in all tables, and their votes stay comparable.
 """
 
 from __future__ import annotations
@@ -12,18 +15,42 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from localrank.errors import InvalidConfiguration
+
 if TYPE_CHECKING:
-    from localrank.arrays import Bits, Indices, Matrix
+    from localrank.arrays import Bits, Ids, Indices, Matrix
     from localrank.signature import Signature, Signatures
 
-__all__ = ["HyperplaneTables", "draw_planes", "hash_bits"]
+__all__ = ["HyperplaneTables", "automatic_planes", "draw_planes", "hash_bits"]
+
+#: More hyperplanes than this make more buckets than a table has use for.
+MOST_PLANES = 24
+#: How many training queries ``planes = "auto"`` wants in a bucket.
+_BUCKET = 16
+#: Queries hashed at a time while tables are built.
+_BLOCK = 8192
+
+
+def automatic_planes(n_queries: int) -> int:
+    r"""Return ``h`` for so many training queries, :math:`\log_2 (n / 16)` rounded, from 4 to 18.
+
+    A random bucket then holds about sixteen queries however many there are, so that a look-up takes the same time.
+    """
+    return int(np.clip(round(np.log2(max(n_queries, 1) / _BUCKET)), 4, 18))
 
 
 def draw_planes(n_features: int, tables: int, planes: int, seed: int) -> Matrix:
     """Draw hyperplane normals ``[tables, planes, n_features]`` from a standard normal.
 
     The components share them: "a different random projection is used for each j" (Figure 3), not for each p.
+
+    Raises:
+        InvalidConfiguration: no tables, no planes, or more planes than make sense.
     """
+    if tables < 1 or not 1 <= planes <= MOST_PLANES:
+        raise InvalidConfiguration(
+            f"routing: expected at least 1 table of 1 to {MOST_PLANES} planes, found {tables} of {planes}"
+        )
     return np.random.default_rng(seed).standard_normal((tables, planes, n_features), np.float32)
 
 
@@ -43,58 +70,127 @@ def hash_bits(vectors: Matrix, planes: Matrix) -> Bits:
     Returns:
         ``[..., tables, planes]``.
     """
-    tables, width, n_features = planes.shape
-    projected = vectors @ planes.reshape(tables * width, n_features).T
-    return projected.reshape(*vectors.shape[:-1], tables, width) >= 0
+    return _projections(vectors, planes) >= 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HyperplaneTables:
     """Which training queries fall into which bucket.
 
+    The arrays may be read-only maps of files: a look-up touches the buckets it needs, nothing else.
+
     Attributes:
         planes: ``[m, h, n_features]`` hyperplane normals.
-        offsets: ``[P, m, 2**h + 1]``; bucket ``b`` of a table is ``ids[p, j, offsets[b]:offsets[b + 1]]``.
-        ids: ``[P, m, n_queries]`` training queries in order of their bucket.
+        offsets: ``[P, m, 2**h + 1]`` int32; bucket ``b`` of a table is ``ids[p, j, offsets[b]:offsets[b + 1]]``.
+        ids: ``[P, m, n_queries]`` int32, training queries in order of their bucket, within it in one random order.
+            Those that have no p-th direction stand behind the last bucket.
     """
 
     planes: Matrix
-    offsets: Indices
-    ids: Indices
+    offsets: Ids
+    ids: Ids
 
     @classmethod
-    def build(cls, signatures: Signatures, planes: Matrix) -> Self:
-        """Insert every training query into its bucket of every table."""
+    def build(cls, signatures: Signatures, planes: Matrix, seed: int = 0) -> Self:
+        """Insert every training query into its bucket of every table.
+
+        Args:
+            signatures: of the training queries.
+            planes: as drawn by `draw_planes`.
+            seed: of the order within buckets.
+        """
         m, h = planes.shape[:2]
         n_queries, n_components = signatures.directions.shape[:2]
-        buckets = hash_bits(signatures.directions, planes) @ (1 << np.arange(h))  # [Q, P, m]
-        buckets = np.moveaxis(buckets, 0, -1)  # [P, m, Q]
-        ids = np.argsort(buckets, axis=-1, kind="stable").astype(np.int64)
-        offsets = np.zeros((n_components, m, 2**h + 1), np.int64)
+        order = np.random.default_rng(seed).permutation(n_queries).astype(np.int32)
+        # One value beyond the buckets is for queries without the direction; 16 bits are sorted by radix.
+        codes = np.empty((n_components, m, n_queries), np.uint16 if h < 16 else np.uint32)
+        for start in range(0, n_queries, _BLOCK):
+            part = order[start : start + _BLOCK]
+            block = _codes(_projections(signatures.directions[part], planes) >= 0)
+            block[np.arange(n_components) >= np.asarray(signatures.ranks)[part, None]] = 2**h
+            codes[:, :, start : start + _BLOCK] = block.transpose(1, 2, 0)
+        offsets = np.zeros((n_components, m, 2**h + 1), np.int32)
+        ids = np.empty((n_components, m, n_queries), np.int32)
         for p in range(n_components):
             for j in range(m):
-                offsets[p, j, 1:] = np.cumsum(np.bincount(buckets[p, j], minlength=2**h))
-        assert ids.shape[-1] == n_queries  # noqa: S101
+                ids[p, j] = order[np.argsort(codes[p, j], kind="stable")]
+                sizes = np.bincount(codes[p, j], minlength=2**h + 1)
+                np.cumsum(sizes[: 2**h], out=offsets[p, j, 1:])
         return cls(planes, offsets, ids)
 
-    def votes(self, signature: Signature) -> tuple[Indices, Indices]:
-        """Return the candidates and their votes, as Figure 3 counts them.
+    def votes(
+        self, signature: Signature, *, cap: int | None = None, probes: int = 0
+    ) -> tuple[Indices, Indices]:
+        """Return the candidates in increasing order and their votes, as Figure 3 counts them.
 
         A candidate's votes are ``sum_p max(CP[p], CM[p])``: for each component the tables in which it shares the
         bucket of ``u_p``, or those in which it shares that of ``-u_p``, whichever are more.
+
+        Args:
+            signature: of the query.
+            cap: how many entries of a bucket are looked at.
+            probes: how many buckets beside its own are looked at for each direction: those across the hyperplanes
+                that it is nearest to [lv2007].
         """
+        if signature.rank == 0 or not self.ids.size:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        n_queries = self.ids.shape[2]
+        first, lengths = self._buckets(signature, cap, probes)  # [rank, 2, m * (1 + probes)]
+        rank, sides, looked = first.shape
+        ends = np.cumsum(lengths)
+        total = int(ends[-1])
+        if total == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # The positions of all entries of all buckets, one range after the other.
+        positions = np.repeat(first.ravel() - ends + lengths.ravel(), lengths.ravel())
+        positions += np.arange(total)
+        entries = np.asarray(self.ids).reshape(-1)[positions]
+        # One number for candidate, component and side; equal ones are adjacent after sorting, and so are both sides.
+        bits = (2 * rank - 1).bit_length()
+        tags = np.repeat(np.arange(rank * sides), lengths.reshape(rank * sides, looked).sum(axis=1))
+        wide = n_queries << bits > np.iinfo(np.int32).max
+        keys = (entries.astype(np.int64 if wide else np.int32) << bits) | tags.astype(
+            np.int64 if wide else np.int32
+        )
+        keys.sort()
+        runs = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        counts = np.diff(np.append(runs, total))
+        keys = keys[runs] >> 1
+        pairs = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        best = np.maximum.reduceat(counts, pairs)
+        candidates = keys[pairs] >> (bits - 1)
+        starts = np.flatnonzero(np.concatenate([[True], candidates[1:] != candidates[:-1]]))
+        return candidates[starts].astype(np.int64), np.add.reduceat(best, starts)
+
+    def _buckets(self, signature: Signature, cap: int | None, probes: int) -> tuple[Indices, Indices]:
+        """Return where the buckets to be looked at begin in the flat ``ids``, and how much of them is."""
         m, h = self.planes.shape[:2]
-        powers = 1 << np.arange(h)
-        counts: dict[int, int] = {}
-        plus = hash_bits(signature.directions[: signature.rank], self.planes) @ powers
-        for p in range(signature.rank):
-            tallies: tuple[dict[int, int], dict[int, int]] = ({}, {})
-            for j in range(m):
-                for tally, bucket in zip(tallies, (plus[p, j], 2**h - 1 - plus[p, j]), strict=True):
-                    for query in self.ids[p, j, self.offsets[p, j, bucket] : self.offsets[p, j, bucket + 1]]:
-                        tally[int(query)] = tally.get(int(query), 0) + 1
-            for query in tallies[0].keys() | tallies[1].keys():
-                best = max(tallies[0].get(query, 0), tallies[1].get(query, 0))
-                counts[query] = counts.get(query, 0) + best
-        found = np.array(sorted(counts), np.int64)
-        return found, np.array([counts[int(query)] for query in found], np.int64)
+        rank = signature.rank
+        projected = _projections(signature.directions[:rank], self.planes)  # [rank, m, h]
+        codes = _codes(projected >= 0)[..., None]  # [rank, m, 1]
+        if probes:
+            nearest = np.argsort(np.abs(projected), axis=-1)[..., : min(probes, h)]
+            codes = np.concatenate([codes, codes ^ (1 << nearest)], axis=-1)
+        both = np.stack([codes, 2**h - 1 - codes], axis=1)  # [rank, 2, m, 1 + probes]
+        table = np.arange(rank * m).reshape(rank, 1, m, 1)
+        where = table * (2**h + 1) + both
+        offsets = np.asarray(self.offsets).reshape(-1)
+        begin = offsets[where].astype(np.int64)
+        lengths = offsets[where + 1] - begin
+        if cap is not None:
+            np.minimum(lengths, cap, out=lengths)
+        begin += table * self.ids.shape[2]
+        return begin.reshape(rank, 2, -1), lengths.reshape(rank, 2, -1)
+
+
+def _projections(vectors: Matrix, planes: Matrix) -> Matrix:
+    tables, width, n_features = planes.shape
+    projected = np.asarray(vectors).reshape(-1, n_features) @ planes.reshape(tables * width, n_features).T
+    return projected.reshape(*vectors.shape[:-1], tables, width)
+
+
+def _codes(bits: Bits) -> Indices:
+    """Read the last axis as a binary number, its first bit being the lowest."""
+    # float32 holds whole numbers up to 2**24, and its products run on BLAS.
+    powers = np.exp2(np.arange(bits.shape[-1], dtype=np.float32))
+    return (bits.astype(np.float32) @ powers).astype(np.int64)

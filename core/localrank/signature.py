@@ -4,7 +4,7 @@ Shapes: documents ``[n_docs, n_features]``, directions ``[n_components, n_featur
 ``n_components`` rows; a cloud of lower rank has fewer directions, and the rows beyond its rank are zero, so that
 they add nothing to any dot product.
 
-What does not belong here: comparing signatures (`localrank.similarity`) and finding near ones (`localrank.routing`).
+What does not belong here: how directions are computed (`localrank.principal`), comparing signatures (`localrank.similarity`) and finding near ones (`localrank.routing`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.principal import principal_directions, principal_variances
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
 
 __all__ = ["QuerySigner", "Signature", "Signatures", "choose_components", "spectrum"]
-
-#: Eigenvalues below this share of the largest are rounding of float32 features, not directions of the cloud.
-_RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,28 +74,35 @@ class QuerySigner:
 
     def sign(self, documents: Matrix) -> Signature:
         """Return the signature of one query's normalised documents."""
-        n_features = documents.shape[1]
-        directions = np.zeros((self.components, n_features), np.float32)
+        directions = np.zeros((self.components, documents.shape[1]), np.float32)
         eigenvalues = np.zeros(self.components)
-        variances, axes = _principal_directions(documents)
-        rank = min(self.components, len(variances))
-        directions[:rank] = axes[:rank]
-        eigenvalues[:rank] = variances[:rank]
+        variances, axes = principal_directions(documents, self.components)
+        rank = len(variances)
+        directions[:rank] = axes
+        eigenvalues[:rank] = variances
         return Signature(directions, eigenvalues, rank)
 
     def sign_all(self, queries: Sequence[Matrix]) -> Signatures:
-        """Sign many queries."""
-        signed = [self.sign(documents) for documents in queries]
-        return Signatures(
-            directions=np.stack([one.directions for one in signed]),
-            eigenvalues=np.stack([one.eigenvalues for one in signed]),
-            ranks=np.array([one.rank for one in signed], np.int64),
-        )
+        """Sign many queries, each exactly as `sign` does.
+
+        One by one: for a stack of small matrices LAPACK computes all eigenvectors of each, which takes longer than
+        calling it once per query for the few that are wanted.
+        """
+        n_features = queries[0].shape[1] if len(queries) else 0
+        directions = np.zeros((len(queries), self.components, n_features), np.float32)
+        eigenvalues = np.zeros((len(queries), self.components))
+        ranks = np.zeros(len(queries), np.int64)
+        for query, documents in enumerate(queries):
+            variances, axes = principal_directions(documents, self.components)
+            rank = ranks[query] = len(variances)
+            directions[query, :rank] = axes
+            eigenvalues[query, :rank] = variances
+        return Signatures(directions, eigenvalues, ranks)
 
 
 def spectrum(documents: Matrix) -> Vector:
     """Return the positive eigenvalues of the documents' covariance, largest first."""
-    return _principal_directions(documents)[0]
+    return principal_variances(documents)
 
 
 def choose_components(spectra: Sequence[Vector], share: float = 0.8, most: int = 8) -> int:
@@ -110,24 +116,3 @@ def choose_components(spectra: Sequence[Vector], share: float = 0.8, most: int =
         if len(values)
     ]
     return int(np.clip(np.median(needed), 1, most)) if needed else 1
-
-
-def _principal_directions(documents: Matrix) -> tuple[Vector, Matrix]:
-    """Return the positive eigenvalues of the covariance, largest first, and the directions as rows."""
-    n_docs, n_features = documents.shape
-    if n_docs < 2:
-        return np.zeros(0), np.zeros((0, n_features), np.float32)
-    centred = documents - documents.mean(axis=0, dtype=np.float64)
-    extent = float(np.abs(centred).max(initial=0.0))
-    if extent == 0.0:
-        return np.zeros(0), np.zeros((0, n_features), np.float32)
-    centred /= extent
-    if n_docs < n_features:
-        values, vectors = np.linalg.eigh(centred @ centred.T)
-    else:
-        values, vectors = np.linalg.eigh(centred.T @ centred)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    real = values > _RANK_TOLERANCE * values[0]
-    values, vectors = values[real], vectors[:, real]
-    axes = vectors.T @ centred / np.sqrt(values)[:, None] if n_docs < n_features else vectors.T
-    return values * (extent**2 / max(n_docs - 1, 1)), np.ascontiguousarray(axes, np.float32)

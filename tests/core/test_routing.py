@@ -1,0 +1,249 @@
+"""Routers against a plain search for the nearest training query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration
+from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
+from localrank.signature import Signature, Signatures
+from localrank.similarity import SIMILARITIES, Similarity, one_to_many
+
+from .clouds import clustered, scattered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.routing import Route
+
+NOTHING = Signature(np.zeros((3, 24), np.float32), np.zeros(3), 0)
+
+
+def lsh(
+    signatures: Signatures, clusters: np.ndarray, *, tables: int = 16, planes: int = 4, **settings: Any
+) -> LshRouter:
+    drawn = draw_planes(signatures.directions.shape[2], tables, planes, seed=1)
+    return LshRouter(signatures, clusters, HyperplaneTables.build(signatures, drawn), **settings)
+
+
+def figures(route: Route) -> tuple[float, float]:
+    assert route.similarity is not None
+    assert route.margin is not None
+    return route.similarity, route.margin
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[Signatures, np.ndarray]:
+    return clustered(400, 5, 0.5)
+
+
+@pytest.fixture(scope="module")
+def asked() -> Signatures:
+    # The same centres, other queries.
+    signatures, _ = clustered(700, 5, 0.5)
+    return signatures.take(np.arange(400, 460))
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_the_exact_router_takes_the_cluster_of_the_most_similar_query(
+    known: tuple[Signatures, np.ndarray], asked: Signatures, similarity: Similarity
+) -> None:
+    """Figure 2, line 5: argmax over clusters of the maximum over their queries."""
+    signatures, clusters = known
+    router = ExactRouter(signatures, clusters, similarity)
+
+    for query in range(len(asked)):
+        best = {
+            cluster: one_to_many(
+                asked.of(query), signatures.take(np.flatnonzero(clusters == cluster)), similarity
+            ).max()
+            for cluster in range(5)
+        }
+        first, second = sorted(best.values(), reverse=True)[:2]
+
+        route = router.route(asked.of(query))
+
+        assert max(best, key=best.__getitem__) == route.cluster
+        np.testing.assert_allclose([first, first - second], figures(route), atol=1e-6)
+        assert (400, None, "exact") == (route.candidates, route.fallback, route.strategy)
+
+
+def test_the_centroid_router_takes_the_most_similar_medoid(
+    known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    signatures, clusters = known
+    medoids = signatures.take(np.array([np.flatnonzero(clusters == cluster)[0] for cluster in range(5)]))
+    router = CentroidRouter(medoids)
+
+    for query in range(len(asked)):
+        similarities = one_to_many(asked.of(query), medoids)
+
+        route = router.route(asked.of(query))
+
+        assert int(np.argmax(similarities)) == route.cluster
+        first, second = np.sort(similarities)[:-3:-1]
+        np.testing.assert_allclose([first, first - second], figures(route))
+        assert 5 == route.candidates
+
+
+def test_looking_at_every_bucket_and_comparing_everything_is_the_exact_scan(
+    known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    signatures, clusters = known
+    exact = ExactRouter(signatures, clusters)
+    everything = lsh(signatures, clusters, planes=1, rerank=400, cap=0)
+
+    for query in range(len(asked)):
+        expected, route = exact.route(asked.of(query)), everything.route(asked.of(query))
+
+        assert (expected.cluster, expected.candidates) == (route.cluster, route.candidates)
+        np.testing.assert_allclose(figures(expected), figures(route), atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.5])
+def test_the_shipped_parameters_agree_with_the_exact_scan(spread: float) -> None:
+    signatures, clusters = clustered(6000, 8, spread)
+    held, _ = clustered(6400, 8, spread)
+    exact = ExactRouter(signatures, clusters)
+    tables = lsh(signatures, clusters, planes=automatic_planes(6000))
+
+    agreement = np.mean(
+        [exact.route(held.of(q)).cluster == tables.route(held.of(q)).cluster for q in range(6000, 6400)]
+    )
+
+    assert agreement >= 0.95
+
+
+def test_what_is_compared_is_bounded(known: tuple[Signatures, np.ndarray], asked: Signatures) -> None:
+    router = lsh(*known, rerank=7, exemplars=(0, 9))
+
+    for query in range(len(asked)):
+        assert router.route(asked.of(query)).candidates <= 9
+
+
+def test_small_training_sets_are_compared_as_a_whole(
+    known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    scanned, looked_up = lsh(*known, exact_below=401), lsh(*known, exact_below=400)
+
+    assert 400 == scanned.route(asked.of(0)).candidates
+    assert 64 == looked_up.route(asked.of(0)).candidates
+    assert "lsh" == scanned.route(asked.of(0)).strategy
+
+
+def test_exemplars_give_a_margin_where_all_candidates_are_of_one_cluster() -> None:
+    signatures, clusters = clustered(600, 3, 0.01)
+    exemplars = tuple(int(np.flatnonzero(clusters == cluster)[0]) for cluster in range(3))
+    exact = ExactRouter(signatures, clusters)
+
+    without = lsh(signatures, clusters, planes=8).route(signatures.of(5))
+    route = lsh(signatures, clusters, planes=8, exemplars=exemplars).route(signatures.of(5))
+
+    assert without.margin is None
+    assert route.margin is not None
+    expected = exact.route(signatures.of(5)).margin
+    assert expected is not None
+    assert route.margin >= expected - 1e-6
+    np.testing.assert_allclose(expected, route.margin, atol=0.02)
+
+
+def far_apart() -> tuple[Signatures, Signature]:
+    """Return training queries that all look one way, and a query that looks another."""
+    one = np.zeros((10, 1, 16), np.float32)
+    one[:, 0, 0] = 1
+    other = np.zeros((1, 16), np.float32)
+    other[0, 8] = 1
+    return Signatures(one, np.ones((10, 1)), np.ones(10, np.int64)), Signature(other, np.ones(1), 1)
+
+
+@pytest.mark.parametrize(("exemplars", "candidates"), [((), 10), ((2, 3), 2)])
+def test_an_empty_look_up_has_a_defined_answer(exemplars: tuple[int, ...], candidates: int) -> None:
+    signatures, query = far_apart()
+    router = lsh(signatures, np.arange(10), tables=1, planes=12, exemplars=exemplars)
+
+    route = router.route(query)
+
+    assert 0 == len(router.tables.votes(query)[0])
+    assert ("no_candidates", candidates) == (route.fallback, route.candidates)
+    assert route.cluster in (exemplars or range(10))
+
+
+def test_a_query_without_directions_goes_to_the_global_scorer(known: tuple[Signatures, np.ndarray]) -> None:
+    signatures, clusters = known
+    routers: list[Router] = [
+        ExactRouter(signatures, clusters),
+        CentroidRouter(signatures.take(np.arange(5))),
+        lsh(signatures, clusters),
+    ]
+
+    for router in routers:
+        route = router.route(NOTHING)
+        assert (None, "no_signature", None, 0) == (
+            route.cluster,
+            route.fallback,
+            route.similarity,
+            route.candidates,
+        )
+    assert None is GlobalRouter().route(NOTHING).cluster
+
+
+def test_one_cluster_has_no_margin(known: tuple[Signatures, np.ndarray], asked: Signatures) -> None:
+    signatures, _ = known
+
+    assert ExactRouter(signatures, np.zeros(400, np.int64)).route(asked.of(0)).margin is None
+
+
+def test_training_queries_without_directions_are_never_chosen() -> None:
+    signatures = scattered(30)
+    clusters = np.zeros(30, np.int64)
+    clusters[3] = 1
+
+    for router in (ExactRouter(signatures, clusters), lsh(signatures, clusters)):
+        assert {0} == {router.route(signatures.of(query)).cluster for query in range(10) if query != 3}
+
+
+def test_routers_work_on_read_only_maps(
+    known: tuple[Signatures, np.ndarray], asked: Signatures, tmp_path: Path
+) -> None:
+    signatures, clusters = known
+    router = lsh(signatures, clusters, exemplars=(0, 1))
+
+    def mapped(array: np.ndarray) -> Any:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.npy"
+        np.save(path, array)
+        return np.load(path, mmap_mode="r")
+
+    theirs = Signatures(
+        *(mapped(a) for a in (signatures.directions, signatures.eigenvalues, signatures.ranks))
+    )
+    tables = HyperplaneTables(
+        *(mapped(a) for a in (router.tables.planes, router.tables.offsets, router.tables.ids))
+    )
+    of_maps = LshRouter(theirs, mapped(clusters), tables, exemplars=(0, 1))
+
+    for query in range(len(asked)):
+        assert router.route(asked.of(query)) == of_maps.route(asked.of(query))
+        assert ExactRouter(signatures, clusters).route(asked.of(query)) == ExactRouter(
+            theirs, mapped(clusters)
+        ).route(asked.of(query))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"rerank": 0}, "rerank"),
+        ({"cap": -1}, "cap"),
+        ({"probes": -1}, "probes"),
+        ({"exemplars": (400,)}, "exemplars among 400"),
+        ({"similarity": "cosine"}, "eq5"),
+    ],
+)
+def test_senseless_settings_are_refused(
+    known: tuple[Signatures, np.ndarray], setting: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        lsh(*known, **setting)
