@@ -47,9 +47,10 @@ def _nearest(ranker: Ranker, signature: Signature) -> Vector | None:
     """Return ``[n_clusters]``, the similarity to the most similar training query of each cluster."""
     router = ranker.router
     if isinstance(router, CentroidRouter):
-        return one_to_many(signature, router.medoids)
+        return one_to_many(signature, router.medoids, router.similarity)
     if isinstance(router, ExactRouter | LshRouter):
         nearest = np.full(len(ranker.scorers), -np.inf)
-        np.maximum.at(nearest, router.clusters, one_to_many(signature, router.signatures))
+        similarities = one_to_many(signature, router.signatures, router.similarity)
+        np.maximum.at(nearest, router.clusters, similarities)
         return nearest
     return None

@@ -37,7 +37,8 @@ def test_core_imports_numpy_and_scipy_and_nothing_else() -> None:
     imported = third_party(imported_by("import localrank, " + ", ".join(core_modules())))
 
     assert "numpy" in imported
-    assert imported <= {"localrank", "numpy", "scipy"}
+    # The runtime of scipy's compiled modules registers itself under a name of its own.
+    assert imported <= {"localrank", "numpy", "scipy", "cython_runtime"}
 
 
 @pytest.mark.parametrize("forbidden", OFFLINE)

@@ -293,10 +293,11 @@ async def test_an_explained_route_tells_how_near_every_cluster_was(
     clusters = explained["explanation"]["clusters"]
     assert {0, 1, 2} == {cluster["cluster"] for cluster in clusters}
     assert plain["route"]["cluster"] == clusters[0]["cluster"]
-    assert plain["route"]["similarity"] == clusters[0]["similarity"]
-    assert plain["route"]["margin"] == clusters[0]["similarity"] - clusters[1]["similarity"]
+    assert plain["route"]["similarity"] == pytest.approx(clusters[0]["similarity"], abs=1e-6)
+    ahead = clusters[0]["similarity"] - clusters[1]["similarity"]
+    assert plain["route"]["margin"] == pytest.approx(ahead, abs=1e-6)
     spectrum = np.linalg.eigvalsh(np.cov(queries[2].T.astype(float)))[::-1][:2]
-    np.testing.assert_allclose(explained["explanation"]["signature"]["eigenvalues"], spectrum, rtol=1e-6)
+    np.testing.assert_allclose(explained["explanation"]["signature"]["eigenvalues"], spectrum, rtol=1e-4)
     assert plain["results"] == explained["results"]
 
 
