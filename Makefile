@@ -57,6 +57,10 @@ format: $(VENV)/.dev ## Format the code
 demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
 	$(BIN)/localrank demo
 
+.PHONY: openapi
+openapi: $(VENV)/.dev ## Write docs/openapi.json anew
+	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure speed and quality (long)
 	$(BIN)/python -m benchmarks

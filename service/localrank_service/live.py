@@ -80,14 +80,14 @@ class LiveModels:
         """Return the model addressed, if it is there."""
         return self._by_address.get(address)
 
-    def missing(self, address: str | None) -> Problem:
+    def missing(self, address: str | None, at: str | None) -> Problem:
         """Return what to say of an address that is not there: 404, 422 or 503."""
         if not self.loaded:
             return Problem(503, "models are being loaded", headers={"Retry-After": "1"})
         names = ", ".join(self.champions) or "none"
         if address is None and self.default is None:
-            return Problem(422, f"the request names no model; there are: {names}", pointer="/model")
+            return Problem(422, f"the request names no model; there are: {names}", pointer=at)
         address = address or self.default or ""
         if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
-            return Problem(503, f"model {address!r} is broken: {reason}", pointer="/model")
-        return Problem(404, f"no model {address!r}; there are: {names}", pointer="/model")
+            return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
+        return Problem(404, f"no model {address!r}; there are: {names}", pointer=at)

@@ -115,7 +115,7 @@ class Loader:
                 aliases = self.registry.aliases(name)
             except LocalRankError as error:
                 aliases = {}
-                broken[name] = str(error)
+                broken[name] = self._shown(error)
                 _log.error("model %s is broken: %s", name, error)
                 aliased |= self._served(name)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
@@ -124,7 +124,7 @@ class Loader:
                 try:
                     model = kept.get(key) or self._read(name, version)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
-                    broken[address] = f"version {version}: {error}"
+                    broken[address] = f"version {version}: {self._shown(error)}"
                     _log.error("model %s is broken: version %d: %s", address, version, error)
                     before = self._aliased.get(address)
                     if before is not None:
@@ -132,6 +132,10 @@ class Loader:
                 else:
                     kept[key] = aliased[address] = model
         self._aliased, self._broken = aliased, broken
+
+    def _shown(self, error: Exception) -> str:
+        """Return what everybody may read: not where on this machine the models are."""
+        return str(error).replace(f"{self.registry.models_dir}/", "")
 
     def _served(self, name: str) -> dict[str, LiveModel]:
         return {address: model for address, model in self._aliased.items() if model.name == name}
@@ -151,7 +155,9 @@ class Loader:
             addresses[f"{model.name}@{model.version}"] = model
             if address == model.name:
                 addresses[f"{model.name}@{CHAMPION}"] = model
-        for name in {model.name for model in self._live.addresses.values()} | set(self._broken):
+        for name in {
+            address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
+        }:
             self._metrics.model_broken.labels(name).set(name in self._broken)
         self._live.replace(addresses, self._broken)
         serving: dict[str, dict[str, int]] = {}

@@ -30,13 +30,13 @@ class Service:
     loader: Loader | None
     draining: bool = False
 
-    async def resolve(self, address: str | None) -> LiveModel:
-        """Return the model addressed, or raise a `Problem`: 404, 422 or 503."""
+    async def resolve(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
+        """Return the model addressed, or raise a `Problem`, 404, 422 or 503, that points ``at`` the address."""
         model = self.live.find(address)
         if model is None and self.loader is not None and address is not None:
             model = await self.loader.fetch(address)
         if model is None:
-            raise self.live.missing(address)
+            raise self.live.missing(address, at)
         return model
 
     def unready(self) -> str | None:

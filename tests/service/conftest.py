@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -8,8 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
+from localrank.artifact import Provenance
 from localrank.contract import FeatureContract, Missing, Normalisation
 from localrank.ranker import Ranker
+from localrank.registry import Registry
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank.signature import QuerySigner
@@ -18,6 +22,8 @@ from localrank_service.live import LiveModel
 from localrank_service.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank.arrays import Matrix
 
 N_FEATURES = 4
@@ -78,6 +84,20 @@ async def connected(
         yield client
 
 
+async def until_loaded(client: httpx.AsyncClient) -> None:
+    for _ in range(10_000):
+        if 200 == (await client.get("/startupz")).status_code:
+            return
+        await asyncio.sleep(0.002)
+    raise TimeoutError
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Callable[[httpx.AsyncClient], Awaitable[None]]:
+    """Wait until every model was tried."""
+    return until_loaded
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
@@ -112,3 +132,37 @@ def queries() -> list[Matrix]:
 @pytest.fixture(scope="session")
 def connect() -> Connect:
     return connected
+
+
+def publish(models_dir: Path, name: str, *signs: float) -> Registry:
+    """Publish a version for each sign of the weights; the first is the champion."""
+    registry = Registry(models_dir)
+    for sign in signs:
+        registry.publish(
+            name,
+            three_kinds(weights_sign=sign),
+            Provenance("2026-01-01T00:00:00Z", source={"seed": 0}, probe=queries_of_three_kinds()[:3]),
+        )
+    registry.promote(name, 1)
+    return registry
+
+
+@pytest.fixture(scope="session")
+def publisher() -> Callable[..., Registry]:
+    return publish
+
+
+@pytest.fixture(scope="session")
+def _published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    models_dir = tmp_path_factory.mktemp("published")
+    publish(models_dir, "demo", 1.0, -1.0)
+    publish(models_dir, "web", 2.0)
+    return models_dir
+
+
+@pytest.fixture
+def models_dir(_published: Path, tmp_path: Path) -> Path:
+    """Models ``demo``, of two versions that rank the opposite way, and ``web``, of one; all may be changed."""
+    copy = tmp_path / "models"
+    shutil.copytree(_published, copy)
+    return copy

@@ -1,0 +1,348 @@
+"""What ``/openapi.json`` says.
+
+The framework knows the routes but not what they read and answer, because no body passes through its models. So the
+operations are described here by hand, and tests compare real requests and answers with what stands here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi.openapi.utils import get_openapi
+
+from localrank import __version__
+from localrank_service.wire.query import DTYPES, EXPLANATIONS
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["OPERATIONS", "SCHEMAS", "install"]
+
+_DESCRIPTION = """\
+Reranks one query's documents with a model chosen for the query at hand.
+
+Every error, on every route, is an RFC 9457 problem with two more members: `error`, the same text, and `pointer`, where
+in the request. Send `X-Request-Id` to find a request again; the answer carries it back.
+"""
+
+_NUMBER: dict[str, Any] = {"type": "number"}
+_TEXT: dict[str, Any] = {"type": "string"}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_ID: dict[str, Any] = {"type": ["string", "integer"]}
+_FREE: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+
+def _maybe(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _closed(properties: dict[str, Any], *, optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """Return the schema of an object of exactly these members."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+        **more,
+    }
+
+
+def _list(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
+
+
+def _map(values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_CELL = {"type": ["number", "null"], "description": "null is a missing value"}
+_ROW = _list(_CELL)
+
+_REQUEST_MEMBERS: dict[str, Any] = {
+    "model": _maybe(_TEXT)
+    | {
+        "description": "`name`, `name@version` or `name@alias`; without it, the model that the server is set to, "
+        "or the only one."
+    },
+    "query_id": _maybe(_ID) | {"description": "The caller's own name for the query."},
+    "top_n": _maybe({"type": "integer", "minimum": 1}) | {"description": "Answer only the best."},
+    "explain": {
+        "enum": list(EXPLANATIONS),
+        "default": "none",
+        "description": "`route` adds the query's signature in short and how near each cluster was.",
+    },
+    "contract": _maybe(_TEXT)
+    | {"description": "Hash of the feature contract the caller was written for; 409 if it is another."},
+    "feature_names": _maybe(_list(_TEXT))
+    | {"description": "Names of the columns, if they are in another order or more than the model's."},
+    "documents": _list(
+        _closed(
+            {
+                "id": _ID,
+                "features": {
+                    "anyOf": [_ROW, _map(_CELL)],
+                    "description": "In the model's order, or by name; a name left out is missing.",
+                },
+            },
+            optional=("id",),
+        )
+    ),
+    "features": {
+        "anyOf": [_list(_ROW), _list(_CELL)],
+        "description": "One row per document; or flat, with `shape`.",
+    },
+    "ids": _maybe(_list(_ID)) | {"description": "One per row of `features`; may repeat."},
+    "features_b64": _TEXT
+    | {"description": "Base64 of the little-endian numbers of all rows; NaN is a missing value."},
+    "dtype": {"enum": sorted(DTYPES), "default": "float32", "description": "Of `features_b64`."},
+    "shape": _list({"type": "integer", "minimum": 0}, minItems=2, maxItems=2)
+    | {"description": "`[documents, features]` of the flat or base64 form."},
+}
+
+_SUMMARY: dict[str, Any] = {
+    "name": _TEXT,
+    "version": _COUNT,
+    "aliases": _map(_COUNT),
+    "contract": _TEXT,
+    "normalise": _TEXT,
+    "n_features": _COUNT,
+    "n_clusters": _COUNT,
+    "components": _COUNT,
+    "routing": _TEXT,
+}
+
+SCHEMAS: dict[str, Any] = {
+    "Problem": _closed(
+        {
+            "type": _TEXT,
+            "title": _TEXT,
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": _TEXT,
+            "instance": _TEXT,
+            "error": _TEXT,
+            "pointer": _maybe(_TEXT),
+        }
+    ),
+    "RerankRequest": _closed(
+        _REQUEST_MEMBERS,
+        optional=tuple(_REQUEST_MEMBERS),
+        oneOf=[
+            {"required": ["documents"], "not": {"anyOf": [{"required": ["ids"]}, {"required": ["shape"]}]}},
+            {"required": ["features"], "not": {"required": ["dtype"]}},
+            {"required": ["features_b64", "shape"]},
+        ],
+        examples=[
+            {
+                "model": "demo",
+                "query_id": "q-17",
+                "top_n": 10,
+                "documents": [
+                    {"id": "d1", "features": [0.1, None, 3.2]},
+                    {"id": "d2", "features": {"bm25": 7.1, "pagerank": 0.2}},
+                ],
+            },
+            {"model": "demo", "ids": ["d1", "d2"], "features": [[0.1, 2.0, 3.2], [0.4, 1.0, 0.0]]},
+        ],
+    ),
+    "RerankAnswer": _closed(
+        {
+            "request_id": _TEXT,
+            "model": _TEXT,
+            "version": _COUNT,
+            "results": _list(
+                _closed(
+                    {
+                        "rank": {"type": "integer", "minimum": 1},
+                        "index": _COUNT | {"description": "Position in the request."},
+                        "id": {"type": ["string", "integer", "null"]},
+                        "score": _NUMBER,
+                    },
+                    optional=("id",),
+                )
+            )
+            | {"description": "By score, then by position in the request."},
+            "route": _closed(
+                {
+                    "strategy": _TEXT,
+                    "cluster": _maybe(_COUNT) | {"description": "null is the global scorer."},
+                    "similarity": _maybe(_NUMBER),
+                    "margin": _maybe(_NUMBER),
+                    "candidates": _COUNT,
+                    "fallback": _maybe(_TEXT),
+                }
+            ),
+            "degraded": {"type": "null"},
+            "warnings": _list(
+                _closed(
+                    {
+                        "code": {"enum": ["feature_imputed", "feature_ignored"]},
+                        "feature": _TEXT,
+                        "count": {"type": "integer", "minimum": 1},
+                    }
+                )
+            ),
+            "explanation": _closed(
+                {
+                    "signature": _closed(
+                        {"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}
+                    ),
+                    "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
+                }
+            ),
+            "timings_ms": _map(_NUMBER)
+            | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},
+        },
+        optional=("explanation",),
+    ),
+    "ModelSummary": _closed(_SUMMARY | {"default": {"type": "boolean"}}),
+    "Models": _closed({"models": _list(_ref("ModelSummary")), "broken": _map(_TEXT)}),
+    "Model": _closed(
+        _SUMMARY
+        | {
+            "created": _TEXT,
+            "sha256": _TEXT,
+            "metrics": _FREE,
+            "notes": _list({}),
+            "source": _FREE,
+            "features": _list(
+                _closed({"name": _TEXT, "missing": _TEXT, "lowest": _NUMBER, "highest": _NUMBER})
+            ),
+        },
+        optional=("created", "sha256", "metrics", "notes", "source"),
+    ),
+    "Clusters": _closed(
+        {
+            "model": _TEXT,
+            "version": _COUNT,
+            "clusters": _list(
+                _closed(
+                    {
+                        "cluster": _COUNT,
+                        "scorer": _TEXT,
+                        "size": _COUNT,
+                        "exemplar": _maybe(_TEXT),
+                        "validation": _maybe(_FREE),
+                    },
+                    optional=("size", "exemplar", "validation"),
+                )
+            ),
+            "global": _closed({"scorer": _TEXT}),
+        }
+    ),
+    "Promotion": _closed(
+        {"version": {"type": "integer", "minimum": 1}, "alias": _TEXT | {"default": "champion"}},
+        optional=("alias",),
+    ),
+    "Rollback": _closed({"alias": _TEXT | {"default": "champion"}}, optional=("alias",)),
+    "Switched": _closed(
+        {
+            "name": _TEXT,
+            "alias": _TEXT,
+            "version": _COUNT,
+            "previous": _maybe(_COUNT),
+            "workers": _list(_COUNT) | {"description": "Process ids of the workers, all of which switched."},
+        }
+    ),
+    "Ready": _closed({"ready": {"const": True}, "models": _map(_COUNT), "broken": _map(_TEXT)}),
+    "Live": _closed({"live": {"const": True}}),
+    "Started": _closed({"started": {"const": True}}),
+    "Info": _FREE,
+    "JsonSchema": _FREE,
+}
+
+#: ``(method, path)``: what it reads, what it answers with 200 and as which media type, which other statuses it has.
+OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] = {
+    ("post", "/v1/rerank"): (
+        "RerankRequest",
+        "RerankAnswer",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+    ),
+    ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
+    ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),
+    ("get", "/v1/models/{name}/schema"): (
+        None,
+        "JsonSchema",
+        "application/schema+json",
+        (401, 403, 404, 503),
+    ),
+    ("get", "/v1/models/{name}/clusters"): (None, "Clusters", "application/json", (401, 403, 404, 503)),
+    ("post", "/v1/models/{name}/promote"): (
+        "Promotion",
+        "Switched",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+    ),
+    ("post", "/v1/models/{name}/rollback"): (
+        "Rollback",
+        "Switched",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+    ),
+    ("get", "/livez"): (None, "Live", "application/json", ()),
+    ("get", "/startupz"): (None, "Started", "application/json", (503,)),
+    ("get", "/readyz"): (None, "Ready", "application/json", (503,)),
+    ("get", "/info"): (None, "Info", "application/json", (401, 403)),
+    ("get", "/metrics"): (None, "", "text/plain", ()),
+}
+
+_SUMMARIES = {
+    400: "Malformed: not JSON, truncated, a member twice, not decompressible",
+    401: "No key",
+    403: "Another key, or not from here",
+    404: "No such model or version",
+    409: "Another contract, or the version does not verify",
+    413: "Too many bytes or documents",
+    415: "Another content type or encoding",
+    422: "Breaks the feature contract",
+    503: "Not ready, or the model is broken",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Let the application describe itself with what stands above."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(
+                get_openapi(
+                    title="LocalRank", version=__version__, description=_DESCRIPTION, routes=app.routes
+                )
+            )
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _described(document: dict[str, Any]) -> dict[str, Any]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            reads, answers, media, statuses = OPERATIONS[method, path]
+            if reads is not None:
+                operation["requestBody"] = {
+                    "required": True,
+                    "content": {"application/json": {"schema": _ref(reads)}},
+                }
+            schema = _ref(answers) if answers else _TEXT
+            operation["responses"] = {"200": {"description": "OK", "content": {media: {"schema": schema}}}}
+            for status in (*statuses, 500):
+                operation["responses"][str(status)] = {
+                    "description": _SUMMARIES.get(status, "The server failed"),
+                    "content": {"application/problem+json": {"schema": _ref("Problem")}},
+                }
+            if 401 in statuses:
+                # The serving key is optional where none is configured; the admin key never is.
+                anybody: list[dict[str, list[str]]] = [] if answers == "Switched" else [{}]
+                operation["security"] = [*anybody, {"bearer": []}, {"header": []}]
+    document["components"] = {
+        "schemas": SCHEMAS,
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        },
+    }
+    return document

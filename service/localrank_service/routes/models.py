@@ -1,0 +1,168 @@
+"""What is served, how to ask it, and moving aliases: ``/v1/models`` and below."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank.registry import CHAMPION
+from localrank_service import promoting
+from localrank_service.body import media_type, read_body
+from localrank_service.origin import check_origin
+from localrank_service.problems import Problem, pointer
+from localrank_service.request_schema import request_schema
+
+if TYPE_CHECKING:
+    from localrank_service.live import LiveModel
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["models"])
+
+_LARGEST_BODY = 64 * 1024
+
+
+@router.get("/v1/models")
+async def list_models(request: Request) -> Response:
+    """Every model that is served."""
+    service: Service = request.app.state.service
+    live = service.live
+    default = live.find(None)
+    return _json(
+        {
+            "models": [
+                _summary(service, model) | {"default": model is default} for model in live.champions.values()
+            ],
+            "broken": dict(live.broken),
+        }
+    )
+
+
+@router.get("/v1/models/{name}")
+async def show_model(request: Request, name: str) -> Response:
+    """One model, ``name``, ``name@version`` or ``name@alias``: where it comes from and what it expects."""
+    service: Service = request.app.state.service
+    model = await service.resolve(name, at=None)
+    members = _summary(service, model)
+    if (manifest := model.manifest) is not None:
+        members |= {
+            "created": manifest.created,
+            "sha256": manifest.sha256,
+            "metrics": manifest.metrics,
+            "notes": manifest.notes,
+            "source": manifest.source,
+        }
+    members["features"] = _features(model)
+    return _json(members)
+
+
+@router.get("/v1/models/{name}/schema")
+async def show_schema(request: Request, name: str) -> Response:
+    """The JSON Schema of a request for this model, with an example."""
+    service: Service = request.app.state.service
+    schema = request_schema(await service.resolve(name, at=None), service.limits)
+    return Response(orjson.dumps(schema), media_type="application/schema+json")
+
+
+@router.get("/v1/models/{name}/clusters")
+async def show_clusters(request: Request, name: str) -> Response:
+    """The kinds of query that the model tells apart."""
+    service: Service = request.app.state.service
+    model = await service.resolve(name, at=None)
+    ranker, manifest = model.ranker, model.manifest
+    known = [asdict(cluster) for cluster in manifest.clusters] if manifest is not None else []
+    return _json(
+        {
+            "model": model.name,
+            "version": model.version,
+            "clusters": [
+                {"cluster": number, "scorer": scorer.kind, **(known[number] if known else {})}
+                for number, scorer in enumerate(ranker.scorers)
+            ],
+            "global": {"scorer": ranker.global_scorer.kind},
+        }
+    )
+
+
+@router.post("/v1/models/{name}/promote")
+async def promote(request: Request, name: str) -> Response:
+    """Let an alias stand for a version, in every worker; needs the admin key."""
+    members = await _change(request, {"version": int, "alias": str})
+    if "version" not in members:
+        raise Problem(422, "expected the version to promote", pointer="")
+    service: Service = request.app.state.service
+    switched = await promoting.promote(service, name, members["version"], members.get("alias", CHAMPION))
+    return _json(asdict(switched))
+
+
+@router.post("/v1/models/{name}/rollback")
+async def rollback(request: Request, name: str) -> Response:
+    """Let an alias stand again for what it stood for before, in every worker; needs the admin key."""
+    members = await _change(request, {"alias": str})
+    service: Service = request.app.state.service
+    return _json(asdict(await promoting.rollback(service, name, members.get("alias", CHAMPION))))
+
+
+async def _change(request: Request, expected: dict[str, type]) -> dict[str, Any]:
+    """Check everything about a request that changes something, and return its members."""
+    service: Service = request.app.state.service
+    check_origin(request.headers, service.settings.allowed_hosts)
+    service.keys.check_admin(request.scope)
+    media_type(request.headers, ("application/json",))
+    body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
+    if not isinstance(members, dict):
+        raise Problem(422, "the body: expected an object", pointer="")
+    for name, value in members.items():
+        if name not in expected:
+            raise Problem(
+                422, f"unknown member {name!r}; expected {', '.join(expected)}", pointer=pointer(name)
+            )
+        if type(value) is not expected[name]:
+            kind = {int: "an integer", str: "a text"}[expected[name]]
+            raise Problem(422, f"{name}: expected {kind}", pointer=pointer(name))
+    return members
+
+
+def _summary(service: Service, model: LiveModel) -> dict[str, Any]:
+    ranker = model.ranker
+    aliases = {
+        address.partition("@")[2] or CHAMPION: other.version
+        for address, other in service.live.addresses.items()
+        if other.name == model.name and not address.partition("@")[2].isdecimal()
+    }
+    return {
+        "name": model.name,
+        "version": model.version,
+        "aliases": aliases,
+        "contract": ranker.contract.digest,
+        "normalise": ranker.contract.normalise,
+        "n_features": ranker.contract.n_features,
+        "n_clusters": len(ranker.scorers),
+        "components": ranker.signer.components,
+        "routing": ranker.router.strategy,
+    }
+
+
+def _features(model: LiveModel) -> list[dict[str, Any]]:
+    contract = model.ranker.contract
+    lowest, *_, highest = contract.quantiles.tolist()
+    return [
+        {"name": name, "missing": missing, "lowest": low, "highest": high}
+        for name, missing, low, high in zip(contract.names, contract.missing, lowest, highest, strict=True)
+    ]
+
+
+def _json(members: dict[str, Any]) -> Response:
+    return Response(
+        orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY),
+        media_type="application/json",
+        headers={"cache-control": "no-store"},
+    )
