@@ -20,8 +20,8 @@ __all__ = ["PREFIX", "Settings"]
 
 PREFIX = "LOCALRANK_"
 
-#: Variables with our prefix that are not the service's: where the tests find real data sets.
-_ELSEWHERE = frozenset({"LOCALRANK_DATA"})
+#: Variables with our prefix that are not the service's: where tests find real data sets, what the load test sends.
+_ELSEWHERE = ("LOCALRANK_DATA", "LOCALRANK_LOAD_")
 
 
 class Settings(BaseModel):
@@ -108,7 +108,8 @@ class Settings(BaseModel):
         members: dict[str, Any] = {
             name.removeprefix(PREFIX).lower(): text
             for name, text in environ.items()
-            if name.startswith(PREFIX) and name not in _ELSEWHERE
+            # Compose files and unit files cannot leave a variable out, only empty.
+            if text and name.startswith(PREFIX) and not name.startswith(_ELSEWHERE)
         }
         members |= flags
         try:

@@ -50,8 +50,12 @@ def test_a_wrong_key_is_not_repeated() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_where_tests_find_their_data_is_no_setting() -> None:
-    assert Settings() == Settings.from_environ({"LOCALRANK_DATA": "/data"})
+def test_variables_of_the_tests_and_the_load_test_are_no_settings() -> None:
+    assert Settings() == Settings.from_environ({"LOCALRANK_DATA": "/data", "LOCALRANK_LOAD_KEY": "key"})
+
+
+def test_an_empty_variable_is_none() -> None:
+    assert Settings() == Settings.from_environ({"LOCALRANK_API_KEY": "", "LOCALRANK_PORT": ""})
 
 
 @pytest.mark.parametrize(
