@@ -120,7 +120,7 @@ def test_a_model_without_clusters_has_nothing_to_be_compared_with(
 def test_queries_are_counted_where_they_went(ranker: Ranker, exam: QuerySet) -> None:
     routes = [ranker.rank(documents).route for documents in exam.clouds()]
 
-    found = evaluate(ranker, exam, ["ndcg@10"])
+    found = evaluate(ranker, exam, ["ndcg@10", "map"])
 
     assert [10, 10] == list(found.routing.clusters)
     assert 1 == found.routing.to_global

@@ -136,7 +136,11 @@ def test_two_models_are_compared_second_less_first(run: Run) -> None:
     assert compared["comparisons"] == [one.to_json() for one in expected.comparisons]
     _, text, _ = run("plain", "web", "test.txt", "--metrics", "map")
     assert "differences are web@1 less plain@1" in text
-    assert f"{expected.comparisons[0].difference:+.4f}" in text
+    one = expected.comparisons[0]
+    row = next(line.split() for line in text.splitlines() if line.startswith("map"))
+    assert row[2:5] == [f"{one.candidate:.4f}", f"{one.baseline:.4f}", f"{one.difference:+.4f}"]
+    assert text.index(" web@1 ") < text.index(" plain@1 ")
+    assert [f"{second.local[0].mean:.4f}", f"{first.local[0].mean:.4f}"] == row[2:4]
     assert "plain@1: one global model, no clusters" in text
 
 
@@ -147,6 +151,21 @@ def test_a_margin_asks_for_non_inferiority(run: Run) -> None:
 
     _, text, _ = run("web", "plain", "test.txt", "--metrics", "map", "--margin", "0.02")
     assert re.search(r"not shown \(-0\.\d{4}\)", text)
+
+
+def test_equal_scores_are_said_where_they_matter(run: Run, tmp_path: Path) -> None:
+    queries = two_kinds(6, seed=2)
+    twins = queries.documents.copy()
+    twins[1::2] = twins[:-1:2]
+    path = tmp_path / "twins.txt"
+    path.write_text(letor(queries.with_documents(twins)))
+    low, high = evaluate(local_ranker(), read(path), ["map"]).ties[0]
+
+    _, text, _ = run("web", str(path), "--metrics", "map")
+    assert f"web@1: another order of equal scores could give map (standard) {low:.4f} … {high:.4f}\n" in text
+
+    _, text, _ = run("web", "test.txt", "--metrics", "map")
+    assert "equal scores" not in text
 
 
 def test_every_convention_has_its_own_table_and_its_empty_queries(run: Run) -> None:
