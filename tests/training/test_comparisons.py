@@ -148,12 +148,19 @@ def test_equal_sums_count_as_equally_extreme_whatever_their_rounding(eighths: li
 # ---------------------------------------------------------------------------------------------- intervals
 
 
+@pytest.mark.parametrize(
+    "differences",
+    [
+        np.random.default_rng(1).exponential(1, 35) - 0.8,
+        np.random.default_rng(1).integers(-40, 100, 4) / 64,
+    ],
+    ids=["many values", "one resample in eleven has the observed mean"],
+)
 def test_bca_takes_the_quantiles_that_scipy_takes_of_the_same_resamples(
-    monkeypatch: pytest.MonkeyPatch,
+    differences: Vector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from localrank_training import comparisons
 
-    differences = np.random.default_rng(1).exponential(1, 35) - 0.8
     reference = stats.bootstrap(
         (differences,), np.mean, n_resamples=5_000, method="BCa", rng=np.random.default_rng(3)
     )
