@@ -231,26 +231,27 @@ class FeatureContract:
             contract = cls(
                 names=tuple(members["names"]),
                 missing=tuple(members["missing"]),
-                fill=np.array(members["fill"], np.float32),
+                fill=_float32(members["fill"]),
                 normalise=members["normalise"],
                 shift=np.array(members["shift"], np.float64),
                 scale=np.array(members["scale"], np.float64),
-                quantiles=np.array([members["quantiles"][str(q)] for q in QUANTILES], np.float32),
+                quantiles=_float32([members["quantiles"][str(q)] for q in QUANTILES]),
                 list_lengths=tuple(float(members["list_lengths"][str(q)]) for q in QUANTILES),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ArtifactCorrupt(f"manifest.json: the contract cannot be read: {error!r}") from None
         contract._check(members)
         return contract
 
     def _check(self, members: Mapping[str, Any]) -> None:
         n = self.n_features
+        if not all(isinstance(text, str) for text in (*self.names, *self.missing, self.normalise)):
+            raise ArtifactCorrupt(
+                f"manifest.json: the contract of {n} features: a name or policy is not a text"
+            )
         problems = [
             (members.get("dtype") != "float32", "dtype is not float32"),
-            (
-                n == 0 or not all(isinstance(name, str) for name in self.names),
-                "a name is not a text",
-            ),
+            (n == 0, "there are none"),
             (len(set(self.names)) != n, "two features have the same name"),
             (
                 len(self.missing) != n or not set(self.missing) <= set(MISSING),
@@ -287,3 +288,9 @@ def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector) -> Matri
     # Only at the ends of float32, where a difference or a quotient of two numbers is beyond it.
     wide = (documents - shift.astype(np.float64)) / scale
     return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
+
+
+def _float32(values: Any) -> Matrix:
+    """Read JSON numbers; what float32 cannot hold becomes infinite, which no contract may hold."""
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float64).astype(np.float32)

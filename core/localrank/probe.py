@@ -28,6 +28,8 @@ MARGIN = 1e-3
 TOLERANCE = 1e-6
 #: Documents. Longer queries make the artifact larger and prove no more.
 _LONGEST = 200
+#: Queries that `choose` looks at.
+_MOST_CANDIDATES = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,8 +116,11 @@ def choose(ranker: Ranker, candidates: Sequence[Matrix], count: int = 16) -> lis
     lone = next((query[:1] for query in candidates if len(query)), None)
     if lone is None:
         return []
+    # Evenly spread over all: ranking each of a hundred thousand would take minutes and choose no better.
+    step = -(-len(candidates) // _MOST_CANDIDATES)
     by_cluster: dict[int | None, list[tuple[float, int]]] = {}
-    for position, query in enumerate(candidates):
+    for position in range(0, len(candidates), step):
+        query = candidates[position]
         if not 0 < len(query) <= _LONGEST:
             continue
         route = ranker.rank(query).route

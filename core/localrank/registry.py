@@ -43,6 +43,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _LARGEST = 16 * 1024 * 1024
+#: Hidden names of what is on its way out, and of what is on its way in.
+_REMOVED = ".removed-"
+_WRITTEN = ".aliases-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +211,24 @@ class Registry:
         return reference
 
     def prune(self, name: str, keep: int = 5, *, force: bool = False) -> Pruned:
-        """Remove all but the newest versions, and what publishers that died have left.
+        """Remove all but the ``keep`` newest versions, and what publishers that died have left.
 
-        Versions that an alias stands for or stood for stay, and do not count as kept. With ``force`` they go too: an
-        alias that stands for a removed version is removed, and histories forget removed versions.
+        Older versions that an alias stands for or stood for stay as well. With ``force`` they go: an alias that stands
+        for a removed version is removed, and histories forget removed versions.
         """
         if keep < 0:
             raise PublishFailed(f"{name}: expected to keep 0 versions or more, found {keep}")
         family = self.models_dir / _checked(name)
-        numbers = self.versions(name)
+        self.versions(name)
         with _failing(f"{family}: expected to remove versions"):
             leftovers = sweep(family)
-            with self._changing(name) as histories:
+            with locked(family):
+                _tidy(family)
+                numbers = self._numbers(name)
+                before = self._read(name)
+                histories = {alias: list(history) for alias, history in before.items()}
                 needed = {one.version for history in histories.values() for one in history}
-                newest = set(numbers[len(numbers) - keep :]) if keep else set()
+                newest = set(numbers[-keep:]) if keep else set()
                 going = [
                     number for number in numbers if number not in newest and (force or number not in needed)
                 ]
@@ -230,9 +237,11 @@ class Registry:
                     del histories[alias]
                 for alias, history in histories.items():
                     histories[alias] = [one for one in history if one.version not in going]
-            # Only now: no alias may name a version that is gone, whenever this stops.
-            for number in going:
-                _remove(family, number)
+                if histories != before:
+                    _replace(family / ALIASES, _render_aliases(histories))
+                # Only now: no alias may name a version that is gone, whenever this stops.
+                for number in going:
+                    _remove(family, number)
         return Pruned(tuple(going), tuple(sorted(ended)), tuple(leftovers))
 
     def diff(self, before: Reference | str, after: Reference | str) -> Difference:
@@ -274,6 +283,7 @@ class Registry:
         family = self.models_dir / _checked(name)
         self.versions(name)
         with _failing(f"{family / ALIASES}: expected to change it"), locked(family):
+            _tidy(family)
             before = self._read(name)
             histories = {alias: list(history) for alias, history in before.items()}
             yield histories
@@ -311,9 +321,17 @@ def _failing(expectation: str) -> Iterator[None]:
         raise PublishFailed(f"{expectation}: {error.strerror or error}") from error
 
 
+def _tidy(family: Path) -> None:
+    """Remove what was half removed or half written by a process that is gone; the caller holds the lock."""
+    for path in family.glob(f"{_REMOVED}*"):
+        shutil.rmtree(path, ignore_errors=True)
+    for path in family.glob(f"{_WRITTEN}*"):
+        path.unlink(missing_ok=True)
+
+
 def _remove(family: Path, number: int) -> None:
     """Take a version's name away at once, then its files."""
-    hidden = Path(tempfile.mkdtemp(dir=family, prefix=".removed-"))
+    hidden = Path(tempfile.mkdtemp(dir=family, prefix=_REMOVED))
     (family / str(number)).rename(hidden / str(number))
     sync_directory(family)
     shutil.rmtree(hidden)
@@ -321,7 +339,7 @@ def _remove(family: Path, number: int) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     """Replace a small file: readers see all of the old one or all of the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".aliases-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_WRITTEN)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -329,12 +347,22 @@ def _replace(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
+        before = path.read_bytes() if path.exists() else None
         temporary.replace(path)
     except OSError:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync_directory(path.parent)
+    try:
+        sync_directory(path.parent)
+    except OSError:
+        # Who is told that it failed must not find it done.
+        if before is None:
+            path.unlink()
+        else:
+            temporary.write_bytes(before)
+            temporary.replace(path)
+        raise
 
 
 def _render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:

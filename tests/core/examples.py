@@ -66,7 +66,6 @@ def _trees(random: np.random.Generator) -> Scorer:
     )
 
 
-#: One function for each kind of scorer: a random one of `N_FEATURES` features.
 def _stumps(random: np.random.Generator) -> Scorer:
     steps = int(random.integers(0, 12))
     return StumpScorer.of(
@@ -79,6 +78,7 @@ def _borda(random: np.random.Generator) -> Scorer:
     return BordaScorer(members, random.random(3) + 0.1, RULES[int(random.integers(len(RULES)))])
 
 
+#: One function for each kind of scorer: a random one of `N_FEATURES` features.
 SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
     BordaScorer.kind: _borda,
     LinearScorer.kind: _linear,
@@ -101,6 +101,8 @@ ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
         clusters,
         HyperplaneTables.build(signatures, draw_planes(N_FEATURES, 4, 3, seed=5)),
         rerank=7,
+        similarity="subspace",
+        exemplars=(0, 1, 2),
     ),
 }
 

@@ -14,8 +14,7 @@ from localrank.errors import PublishFailed
 from localrank.routing import ExactRouter
 from localrank.scorers import SCORERS
 from localrank.signature import QuerySigner
-
-from .examples import (
+from tests.core.examples import (
     N_FEATURES,
     ROUTER_EXAMPLES,
     SCORER_EXAMPLES,

@@ -11,8 +11,7 @@ from localrank import Ranker, Registry
 from localrank.contract import FeatureContract
 from localrank.difference import Change, Difference
 from localrank.scorers import LinearScorer
-
-from .examples import N_FEATURES, example_queries, example_ranker, provenance
+from tests.core.examples import N_FEATURES, example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,7 @@ import localrank
 from localrank import Registry
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 from localrank.registry import Promotion
-
-from .examples import example_queries, example_ranker, provenance
+from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +147,12 @@ def test_prune_keeps_what_an_alias_or_its_history_needs(registry: Registry) -> N
     assert (2, 4) == pruned.versions
     assert [1, 3, 5] == registry.versions("web")
     assert 1 == registry.rollback("web").version
+
+
+@pytest.mark.parametrize("keep", [5, 6, 7, 100])
+def test_prune_keeps_all_when_there_are_no_more_than_it_keeps(registry: Registry, keep: int) -> None:
+    assert () == registry.prune("web", keep, force=True).versions
+    assert [1, 2, 3, 4, 5] == registry.versions("web")
 
 
 def test_forced_pruning_takes_aliases_along(registry: Registry) -> None:

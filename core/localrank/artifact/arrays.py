@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import mmap
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -43,7 +45,15 @@ LARGE = 1024 * 1024
 #: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
 LARGEST_COPY = 4 * 1024**3
 _CHUNK = 4 * 1024 * 1024
+_MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 4096
+#: What numpy writes for a plain array, and nothing that would have to be evaluated.
+_HEADER = re.compile(
+    rb"\{'descr': '(?P<dtype>[<>|=]?[A-Za-z]\d*)', 'fortran_order': (?P<fortran>True|False), "
+    rb"'shape': \((?P<shape>|\d+,|\d+(?:, \d+)+)\), \} *\n"
+)
+#: Bytes. Where the numbers start is a multiple of it, so that a mapped array is aligned.
+_ALIGNED = 64
 
 
 def write_array(path: Path, array: Array) -> FileEntry:
@@ -73,11 +83,12 @@ def open_file(directory: int, name: str) -> BinaryIO:
     except FileNotFoundError:
         raise ArtifactCorrupt(f"{name}: expected a file, found none") from None
     except OSError as error:
-        raise ArtifactCorrupt(f"{name}: expected a plain file: {error.strerror}") from None
+        found = _found(directory, name) or error.strerror
+        raise ArtifactCorrupt(f"{name}: expected a plain file, found {found}") from None
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         file.close()
-        raise ArtifactCorrupt(f"{name}: expected a plain file, found a {_kind(status.st_mode)}")
+        raise ArtifactCorrupt(f"{name}: expected a plain file, found {_kind(status.st_mode)}")
     if status.st_nlink > 1:
         # The other name would let it be changed from outside the version.
         file.close()
@@ -124,28 +135,30 @@ def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
         raise ArtifactCorrupt(
             f"{name}: expected one of the dtypes {', '.join(DTYPES)}, found {entry.dtype!r}"
         )
-    head = io.BytesIO(read_up_to(file, min(entry.size, _LONGEST_HEADER)))
-    try:
-        version = np.lib.format.read_magic(head)
-        if version != (1, 0):
-            raise ArtifactCorrupt(f"{name}: expected version 1.0 of the .npy format, found {version}")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(head, max_header_size=_LONGEST_HEADER)
-    except (ValueError, OverflowError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise ArtifactCorrupt(f"{name}: expected the header of an array: {_first_line(error)}") from None
-    if dtype != DTYPES[entry.dtype] or dtype.hasobject:
-        raise ArtifactCorrupt(f"{name}: expected dtype {entry.dtype}, found {_name(dtype)}")
+    head = read_up_to(file, min(entry.size, _LONGEST_HEADER))
+    if head[:6] != _MAGIC:
+        raise ArtifactCorrupt(f"{name}: expected the .npy format, found a file that starts with {head[:6]!r}")
+    if head[6:8] != b"\1\0":
+        raise ArtifactCorrupt(
+            f"{name}: expected version 1.0 of the .npy format, found {'.'.join(map(str, head[6:8]))}"
+        )
+    offset = 10 + int.from_bytes(head[8:10], "little")
+    found = _HEADER.fullmatch(head[10:offset])
+    if found is None or offset % _ALIGNED:
+        raise ArtifactCorrupt(
+            f"{name}: expected the header of a plain array, found {head[10:offset].strip()!r:.120}"
+        )
+    dtype = DTYPES[entry.dtype]
+    if found["dtype"].decode() != dtype.str:
+        raise ArtifactCorrupt(f"{name}: expected dtype {dtype.str!r}, found {found['dtype'].decode()!r}")
+    shape = tuple(int(length) for length in found["shape"].split(b",") if length.strip())
     if shape != entry.shape:
         raise ArtifactCorrupt(f"{name}: expected shape {entry.shape}, found {shape}")
-    if fortran:
+    if found["fortran"] == b"True":
         raise ArtifactCorrupt(f"{name}: expected C order, found Fortran order")
-    count = 1
-    for length in shape:
-        count *= length
-    offset = head.tell()
-    if offset + count * dtype.itemsize != entry.size:
-        raise ArtifactCorrupt(
-            f"{name}: expected {offset + count * dtype.itemsize} bytes for shape {shape}, found {entry.size}"
-        )
+    size = offset + math.prod(shape) * dtype.itemsize
+    if size != entry.size:
+        raise ArtifactCorrupt(f"{name}: expected {size} bytes for shape {shape}, found {entry.size}")
     return offset
 
 
@@ -197,27 +210,27 @@ def _conclude(name: str, entry: FileEntry, digest: str, fault: str | None) -> No
 def read_up_to(file: BinaryIO, size: int) -> bytes:
     """Read that many bytes, fewer only at the end; a raw file may stop short of what was asked."""
     parts = []
-    while size and (part := file.read(size)):
+    while size and (part := file.read(min(size, _CHUNK))):
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
 
 
-def _kind(mode: int) -> str:
+def _found(directory: int, name: str) -> str | None:
+    """Say what a name is that cannot be opened as a plain file."""
+    try:
+        return _kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except (OSError, ValueError):
+        return None
+
+
+def _kind(mode: int) -> str | None:
     kinds = (
-        (stat.S_ISDIR, "directory"),
-        (stat.S_ISLNK, "symbolic link"),
-        (stat.S_ISFIFO, "pipe"),
-        (stat.S_ISSOCK, "socket"),
-        (stat.S_ISCHR, "device"),
-        (stat.S_ISBLK, "device"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
     )
-    return next((name for test, name in kinds if test(mode)), "special file")
-
-
-def _name(dtype: np.dtype[np.generic]) -> str:
-    return dtype.name if dtype in DTYPES.values() else repr(dtype.str)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return next((name for test, name in kinds if test(mode)), None)

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Artifact", "load", "read_manifest", "verify"]
 
 
+#: A signature has room for that many directions, whatever its rank.
+_MOST_COMPONENTS = 4096
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:
     """A version that was read and found good.
@@ -184,9 +188,14 @@ def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
 
 
 def _components(signer: Any) -> int:
-    if files_of(signer, "signer") or signer["part"] != "signer" or signer["fields"].get("components", 0) < 1:
-        raise ArtifactCorrupt(f"{MANIFEST}: signer: expected a number of components, found {signer!r:.60}")
-    return int(signer["fields"]["components"])
+    if files_of(signer, "signer") or signer["part"] != "signer":
+        raise ArtifactCorrupt(f"{MANIFEST}: signer: expected a signer without arrays, found {signer!r:.60}")
+    components = signer["fields"]["components"]
+    if not isinstance(components, int) or not 1 <= components <= _MOST_COMPONENTS:
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: signer: expected 1 to {_MOST_COMPONENTS} components, found {components!r:.60}"
+        )
+    return components
 
 
 def _expect(manifest: Manifest, name: str, dtype: str, shape: tuple[int, ...]) -> None:

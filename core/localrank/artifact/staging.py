@@ -35,8 +35,8 @@ def staging(parent: Path) -> Iterator[Path]:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if not _is_still(lock, handle):
                 continue  # Swept away between the two lines above.
-            directory.mkdir()
             try:
+                directory.mkdir()
                 yield directory
             finally:
                 shutil.rmtree(directory, ignore_errors=True)

@@ -69,7 +69,12 @@ class Draft:
         """
         manifest = self._write_manifest(name, version)
         self.directory.rename(target)
-        sync_directory(target.parent)
+        try:
+            sync_directory(target.parent)
+        except OSError:
+            # Who is told that it failed must not find it there.
+            target.rename(self.directory)
+            raise
         return manifest
 
     def verify(self) -> None:
