@@ -27,6 +27,7 @@ from localrank_service.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+from secrets import token_urlsafe
 
 __all__ = ["THREADS", "run"]
 
@@ -95,21 +96,21 @@ def _serve(settings: Settings) -> None:
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     models = _champions(settings.models_dir)
-    if settings.admin_key is None:
-        key = _new_key()
-        print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
-        settings = settings.model_copy(update={"admin_key": SecretStr(key)})
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
-        settings = settings.model_copy(update={"port": listener.getsockname()[1], "runtime_dir": runtime_dir})
+        changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
+        if settings.admin_key is None:
+            changes["admin_key"] = SecretStr(key := token_urlsafe(24))
+            print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
+        settings = settings.model_copy(update=changes)
         _run(settings, listener, models)
 
 
 def _run(settings: Settings, listener: socket.socket, models: dict[str, int]) -> None:
     """Serve until told to stop."""
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
 
     from localrank_service import logs
+    from localrank_service.supervisor import Supervisor
 
     log_config = logs.config(settings)
     logging.config.dictConfig(log_config)
@@ -131,7 +132,7 @@ def _run(settings: Settings, listener: socket.socket, models: dict[str, int]) ->
         if settings.workers == 1:
             uvicorn.Server(config).run(sockets=[listener])
         else:
-            Multiprocess(config, sockets=[listener]).run()
+            Supervisor(config, sockets=[listener]).run()
     except (KeyboardInterrupt, _Stopped):
         pass
 
@@ -247,12 +248,6 @@ def _runtime_dir(settings: Settings) -> Iterator[Path | None]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _new_key() -> str:
-    from secrets import token_urlsafe
-
-    return token_urlsafe(24)
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,0 +1,103 @@
+"""The examples of docs/http.md, run as they are printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from localrank import artifact
+from localrank.artifact import Provenance
+from localrank.registry import Registry
+from tests.end_to_end.serving import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "http.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
+PRINTED = "http://127.0.0.1:8080"
+KEY = "a-key-for-the-examples"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service with the demo model, whose champion has been version 1 and is version 2."""
+    models = tmp_path_factory.mktemp("examples") / "models"
+    shutil.copytree(ROOT / "models", models)
+    first = artifact.load(models / "demo" / "1")
+    registry = Registry(models)
+    registry.publish(
+        "demo", first.ranker, Provenance("2026-01-02T00:00:00Z", source={}, probe=first.probe.documents)
+    )
+    registry.promote("demo", 2)
+    with serving(models, "--admin-key", KEY) as client:
+        yield str(client.base_url).rstrip("/")
+
+
+def commands() -> list[tuple[str, str | None]]:
+    """Every ``sh`` block with the ``json`` block that follows it, if one does."""
+    found = []
+    for position, (kind, text) in enumerate(BLOCKS):
+        if kind == "sh":
+            after = BLOCKS[position + 1] if position + 1 < len(BLOCKS) else ("", "")
+            found.append((text, after[1] if after[0] == "json" else None))
+    return found
+
+
+def members(value: Any) -> Any:
+    """The names of all members, without their values."""
+    if isinstance(value, dict):
+        return {name: members(inner) for name, inner in value.items()}
+    return [members(value[0])] if isinstance(value, list) and value else None
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+@pytest.mark.parametrize(("command", "printed"), commands())
+def test_a_command_is_answered_as_printed(command: str, printed: str | None, url: str) -> None:
+    for line in re.sub(r"\\\n|\n(?!curl )", " ", command).strip().split("\n"):
+        answer = subprocess.run(
+            ["bash", "-ec", line.replace(PRINTED, url)],
+            env=os.environ | {"LOCALRANK_ADMIN_KEY": KEY},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+        assert answer
+        if "/metrics" in line or "/docs" in line:
+            continue
+        got = json.loads(answer)
+        if printed is None:
+            assert "detail" not in got, answer
+        else:
+            assert members(json.loads(printed)) == members(got)
+            for member in ("detail", "pointer", "title", "alias", "previous", "broken"):
+                assert json.loads(printed).get(member) == got.get(member)
+
+
+def test_the_client_built_from_the_schema_ranks(url: str) -> None:
+    [snippet] = [text for kind, text in BLOCKS if kind == "python"]
+    names: dict[str, Any] = {}
+
+    exec(snippet.replace(PRINTED, url), names)
+
+    assert {"d1", "d2"} == set(names["order"])
+    assert set(names["documents"]) == {result["id"] for result in names["answer"]["results"]}
+    assert "demo" == names["answer"]["model"]
+    names["client"].close()
+
+
+def test_every_route_has_an_example() -> None:
+    routes = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
+
+    for route in routes:
+        pattern = re.escape(PRINTED + route).replace(re.escape("{name}"), r"[\w@]+") + r"[\s'\"]"
+        assert any(re.search(pattern, text) for kind, text in BLOCKS if kind == "sh"), route

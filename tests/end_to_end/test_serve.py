@@ -1,0 +1,284 @@
+"""``localrank serve`` as an operator meets it: real processes, real sockets, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from localrank import artifact
+from localrank.artifact import Provenance
+from localrank.registry import Registry
+from tests.end_to_end.serving import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+ADMIN = {"x-api-key": "the-admin-key"}
+
+
+class Server:
+    """A running ``localrank serve``; ``lines`` is what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self.folder = folder
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines += iter(self.process.stdout.readline, "")
+
+    def wait_for(self, start: str) -> str:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for line in list(self.lines):
+                if line.startswith(start):
+                    return line
+            time.sleep(0.02)
+        raise AssertionError(f"it never printed {start!r}: {''.join(self.lines)}")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=30)
+        self._reader.join(timeout=10)
+        return code
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("LOCALRANK_")} | more
+
+
+@contextmanager
+def serve(folder: Path, *flags: str, **more: str) -> Iterator[Server]:
+    (folder / "tmp").mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "localrank",
+            "serve",
+            "--models-dir",
+            str(folder / "models"),
+            "--port",
+            "0",
+            *flags,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(TMPDIR=str(folder / "tmp"), LOCALRANK_ADMIN_KEY=ADMIN["x-api-key"], **more),
+    )
+    try:
+        yield Server(process, folder)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the demo model in two versions, the first its champion."""
+    shutil.copytree(ROOT / "models", tmp_path / "models")
+    first = artifact.load(tmp_path / "models" / "demo" / "1")
+    Registry(tmp_path / "models").publish(
+        "demo", first.ranker, Provenance("2026-01-02T00:00:00Z", source={}, probe=first.probe.documents)
+    )
+    return tmp_path
+
+
+def url_of(line: str) -> str:
+    found = re.search(r"http://[\w.:\[\]]+", line)
+    assert found is not None
+    return found.group().rstrip(":")
+
+
+def counted(metrics: str) -> float:
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in metrics.splitlines()
+        if line.startswith("localrank_requests_total{")
+    )
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_the_curl_it_prints_works_as_printed(folder: Path) -> None:
+    with serve(folder) as server:
+        command = server.wait_for("curl")
+
+        answer = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=True).stdout
+
+        results = json.loads(answer)["results"]
+        assert {"a", "b", "c"} == {result["id"] for result in results}
+        assert max(len(number) for number in re.findall(r"[\d.]+(?=[,\]])", command)) <= 7
+        assert 0 == server.stop()
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_two_workers_count_together_switch_together_and_survive_each_other(folder: Path) -> None:
+    with serve(folder, "--workers", "2") as server:
+        # A connection for each request, so that both workers get some.
+        client = httpx.Client(
+            base_url=url_of(server.wait_for("LocalRank serves")),
+            headers=ADMIN | {"connection": "close"},
+            timeout=30,
+        )
+
+        def ask(path: str, body: Any = None) -> httpx.Response:
+            return client.get(path) if body is None else client.post(path, json=body)
+
+        body = {"features": [[0.5] * 10]}
+        pids = {ask("/info").json()["pid"] for _ in range(40)}
+        for _ in range(30):
+            assert 200 == ask("/v1/rerank", body).status_code
+        assert 2 == len(pids)
+        assert {30.0} == {counted(ask("/metrics").text) for _ in range(6)}
+
+        promoted = ask("/v1/models/demo/promote", {"version": 2})
+        assert 200 == promoted.status_code, promoted.text
+        assert pids == set(promoted.json()["workers"])
+        assert {2} == {ask("/v1/rerank", body).json()["version"] for _ in range(20)}
+
+        victim = min(pids)
+        os.kill(victim, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                now = {ask("/info").json()["pid"] for _ in range(10)}
+            except httpx.TransportError:
+                continue
+            if len(now) == 2 and victim not in now:
+                break
+        assert (2, False) == (len(now), victim in now)
+        metrics = ask("/metrics").text
+        assert counted(metrics) >= 30 + 20
+        assert "localrank_inflight_requests 1.0" in metrics
+        rolled_back = ask("/v1/models/demo/rollback", {})
+        assert 200 == rolled_back.status_code, rolled_back.text
+        assert now == set(rolled_back.json()["workers"])
+        client.close()
+        assert 0 == server.stop()
+    assert [] == list((folder / "tmp").glob("localrank-*"))
+
+
+def test_sigterm_drains(folder: Path) -> None:
+    with serve(folder, "--drain-seconds", "1.5") as server:
+        url = url_of(server.wait_for("LocalRank serves"))
+        host, port = url.removeprefix("http://").split(":")
+        body = b'{"features": [[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]]}'
+        with socket.create_connection((host, int(port)), timeout=30) as slow:
+            slow.sendall(
+                b"POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+            )
+            slow.sendall(body[:10])
+            assert 200 == httpx.get(f"{url}/readyz").status_code
+
+            begun = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            unready = httpx.get(f"{url}/readyz")
+            still = httpx.post(f"{url}/v1/rerank", content=body, headers={"content-type": "application/json"})
+            time.sleep(1.6)
+            slow.sendall(body[10:])
+            answer = b"".join(iter(lambda: slow.recv(65536), b""))
+            code = server.process.wait(timeout=30)
+
+        assert 503 == unready.status_code
+        assert "shutting down" in unready.json()["detail"]
+        assert 200 == still.status_code
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert 0 == code
+        assert time.monotonic() - begun >= 1.5
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_sigterm_skips_the_pause(workers: str, folder: Path) -> None:
+    with serve(folder, "--drain-seconds", "60", "--workers", workers) as server:
+        server.wait_for("LocalRank serves")
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1.5)
+        assert server.process.poll() is None
+
+        assert 0 == server.stop()
+
+
+def test_limits_hold_on_a_real_socket(folder: Path) -> None:
+    with serve(folder, "--max-body-bytes", "1000") as server:
+        url = url_of(server.wait_for("LocalRank serves"))
+        with httpx.Client(base_url=url, headers={"content-type": "application/json"}) as client:
+            declared = client.post("/v1/rerank", content=b" " * 1001)
+            chunked = client.post("/v1/rerank", content=iter([b" " * 600, b" " * 600]))
+            after = client.get("/livez")
+            wrong = client.put("/v1/rerank")
+
+    for response in (declared, chunked):
+        assert (413, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert 200 == after.status_code
+    assert (405, "POST") == (wrong.status_code, wrong.headers["allow"])
+
+
+def fails(folder: Path, *flags: str, **more: str) -> tuple[int, str]:
+    """Run a service that cannot start; return its exit code and what it says."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "localrank", "serve", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment(**more),
+        timeout=60,
+    )
+    return answer.returncode, answer.stderr + answer.stdout
+
+
+def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    shutil.copytree(folder / "models", folder / "unpromoted")
+    (folder / "unpromoted" / "demo" / "aliases.json").unlink()
+    port = free_port()
+    cases: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
+        (("--models-dir", "nowhere"), {}, 1, "nowhere: no such folder; 'localrank demo' publishes"),
+        (("--models-dir", "empty"), {}, 1, "empty: no published model"),
+        (("--models-dir", "unpromoted"), {}, 1, "no model has a champion; 'localrank models promote demo 2'"),
+        (("--port", str(port)), {}, 1, f"127.0.0.1:{port}: Address already in use"),
+        (("--host", "no.such.host.invalid", "--allow-anonymous"), {}, 1, "no.such.host.invalid:8080: "),
+        (("--host", "0.0.0.0"), {}, 2, "--host 0.0.0.0 can be reached from elsewhere: set LOCALRANK_API_KEY"),
+        (("--port", "99999"), {}, 2, "--port: "),
+        ((), {"LOCALRANK_MAX_DOCS": "3"}, 2, "LOCALRANK_MAX_DOCS: no such setting"),
+    ]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        for flags, more, code, said in cases:
+            found, text = fails(folder, *flags, **more)
+
+            assert (code, 1) == (found, text.count("\n")), text
+            assert text.startswith("localrank: ")
+            assert said in text
+    code, text = fails(folder, "--nope")
+    assert 2 == code
+    assert "--nope" in text
