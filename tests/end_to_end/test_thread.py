@@ -100,7 +100,8 @@ def test_they_do_on_real_data(name: str, tmp_path: Path) -> None:
         Path(os.environ.get("LOCALRANK_DATA") or pytest.skip("LOCALRANK_DATA names no real data sets")) / name
     )
     models = tmp_path / "models"
-    localrank("train", data / "S1.txt.gz", "--name", "real", "--models-dir", models, "--promote")
+    lesson = (data / "S1.txt.gz", "--validation", data / "S2.txt.gz")
+    localrank("train", *lesson, "--name", "real", "--models-dir", models, "--promote")
     offline = [
         float(line) for line in localrank("rank", "real", data / "S5.txt.gz", "--models-dir", models).split()
     ]
