@@ -54,7 +54,9 @@ def test_with_serve_alone_it_starts_and_answers(wheel: Path, tmp_path: Path) -> 
     assert (200, []) == (answer.status_code, answer.json()["results"])
     offline = {"sklearn", "joblib", "lightgbm", "pandas", "pyarrow", "matplotlib"}
     assert offline == missing(python, *offline)
-    assert "demo" in run(python, "-m", "localrank", "models", "list", "--models-dir", ROOT / "models", cwd=tmp_path)
+    assert "demo" in run(
+        python, "-m", "localrank", "models", "list", "--models-dir", ROOT / "models", cwd=tmp_path
+    )
 
 
 def test_with_train_alone_it_learns_and_publishes(wheel: Path, tmp_path: Path) -> None:

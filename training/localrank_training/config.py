@@ -30,6 +30,7 @@ __all__ = [
     "SelectionSettings",
     "SimilaritySettings",
     "TrainingConfig",
+    "read_tables",
 ]
 
 
@@ -149,22 +150,7 @@ class TrainingConfig:
     @classmethod
     def read(cls, path: Path | str | None = None, method: str | None = None) -> TrainingConfig:
         """Read a TOML file over a ready configuration; either may be left out."""
-        tables: dict[str, Any] = {}
-        if method is not None:
-            if method not in METHODS:
-                raise InvalidConfiguration(f"no method {method!r}; expected one of {', '.join(METHODS)}")
-            tables = {name: dict(table) for name, table in METHODS[method].items()}
-        if path is None:
-            return cls.from_tables(tables, f"method {method}")
-        written = _read_toml(Path(path))
-        for name, table in written.items():
-            ready = tables.get(name)
-            # Another method of a step has other settings: those of the ready configuration go with theirs.
-            same_method = isinstance(table, dict) and table.get("method", (ready or {}).get("method")) == (
-                ready or {}
-            ).get("method")
-            tables[name] = {**ready, **table} if isinstance(ready, dict) and same_method else table
-        return cls.from_tables(tables, str(path))
+        return cls.from_tables(read_tables(path, method), f"method {method}" if path is None else str(path))
 
     def replace(self, **tables: object) -> TrainingConfig:
         """Return the same run with other tables."""
@@ -179,6 +165,22 @@ class TrainingConfig:
             name: {k: v for k, v in table.items() if v is not None} if isinstance(table, dict) else table
             for name, table in written.items()
         }
+
+
+def read_tables(path: Path | str | None = None, method: str | None = None) -> dict[str, Any]:
+    """Return the tables of a TOML file over those of a ready configuration, unchecked."""
+    if method is not None and method not in METHODS:
+        raise InvalidConfiguration(f"no method {method!r}; expected one of {', '.join(METHODS)}")
+    tables: dict[str, Any] = {name: dict(table) for name, table in METHODS.get(method or "", {}).items()}
+    for name, table in (_read_toml(Path(path)) if path is not None else {}).items():
+        ready = tables.get(name)
+        # Another method of a step has other settings: those of the ready configuration go with theirs.
+        if isinstance(ready, dict) and isinstance(table, dict):
+            same_method = table.get("method", ready.get("method")) == ready.get("method")
+            tables[name] = {**ready, **table} if same_method else table
+        else:
+            tables[name] = table
+    return tables
 
 
 def _sensible(config: TrainingConfig, where: str) -> TrainingConfig:

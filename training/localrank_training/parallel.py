@@ -10,9 +10,9 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["available_cores", "in_parallel"]
+__all__ = ["available_cores", "each_in_parallel", "in_parallel"]
 
 T = TypeVar("T")
 
@@ -20,6 +20,16 @@ T = TypeVar("T")
 def available_cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def each_in_parallel(
+    work: Callable[..., T], pieces: Sequence[tuple[Any, ...]], *, workers: int = 1
+) -> Iterator[T]:
+    """Yield ``work(*piece)`` for every piece, in their order, as soon as it and those before it are computed."""
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=max(min(workers, len(pieces)), 1), return_as="generator")
+    yield from parallel(delayed(_alone)(work, piece) for piece in pieces)
 
 
 def in_parallel(
@@ -30,11 +40,8 @@ def in_parallel(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[T]:
     """Return ``[work(*piece) for piece in pieces]``, computed by several processes."""
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=min(workers, max(len(pieces), 1)), return_as="generator")
     results = []
-    for result in parallel(delayed(_alone)(work, piece) for piece in pieces):
+    for result in each_in_parallel(work, pieces, workers=workers):
         results.append(result)
         if progress is not None:
             progress(len(results), len(pieces))

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "build", "learn_contract", "viewed"]
 
+#: Fewer validation queries than this say nothing about when to stop learning a cluster.
+_ENOUGH_TO_STOP_BY = 10
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
@@ -121,10 +124,19 @@ def build(
             "no query has two different documents: there is nothing to cluster; train method 'global'"
         )
 
+    exemplars = medoids(signatures, clusters)
+    router = make_router(signatures, clusters, exemplars, config.routing, config.seed)
     members = [np.flatnonzero(clusters == number) for number in range(n_clusters)]
+    if validation is None or held is None:
+        exams: list[QuerySet | None] = [None] * n_clusters
+    else:
+        exams = _routed(held, viewed(validation, contract, "normalised"), signer, router, n_clusters)
     learned = in_parallel(
         _learn_cluster,
-        [(learner, lesson.select(chosen), held, global_scorer) for chosen in members],
+        [
+            (learner, lesson.select(chosen), exam, global_scorer)
+            for chosen, exam in zip(members, exams, strict=True)
+        ],
         workers=workers,
         progress=None if progress is None else lambda done, total: progress("clusters", done, total),
     )
@@ -134,8 +146,6 @@ def build(
         for text in texts
     )
     scorers = tuple(scorer for scorer, _ in learned)
-    exemplars = medoids(signatures, clusters)
-    router = make_router(signatures, clusters, exemplars, config.routing, config.seed)
     return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, exemplars, notes)
 
 
@@ -152,6 +162,18 @@ def make_router(
     planes = settings.planes if isinstance(settings.planes, int) else max(4, int(np.log2(len(signed))) - 2)
     drawn = draw_planes(known.directions.shape[2], settings.tables, planes, seed)
     return LshRouter(known, theirs, HyperplaneTables.build(known, drawn))
+
+
+def _routed(
+    held: QuerySet, normalised: QuerySet, signer: QuerySigner, router: Router, n_clusters: int
+) -> list[QuerySet | None]:
+    """Return for each cluster the validation queries that will come to it; all of them where too few would."""
+    routes = [router.route(signer.sign(documents)).cluster for documents in normalised.clouds()]
+    found: list[QuerySet | None] = []
+    for cluster_number in range(n_clusters):
+        here = np.array([query for query, route in enumerate(routes) if route == cluster_number], np.int64)
+        found.append(held.select(here) if len(here) >= _ENOUGH_TO_STOP_BY else held)
+    return found
 
 
 def _components(queries: QuerySet, config: TrainingConfig) -> int:
