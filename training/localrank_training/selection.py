@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
 
-__all__ = ["HeldOut", "Trained", "Trial", "candidates", "train"]
+__all__ = ["HeldOut", "Trained", "Trial", "candidates", "expanded", "folds_of", "train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,11 @@ def train(
 
 def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
     """Return a learner for each combination of the settings that are lists."""
+    return [make(method, combination) for combination in expanded(method, settings)]
+
+
+def expanded(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each combination of the settings that are lists, except where a list is one value."""
     make(method, {})  # an unknown method is named before its settings are looked at
     hints = get_type_hints(LEARNERS[method])
     choices = {
@@ -183,9 +188,17 @@ def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
         for name, value in settings.items()
     }
     return [
-        make(method, dict(zip(choices, combination, strict=True)))
-        for combination in itertools.product(*choices.values())
+        dict(zip(choices, combination, strict=True)) for combination in itertools.product(*choices.values())
     ]
+
+
+def folds_of(n_queries: int, wanted: int, seed: int) -> list[Indices]:
+    """Return the queries of each fold of a cross-validation, a seeded partition."""
+    n_folds = min(wanted, n_queries)
+    if n_folds < 2:
+        raise InvalidData(f"expected at least 2 queries to train on, found {n_queries}")
+    shuffled = np.random.default_rng(seed).permutation(n_queries)
+    return [np.sort(shuffled[i::n_folds]) for i in range(n_folds)]
 
 
 def _takes_list(hint: object) -> bool:
@@ -204,16 +217,12 @@ def _splits(
                 f"({', '.join(validation.feature_names[:3])}, …)"
             )
         return [_Split(queries, validation, validation)], None, f"{len(validation)} validation queries"
-    n_folds = min(config.selection.folds, len(queries))
-    if n_folds < 2:
-        raise InvalidData(f"expected at least 2 queries to train on, found {len(queries)}")
-    shuffled = np.random.default_rng(config.seed).permutation(len(queries))
-    folds: list[Indices] = [np.sort(shuffled[i::n_folds]) for i in range(n_folds)]
+    folds = folds_of(len(queries), config.selection.folds, config.seed)
     everything = np.arange(len(queries))
     splits = [
         _Split(queries.select(np.setdiff1d(everything, fold)), queries.select(fold), None) for fold in folds
     ]
-    how = f"cross-validation over {len(queries)} training queries in {n_folds} folds"
+    how = f"cross-validation over {len(queries)} training queries in {len(folds)} folds"
     return splits, np.concatenate(folds), how
 
 

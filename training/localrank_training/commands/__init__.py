@@ -17,6 +17,7 @@ from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
+from localrank_training.commands.tune import tune
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, train, evaluate, rank):
+for command in (demo, train, tune, evaluate, rank):
     app.command(help=described(command))(command)
 
 app.add_typer(models.app)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import Judgements
+from localrank_training.commands.output import Progress
+from localrank_training.config import LearnerSettings, TrainingConfig
+from localrank_training.selection import train
+from localrank_training.tuning import combinations, tune
+from localrank_training.tuning_report import against_best, draw, to_toml, write_best
+from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES: dict[str, Any] = {
+    "contract": {"normalise": "none"},
+    "representation": {"components": [1, 2]},
+    "clustering": {"method": ["complete_link", "none"], "clusters": [1, 2]},
+    "learner": {"method": "ranksvm", "C": [0.1, 1.0]},
+    "selection": {"folds": 3},
+}
+
+
+def test_every_list_is_a_choice_and_moot_ones_are_left_out() -> None:
+    choices = [choice for choice, _ in combinations(TABLES)]
+
+    # 2 components x 2 numbers of clusters x 2 C, and without clusters only 2 C.
+    assert 2 * 2 * 2 + 2 == len(choices)
+    assert {"clustering.method": "none", "learner.C": 0.1} in choices
+    assert {
+        "representation.components": 2,
+        "clustering.method": "complete_link",
+        "clustering.clusters": 1,
+        "learner.C": 1.0,
+    } in choices
+
+
+def test_candidates_are_numbers_of_clusters() -> None:
+    found = combinations({"clustering": {"candidates": [2, 4]}, "learner": {"C": 1.0}})
+
+    assert [2, 4] == [config.clustering.clusters for _, config in found]
+    assert [None, None] == [config.clustering.candidates for _, config in found]
+
+
+def test_the_defaults_of_a_learner_are_choices_too() -> None:
+    defaults = LearnerSettings().settings["C"]
+
+    assert [{"learner.C": value} for value in defaults] == [choice for choice, _ in combinations({})]
+
+
+def test_a_wrong_value_among_many_is_named() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"space.toml \[clustering\]: clusters: .* found 0"):
+        combinations({"clustering": {"clusters": [2, 0]}}, "space.toml")
+
+
+def test_figures_are_those_of_training_with_the_same_folds(tmp_path: Path) -> None:
+    queries = two_kinds()
+
+    tuned = tune(queries, TABLES, tmp_path)
+
+    for setting in tuned.settings[:3]:
+        trained = train(queries, setting.config)
+        held = trained.held_out
+        order = [queries.query_ids.index(query_id) for query_id in held.queries.query_ids]
+        judged = Judgements(held.queries.labels, held.queries.offsets)
+        np.testing.assert_allclose(
+            setting.local[order], judged.per_query(held.ranked.scores, "ndcg@10"), atol=1e-6
+        )
+
+
+def test_the_best_settings_tell_the_kinds_apart(tmp_path: Path) -> None:
+    tuned = tune(two_kinds(40), TABLES, tmp_path)
+
+    assert 2 == tuned.best.choices["clustering.clusters"]
+    assert tuned.best.mean > tuned.best.global_.mean() + 0.1
+    assert sorted((s.mean for s in tuned.settings), reverse=True) == [s.mean for s in tuned.settings]
+    assert "clustering.clusters" == tuned.effects()[0].name
+
+
+def test_effects_are_means_over_the_other_settings(tmp_path: Path) -> None:
+    tuned = tune(two_kinds(), TABLES, tmp_path)
+
+    effect = next(effect for effect in tuned.effects() if effect.name == "learner.C")
+
+    assert (0.1, 1.0) == effect.values
+    for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True):
+        means = [setting.mean for setting in tuned.settings if setting.choices["learner.C"] == value]
+        assert pytest.approx(sum(means) / len(means)) == mean
+        assert max(means) == best
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    queries = two_kinds()
+    whole = tune(queries, TABLES, tmp_path / "whole")
+    lines = (tmp_path / "whole" / "trials.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "trials.jsonl").write_text("".join(lines[:7]) + lines[7][:40])
+    done: list[int] = []
+
+    resumed = tune(queries, TABLES, tmp_path / "stopped", progress=Progress(lambda _, n, __: done.append(n)))
+
+    assert list(range(8, len(lines) + 1)) == done
+    assert [s.choices for s in whole.settings] == [s.choices for s in resumed.settings]
+    for expected, setting in zip(whole.settings, resumed.settings, strict=True):
+        np.testing.assert_array_equal(expected.local, setting.local)
+    assert len(lines) == len((tmp_path / "stopped" / "trials.jsonl").read_text().splitlines())
+
+
+def test_other_queries_do_not_take_over_what_was_found(tmp_path: Path) -> None:
+    tables = {**TABLES, "representation": {"components": 1}, "clustering": {"clusters": 2}}
+    tune(two_kinds(), tables, tmp_path)
+    done: list[int] = []
+
+    tune(two_kinds(seed=1), tables, tmp_path, progress=Progress(lambda _, n, __: done.append(n)))
+
+    assert 2 * 3 == len(done)
+
+
+def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    alone, together = (
+        tune(two_kinds(), TABLES, tmp_path / str(workers), workers=workers) for workers in (1, 2)
+    )
+
+    assert [s.choices for s in alone.settings] == [s.choices for s in together.settings]
+    assert [s.mean for s in alone.settings] == [s.mean for s in together.settings]
+
+
+def test_more_combinations_than_asked_for_are_sampled(tmp_path: Path) -> None:
+    settings = tune(two_kinds(), TABLES, tmp_path, most=4).settings
+
+    assert 4 == len(settings)
+    assert [s.choices for s in settings] == [
+        s.choices for s in tune(two_kinds(), TABLES, tmp_path / "again", most=4).settings
+    ]
+
+
+def test_a_file_that_is_no_record_of_trials_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "trials.jsonl").write_text("hello\n")
+
+    with pytest.raises(InvalidData, match=r"trials.jsonl:1: expected one finished trial, found 'hello'"):
+        tune(two_kinds(), TABLES, tmp_path)
+
+
+def test_the_best_settings_are_a_configuration_again(tmp_path: Path) -> None:
+    tuned = tune(two_kinds(), TABLES, tmp_path)
+
+    write_best(tuned, tmp_path / "best.toml")
+
+    assert tuned.best.config.to_json() == TrainingConfig.read(tmp_path / "best.toml").to_json()
+
+
+def test_toml_is_written_as_it_is_read() -> None:
+    tables = {"learner": {"method": 'x"y', "C": [0.1, 2], "on": True}, "seed": 3}
+
+    assert tables == tomllib.loads(to_toml(tables))
+
+
+def test_the_best_has_no_shortfall_and_all_others_have_one(tmp_path: Path) -> None:
+    shortfalls = against_best(tune(two_kinds(), TABLES, tmp_path))
+
+    assert (0.0, 0.0, 0.0) == (shortfalls[0].difference, shortfalls[0].low, shortfalls[0].high)
+    assert all(one.low <= one.difference <= one.high and one.difference <= 0 for one in shortfalls)
+
+
+def test_the_plot_is_a_picture(tmp_path: Path) -> None:
+    draw(tune(two_kinds(), TABLES, tmp_path), tmp_path / "effects.png")
+
+    assert (tmp_path / "effects.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,122 @@
+"""``localrank tune``: choose settings by cross-validation over queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from localrank_training.commands.output import AsJson, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from localrank_training.tuning import Tuned
+
+__all__ = ["tune"]
+
+#: Settings printed; all of them are in the file.
+_SHOWN = 12
+
+
+def tune(
+    data: Annotated[list[str], typer.Argument(help="Training queries: keep test queries out of here.")],
+    *,
+    config: Annotated[str | None, typer.Option(help="A TOML file in which lists are choices.")] = None,
+    method: Annotated[str | None, typer.Option(help="A ready configuration to start from.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the trials, the plot and best.toml; a stopped run goes on there.")
+    ] = Path("reports/tune"),
+    most: Annotated[int, typer.Option(min=1, help="Combinations at most; more are sampled.")] = 100,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Choose settings by cross-validation over queries; every list in the configuration is a choice.
+
+    Without --config and --method: the number of components, of clusters (or none at all) and C of RankSVM. What was
+    found is kept in --out trial by trial; the best settings are written there for localrank train --config.
+
+    Examples:
+      localrank tune data/train.txt
+      localrank tune data/train.txt --config space.toml --out reports/web
+      localrank train data/train.txt --config reports/tune/best.toml
+    """
+    from localrank_training.config import read_tables
+    from localrank_training.data.reading import read
+    from localrank_training.parallel import available_cores
+    from localrank_training.tuning import SPACE
+    from localrank_training.tuning import tune as tune_settings
+    from localrank_training.tuning_report import draw, write_best
+
+    tables = read_tables(config, method) if config or method else SPACE
+    with progress() as advance:
+        tuned = tune_settings(
+            read(data, progress=advance),
+            tables,
+            out,
+            most=most,
+            workers=workers or available_cores(),
+            progress=advance,
+            where=config or f"method {method}",
+        )
+    write_best(tuned, out / "best.toml")
+    draw(tuned, out / "effects.png")
+    if as_json:
+        print_json(_as_json(tuned))
+        return
+    _print(tuned)
+    typer.echo(f"\nwrote {out / 'best.toml'}, {out / 'effects.png'}, {out / 'trials.jsonl'}")
+    typer.echo(f"train with it: localrank train {' '.join(data)} --config {out / 'best.toml'}")
+
+
+def _as_json(tuned: Tuned) -> dict[str, Any]:
+    from localrank_training.tuning_report import against_best
+
+    return {
+        "metric": tuned.metric,
+        "folds": tuned.n_folds,
+        "best": tuned.best.config.to_json(),
+        "settings": [
+            {
+                "choices": setting.choices,
+                "mean": setting.mean,
+                "global": float(setting.global_.mean()),
+                "less_than_best": compared.to_json(),
+            }
+            for setting, compared in zip(tuned.settings, against_best(tuned), strict=True)
+        ],
+        "effects": [
+            {"setting": effect.name, "values": effect.values, "means": effect.means, "best": effect.best}
+            for effect in tuned.effects()
+        ],
+    }
+
+
+def _print(tuned: Tuned) -> None:
+    from localrank_training.tuning_report import against_best, named
+
+    queries = len(tuned.best.local)
+    typer.echo(
+        f"{tuned.metric} (standard) over {queries} queries, each examined by models that had not seen it"
+    )
+    rows = [
+        (
+            named(setting),
+            setting.mean,
+            float(setting.global_.mean()),
+            f"{compared.difference:+.4f}",
+            f"[{compared.low:+.4f}, {compared.high:+.4f}]",
+        )
+        for setting, compared in zip(tuned.settings[:_SHOWN], against_best(tuned), strict=False)
+    ]
+    typer.echo()
+    print_table(("settings", tuned.metric, "its global", "less than best", "95 % interval"), rows)
+    if len(tuned.settings) > _SHOWN:
+        typer.echo(f"… and {len(tuned.settings) - _SHOWN} more")
+    effects = [
+        (effect.name, value, mean, best)
+        for effect in tuned.effects()
+        for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True)
+    ]
+    if effects:
+        typer.echo("\nWhat mattered, the most first")
+        print_table(("setting", "value", "mean over the others", "best"), effects)

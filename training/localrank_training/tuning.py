@@ -1,0 +1,291 @@
+"""Choosing settings by cross-validation over queries.
+
+Every list in a configuration's tables is a choice, here also where training itself takes one value. Each combination is
+built and examined on every fold; what came out is kept query by query in a file as soon as it is known, so that a run
+that was stopped goes on where it was, and two settings can be compared on the same queries. No query is ever examined
+by a model that has seen it, and files that are not given are not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData, PublishFailed
+from localrank.metrics import Judgements
+from localrank_training.config import LearnerSettings, TrainingConfig
+from localrank_training.evaluation import rank_all
+from localrank_training.parallel import each_in_parallel
+from localrank_training.pipeline import build
+from localrank_training.selection import candidates, expanded, folds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from localrank.arrays import Vector
+    from localrank_training.commands.output import Progress
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "tune"]
+
+#: Tried where the configuration leaves nothing open.
+SPACE: dict[str, dict[str, Any]] = {
+    "representation": {"components": [2, 3, 5]},
+    "clustering": {"method": ["complete_link", "none"], "clusters": [2, 4, 8]},
+    "learner": {"method": "ranksvm", "C": [1.0, 10.0, 100.0]},
+}
+
+#: Which settings say nothing under which others, so that one combination stands for all of theirs.
+_MOOT = {("clustering", "method", "none"): (("clustering", "clusters"), ("representation", "components"))}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """One combination, and how its models did on the queries that they had not seen.
+
+    Attributes:
+        choices: ``{"table.name": value}`` of the settings that were open.
+        config: all of it.
+        local: ``[n_queries]`` the metric of the routed models.
+        global_: ``[n_queries]`` of their global scorers.
+    """
+
+    choices: dict[str, Any]
+    config: TrainingConfig
+    local: Vector
+    global_: Vector
+
+    @property
+    def mean(self) -> float:
+        """Of the routed models."""
+        return float(self.local.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one setting mattered.
+
+    Attributes:
+        name: of the setting, ``table.name``.
+        values: that it was given.
+        means: of the metric over every combination with that value.
+        best: of the metric among them.
+        spread: the largest of ``means`` less the smallest.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    means: tuple[float, ...]
+    best: tuple[float, ...]
+    spread: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """Every setting that was tried, the best first."""
+
+    settings: tuple[Setting, ...]
+    metric: str
+    n_folds: int
+
+    @property
+    def best(self) -> Setting:
+        return self.settings[0]
+
+    def effects(self) -> list[Effect]:
+        """Return what each setting mattered, the most first."""
+        found = []
+        for name in {name: None for setting in self.settings for name in setting.choices}:
+            by_value: dict[str, list[Setting]] = {}
+            for setting in self.settings:
+                if name in setting.choices:
+                    by_value.setdefault(json.dumps(setting.choices[name]), []).append(setting)
+            ordered = sorted(by_value.items(), key=lambda item: _as_number(item[0]))
+            means = tuple(float(np.mean([one.mean for one in group])) for _, group in ordered)
+            found.append(
+                Effect(
+                    name,
+                    tuple(json.loads(text) for text, _ in ordered),
+                    means,
+                    tuple(max(one.mean for one in group) for _, group in ordered),
+                    max(means) - min(means),
+                )
+            )
+        return sorted(found, key=lambda effect: -effect.spread)
+
+
+def combinations(
+    tables: Mapping[str, Any], where: str = "configuration"
+) -> list[tuple[dict[str, Any], TrainingConfig]]:
+    """Return every combination of the settings that are lists, with the choices that were made in each."""
+    open_settings: list[tuple[str, str, list[Any]]] = []
+    for table, settings in tables.items():
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            if table == "clustering" and name == "candidates":
+                open_settings.append((table, "clusters", list(value)))
+            elif isinstance(value, list) and (table != "learner" or name == "method"):
+                open_settings.append((table, name, value))
+    found: dict[str, tuple[dict[str, Any], TrainingConfig]] = {}
+    for values in itertools.product(*(value for _, _, value in open_settings)):
+        settled = {
+            table: {
+                name: value
+                for name, value in settings.items()
+                if (table, name) != ("clustering", "candidates")
+            }
+            if isinstance(settings, dict)
+            else settings
+            for table, settings in tables.items()
+        }
+        chosen = {(table, name): value for (table, name, _), value in zip(open_settings, values, strict=True)}
+        for (table, name), value in chosen.items():
+            settled[table][name] = value
+        for (table, name, value), moot in _MOOT.items():
+            if settled.get(table, {}).get(name) == value:
+                for other, setting in moot:
+                    settled.get(other, {}).pop(setting, None)
+                    chosen.pop((other, setting), None)
+        config = TrainingConfig.from_tables(settled, where)
+        choices = {f"{table}.{name}": value for (table, name), value in chosen.items()}
+        learner = config.learner
+        several = expanded(learner.method, learner.settings)
+        for one in several:
+            differing = {
+                f"learner.{name}": value for name, value in one.items() if value != learner.settings[name]
+            }
+            option = config.replace(learner=LearnerSettings(learner.method, one))
+            found.setdefault(json.dumps(option.to_json(), sort_keys=True), ({**choices, **differing}, option))
+    return list(found.values())
+
+
+def tune(
+    queries: QuerySet,
+    tables: Mapping[str, Any],
+    out: Path,
+    *,
+    most: int = 100,
+    workers: int = 1,
+    progress: Progress | None = None,
+    where: str = "configuration",
+) -> Tuned:
+    """Try every combination, or a seeded sample of ``most``, on every fold.
+
+    Args:
+        queries: training queries; keep test queries out of here.
+        tables: a configuration in which lists are choices.
+        out: folder that keeps what is known already (``trials.jsonl``).
+        most: combinations at most.
+        workers: processes; the result does not depend on it.
+        progress: told ``("trials", done, all)``.
+        where: names the configuration in messages.
+    """
+    options = combinations(tables, where)
+    first = options[0][1]
+    if len(options) > most:
+        drawn = np.random.default_rng(first.seed).choice(len(options), most, replace=False)
+        options = [options[i] for i in sorted(drawn)]
+    folds = folds_of(len(queries), first.selection.folds, first.seed)
+    known = _Known(out, queries, first.selection.metric, len(folds))
+    wanted = [(config, fold) for _, config in options for fold in range(len(folds))]
+    missing = [(config, fold) for config, fold in wanted if known.get(config, fold) is None]
+    done = len(wanted) - len(missing)
+    everything = np.arange(len(queries))
+    lessons = [queries.select(np.setdiff1d(everything, fold)) for fold in folds]
+    exams = [queries.select(fold) for fold in folds]
+    results = each_in_parallel(
+        _examined,
+        [(lessons[fold], exams[fold], config) for config, fold in missing],
+        workers=workers,
+    )
+    for (config, fold), (local, global_) in zip(missing, results, strict=True):
+        known.add(config, fold, local, global_)
+        done += 1
+        if progress is not None:
+            progress("trials", done, len(wanted))
+
+    order = np.argsort(np.concatenate(folds))
+    settings = []
+    for choices, config in options:
+        figures = [known[config, fold] for fold in range(len(folds))]
+        routed, globally = (np.concatenate([pair[i] for pair in figures])[order] for i in range(2))
+        settings.append(Setting(choices, config, routed, globally))
+    ranked = sorted(settings, key=lambda setting: -setting.mean)
+    return Tuned(tuple(ranked), first.selection.metric, len(folds))
+
+
+def _examined(lesson: QuerySet, exam: QuerySet, config: TrainingConfig) -> tuple[list[float], list[float]]:
+    """Build on one part, rank the other, and measure both scorers query by query."""
+    (learner,) = candidates(config.learner.method, config.learner.settings)
+    ranked = rank_all(build(lesson, config, learner).ranker, exam)
+    judged = Judgements(exam.labels, exam.offsets)
+    local, global_ = (
+        judged.per_query(scores, config.selection.metric).tolist()
+        for scores in (ranked.scores, ranked.global_scores)
+    )
+    return local, global_
+
+
+class _Known:
+    """What has been found out already, in a file that grows line by line."""
+
+    def __init__(self, out: Path, queries: QuerySet, metric: str, n_folds: int) -> None:
+        from localrank_training.publishing import fingerprint
+
+        self._basis = f"{fingerprint(queries)} {metric} {n_folds}"
+        self._path = out / "trials.jsonl"
+        self._figures: dict[str, tuple[list[float], list[float]]] = {}
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            lines = self._path.read_text().split("\n") if self._path.exists() else []
+            if lines and lines[-1]:
+                # The line that was being written when an earlier run was stopped.
+                with self._path.open("r+") as file:
+                    file.truncate(sum(len(line) + 1 for line in lines[:-1]))
+        except OSError as error:
+            raise PublishFailed(f"{self._path}: cannot be written: {error.strerror}") from None
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                entry = json.loads(line)
+                self._figures[entry["key"]] = (entry["local"], entry["global"])
+            except (ValueError, KeyError, TypeError):
+                raise InvalidData(
+                    f"{self._path}:{number}: expected one finished trial, found {line[:60]!r}; delete the file to begin again"
+                ) from None
+
+    def get(self, config: TrainingConfig, fold: int) -> tuple[list[float], list[float]] | None:
+        return self._figures.get(self._key(config, fold))
+
+    def __getitem__(self, trial: tuple[TrainingConfig, int]) -> tuple[list[float], list[float]]:
+        return self._figures[self._key(*trial)]
+
+    def add(self, config: TrainingConfig, fold: int, local: list[float], global_: list[float]) -> None:
+        key = self._key(config, fold)
+        self._figures[key] = (local, global_)
+        entry = {
+            "key": key,
+            "fold": fold,
+            "configuration": config.to_json(),
+            "local": local,
+            "global": global_,
+        }
+        with self._path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _key(self, config: TrainingConfig, fold: int) -> str:
+        text = f"{self._basis} {fold} {json.dumps(config.to_json(), sort_keys=True)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_number(text: str) -> tuple[int, float, str]:
+    value = json.loads(text)
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return (0, float(value), "") if numeric else (1, 0.0, text)

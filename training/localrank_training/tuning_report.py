@@ -1,0 +1,119 @@
+"""What tuning found, for people: the best settings as TOML, differences with intervals, a plot of what mattered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import PublishFailed
+from localrank_training.comparisons import bootstrap_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from localrank_training.tuning import Setting, Tuned
+
+__all__ = ["Shortfall", "against_best", "draw", "named", "to_toml", "write_best"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What a setting has less than the best one, on the same queries, with a 95 % bootstrap interval.
+
+    The best was chosen among many on these queries, so it is flattered: intervals that reach zero mean no difference
+    was found, and those that do not may still owe something to luck.
+    """
+
+    difference: float
+    low: float
+    high: float
+
+    def to_json(self) -> dict[str, float]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def against_best(tuned: Tuned) -> list[Shortfall]:
+    """Compare every setting with the best one."""
+    found = []
+    for setting in tuned.settings:
+        differences = setting.local - tuned.best.local
+        if np.ptp(differences) == 0:
+            found.append(Shortfall(float(differences.mean()), *[float(differences.mean())] * 2))
+            continue
+        interval = bootstrap_interval(differences)
+        found.append(Shortfall(float(differences.mean()), interval.low, interval.high))
+    return found
+
+
+def named(setting: Setting) -> str:
+    """Name a setting by its choices."""
+    return (
+        ", ".join(f"{name.split('.', 1)[1]} = {value}" for name, value in setting.choices.items())
+        or "as configured"
+    )
+
+
+def write_best(tuned: Tuned, path: Path) -> None:
+    """Write the best settings as a configuration for ``localrank train``."""
+    best = tuned.best
+    head = (
+        f"# {tuned.metric} {best.mean:.4f} (its global scorer {best.global_.mean():.4f}) over {len(best.local)} queries,\n"
+        f"# cross-validated in {tuned.n_folds} folds; the best of {len(tuned.settings)} settings.\n"
+    )
+    try:
+        path.write_text(head + to_toml(best.config.to_json()))
+    except OSError as error:
+        raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Write a configuration's tables as TOML; top-level values come first, as TOML wants."""
+    lines = [f"{name} = {_value(value)}" for name, value in tables.items() if not isinstance(value, dict)]
+    for name, table in tables.items():
+        if isinstance(table, dict):
+            lines += [
+                "",
+                f"[{name}]",
+                *(f"{key} = {_value(value)}" for key, value in table.items() if value is not None),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def draw(tuned: Tuned, path: Path) -> None:
+    """Draw what each setting mattered: every combination as a dot, the mean of each value as a line."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    effects = tuned.effects()
+    if not effects:
+        return
+    figure = Figure(figsize=(3.2 * len(effects), 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(effects), sharey=True, squeeze=False)[0]
+    for panel, effect in zip(panels, effects, strict=True):
+        places = {json.dumps(value): place for place, value in enumerate(effect.values)}
+        dots = [
+            (places[json.dumps(setting.choices[effect.name])], setting.mean)
+            for setting in tuned.settings
+            if effect.name in setting.choices
+        ]
+        panel.plot(*zip(*dots, strict=True), "o", alpha=0.35, color="tab:blue")
+        panel.plot(range(len(effect.values)), effect.means, "_-", color="tab:orange", markersize=14)
+        panel.set_xticks(range(len(effect.values)), [str(value) for value in effect.values])
+        panel.set_xlim(-0.5, len(effect.values) - 0.5)
+        panel.set_title(effect.name, fontsize=10)
+        panel.grid(axis="y", alpha=0.3)
+    panels[0].set_ylabel(f"{tuned.metric}, cross-validated")
+    figure.savefig(path, dpi=120)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    # JSON's texts, numbers and booleans are TOML's.
+    return json.dumps(value)
