@@ -31,8 +31,10 @@ async def read_body(request: Request, limit: int) -> bytes:
             f"content encoding {encoding!r}; expected {', '.join(ENCODINGS)} or none",
             headers={"Accept-Encoding": ", ".join(ENCODINGS)},
         )
-    # The server has checked that a declared length is a number and that no more bytes than that arrive.
-    if int(headers.get("content-length", 0)) > limit:
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal():
+        raise Problem(400, f"content length {declared!r}; expected a number")
+    if int(declared) > limit:
         raise _too_large(limit)
     receive = request.receive
     message = await receive()

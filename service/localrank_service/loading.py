@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import OrderedDict
 from contextlib import suppress
@@ -17,6 +18,7 @@ from localrank import artifact
 from localrank.errors import ArtifactNotFound, LocalRankError
 from localrank.registry import ALIASES, CHAMPION, Registry
 from localrank_service.live import LiveModel
+from localrank_service.problems import Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +33,8 @@ _log = logging.getLogger("localrank.service")
 
 #: Seconds after which a version that could not be loaded is tried again.
 _RETRY = 30.0
+
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 _Seen: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
@@ -77,10 +81,10 @@ class Loader:
     async def fetch(self, address: str) -> LiveModel | None:
         """Return a version that no alias stands for, ``name@version``, loading it if need be.
 
-        The least recently used ones are forgotten.
+        The least recently loaded ones are forgotten.
         """
         name, _, version = address.partition("@")
-        if not version.isdecimal() or not self._live.loaded or not self._extra_versions:
+        if not _VERSION.fullmatch(version) or not self._live.loaded or not self._extra_versions:
             return None
         async with self._changing:
             if (model := self._live.find(address)) is not None:
@@ -89,6 +93,8 @@ class Loader:
                 model = await asyncio.to_thread(self._read, name, int(version))
             except ArtifactNotFound:
                 return None
+            except LocalRankError as error:
+                raise Problem(503, f"model {address!r} is broken: {self._shown(error)}") from None
             self._extra[address] = model
             while len(self._extra) > self._extra_versions:
                 self._extra.popitem(last=False)

@@ -71,7 +71,7 @@ _REQUEST_MEMBERS: dict[str, Any] = {
     "query_id": _maybe(_ID) | {"description": "The caller's own name for the query."},
     "top_n": _maybe({"type": "integer", "minimum": 1}) | {"description": "Answer only the best."},
     "explain": {
-        "enum": list(EXPLANATIONS),
+        "enum": [*EXPLANATIONS, None],
         "default": "none",
         "description": "`route` adds the query's signature in short and how near each cluster was.",
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from localrank.errors import InvalidDocuments
+from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
 from localrank_service.problems import problem_of
 
@@ -46,6 +46,8 @@ def rank(ranker: Ranker, documents: Documents, timing: Stopwatch) -> Ranking:
     except InvalidDocuments as error:
         at = None if error.document is None else documents.locate(error.document, error.feature)
         raise problem_of(error, at) from None
+    except LocalRankError as error:
+        raise problem_of(error) from error
 
 
 def route_members(route: Route) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from localrank_service.problems import Problem
+
 if TYPE_CHECKING:
     from localrank_service.keys import Keys
     from localrank_service.live import LiveModel, LiveModels
@@ -34,7 +36,11 @@ class Service:
         """Return the model addressed, or raise a `Problem`, 404, 422 or 503, that points ``at`` the address."""
         model = self.live.find(address)
         if model is None and self.loader is not None and address is not None:
-            model = await self.loader.fetch(address)
+            try:
+                model = await self.loader.fetch(address)
+            except Problem as problem:
+                problem.pointer = at
+                raise
         if model is None:
             raise self.live.missing(address, at)
         return model

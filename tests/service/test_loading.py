@@ -179,7 +179,17 @@ async def test_versions_and_aliases_are_addressed(connect: Any, loaded: Any, mod
             address: await version_of(client, address)
             for address in ("demo", "demo@champion", "demo@challenger", "demo@1", "demo@2")
         }
-        for address in ("demo@3", "demo@nope", "nope@1", "../demo@1", "demo@1/../2", "demo@" + "9" * 400):
+        for address in (
+            "demo@" + "9" * 5000,
+            "demo@01",
+            "demo@٢",
+            "demo@3",
+            "demo@nope",
+            "nope@1",
+            "../demo@1",
+            "demo@1/../2",
+            "demo@" + "9" * 400,
+        ):
             response = await client.post("/v1/rerank", json={"model": address, "features": ROWS})
             assert (404, "/model") == (response.status_code, response.json()["pointer"]), address
 
@@ -271,3 +281,21 @@ async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_
 
         assert 404 == answer.status_code
         assert "no model 'nope'" in answer.json()["detail"]
+
+
+async def test_a_broken_version_without_an_alias_is_503_where_it_is_asked_for(
+    connect: Any, loaded: Any, models_dir: Path
+) -> None:
+    damage(models_dir, "demo", 2)
+
+    async with connect(settings(models_dir)) as client:
+        await loaded(client)
+        response = await client.post("/v1/rerank", json={"model": "demo@2", "features": ROWS})
+        shown = await client.get("/v1/models/demo@2")
+
+        assert 1 == await version_of(client, "demo")
+
+    assert (503, "/model") == (response.status_code, response.json()["pointer"])
+    assert (503, None) == (shown.status_code, shown.json()["pointer"])
+    assert "demo/2: scorers.weights.npy" in response.json()["detail"]
+    assert str(models_dir) not in response.text

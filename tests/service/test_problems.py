@@ -143,3 +143,30 @@ async def test_an_overlong_path_or_query_is_no_failure(client: httpx.AsyncClient
     response = await client.get("/" + "x" * 10_000, params={"q": "y" * 10_000})
 
     assert 404 == check(response)["status"]
+
+
+async def test_a_caller_that_hangs_up_is_no_failure(
+    tiny_model: LiveModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(Settings(), models=[tiny_model])
+    messages: list[Any] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/rerank", "headers": headers, "query_string": b""}
+    await app(scope, receive, send)
+
+    assert [] == sent
+    assert [] == caplog.records
+    exposed = app.state.service.metrics.expose().decode()
+    assert 'localrank_http_requests_total{method="POST",route="/v1/rerank",status="499"} 1.0' in exposed
+    assert "localrank_inflight_requests 0.0" in exposed

@@ -149,6 +149,11 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
         "/documents/0/features/bm25",
         'found "1"',
     ),
+    "an unknown feature that is an object": (
+        {"documents": [{"features": {"bm25": 1, "x": {"y": {}}}}]},
+        "/documents/0/features/x",
+        "documents[0].features['x']: expected a number or null, found an object",
+    ),
     "a missing name": (
         {"documents": [{"features": {"bm52": 1, "pagerank": 1, "ctr:7d": 1, "age": 1}}]},
         "/documents/0/features",

@@ -39,6 +39,9 @@ async def rerank(request: Request) -> Response:
     except Problem as problem:
         service.metrics.refused("rerank", model, problem.status)
         raise
+    except Exception:
+        service.metrics.refused("rerank", model, 500)
+        raise
     with timing("encode"):
         results = rerank_json.encode_results(ranking, documents.ids, options.top_n)
     answer = {

@@ -183,6 +183,14 @@ class JsonQuery:
                             f"documents[{position}] has feature {unknown[0]!r}, which the model does not know",
                             pointer=pointer("documents", position, "features", unknown[0]),
                         )
+                    for name in unknown:
+                        if isinstance(features[name], list | dict):
+                            _refuse(
+                                f"documents[{position}].features[{name!r}]",
+                                "a number or null",
+                                features[name],
+                                pointer("documents", position, "features", name),
+                            )
                     ignored.update(unknown)
                 rows[position] = list(map(features.get, order))
 
@@ -367,10 +375,10 @@ def _options(members: dict[str, Any]) -> Options:
     top_n = members.get("top_n")
     if top_n is not None and (type(top_n) is not int or top_n < 1):
         _refuse("top_n", "an integer of at least 1", top_n, "/top_n")
-    explain = members.get("explain", "none")
-    if explain not in EXPLANATIONS:
+    explain = members.get("explain")
+    if explain is not None and explain not in EXPLANATIONS:
         _refuse("explain", f"one of {', '.join(EXPLANATIONS)}", explain, "/explain")
-    return Options(members.get("model"), query_id, top_n, explain, members.get("contract"))
+    return Options(members.get("model"), query_id, top_n, explain or "none", members.get("contract"))
 
 
 def _check_ids(ids: list[Any], locate: Callable[[int], str]) -> None:
