@@ -205,7 +205,9 @@ def test_no_paths_are_no_data() -> None:
     assert "at least one file" in refused()
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b""), zstandard.compress(b"")])
+@pytest.mark.parametrize(
+    "content", [b"", gzip.compress(b""), zstandard.compress(b"")], ids=["plain", "gzip", "zstd"]
+)
 def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path / "empty.txt", content)
 
