@@ -14,7 +14,7 @@ import numpy as np
 from localrank.errors import LocalRankError, ProbeMismatch, PublishFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from localrank.arrays import Matrix, Vector
     from localrank.ranker import Ranker
@@ -65,8 +65,12 @@ class Probe:
                 )
         return cls(documents, tuple(one.route for one in rankings), tuple(one.scores for one in rankings))
 
-    def check(self, ranker: Ranker) -> float:
+    def check(self, ranker: Ranker, *, after_each: Callable[[], object] = lambda: None) -> float:
         """Rank the queries again; return the largest difference of scores, relative as `TOLERANCE` is.
+
+        Args:
+            ranker: that should rank them as before.
+            after_each: called after each query, to give back what it needed.
 
         Raises:
             ProbeMismatch: a route is not equal, or a score is not within the tolerance.
@@ -81,6 +85,7 @@ class Probe:
                 raise ProbeMismatch(
                     f"probe: query {position}: expected a ranking, found {error!r}"
                 ) from error
+            after_each()
             if _goal(ranking.route) != _goal(route):
                 raise ProbeMismatch(
                     f"probe: query {position}: expected {_words(route)}, found {_words(ranking.route)}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from localrank.artifact.content import Content
     from localrank.artifact.digests import DigestCache
 
-__all__ = ["DTYPES", "LARGE", "open_file", "read_array", "read_up_to", "write_array"]
+__all__ = ["DTYPES", "LARGE", "Maps", "open_file", "read_array", "read_up_to", "write_array"]
 
 #: Every dtype that an array may have, by the name that the manifest gives it.
 DTYPES = {
@@ -45,6 +45,9 @@ LARGE = 1024 * 1024
 #: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
 LARGEST_COPY = 4 * 1024**3
 _CHUNK = 4 * 1024 * 1024
+#: Bytes. The system keeps a file in pieces as large as they were written, and a mapping of one number brings in all of
+#: its piece: pieces of megabytes would make the whole file resident after a hundred look-ups.
+_PIECE = 64 * 1024
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 4096
 #: What numpy writes for a plain array, and nothing that would have to be evaluated.
@@ -56,6 +59,24 @@ _HEADER = re.compile(
 _ALIGNED = 64
 
 
+class Maps:
+    """The mapped files of one model."""
+
+    def __init__(self) -> None:
+        self._maps: list[mmap.mmap] = []
+
+    def add(self, handle: int, size: int) -> mmap.mmap:
+        """Map an open file, read-only."""
+        self._maps.append(mmap.mmap(handle, size, access=mmap.ACCESS_READ))
+        return self._maps[-1]
+
+    def release(self) -> None:
+        """Give back the memory of what was looked at; the system still holds it, and what is needed comes back."""
+        for pages in self._maps:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                pages.madvise(mmap.MADV_DONTNEED)
+
+
 def write_array(path: Path, array: Array) -> FileEntry:
     """Write one array and make sure that it is on the disk; return what the manifest says of it."""
     dtype = DTYPES[array.dtype.name]
@@ -65,10 +86,10 @@ def write_array(path: Path, array: Array) -> FileEntry:
     digest = hashlib.sha256()
     with path.open("xb") as file:
         for part in (header.getbuffer(), array.reshape(-1).view(np.uint8).data):
-            for start in range(0, len(part), _CHUNK):
-                chunk = part[start : start + _CHUNK]
-                digest.update(chunk)
-                file.write(chunk)
+            for start in range(0, len(part), _PIECE):
+                piece = part[start : start + _PIECE]
+                digest.update(piece)
+                file.write(piece)
         file.flush()
         os.fsync(file.fileno())
     size = len(header.getbuffer()) + array.nbytes
@@ -99,7 +120,13 @@ def open_file(directory: int, name: str) -> BinaryIO:
 
 
 def read_array(
-    directory: int, name: str, entry: FileEntry, content: Content, cache: DigestCache, *, mapped: bool
+    directory: int,
+    name: str,
+    entry: FileEntry,
+    content: Content,
+    cache: DigestCache,
+    *,
+    maps: Maps | None = None,
 ) -> Array:
     """Check one file from its size to its last number, and return its array, read-only.
 
@@ -109,7 +136,7 @@ def read_array(
         entry: what the manifest says of it.
         content: what must hold for its numbers.
         cache: remembers which large files were found good.
-        mapped: whether a large array may stay in the file.
+        maps: takes the mapping of a large array that may stay in its file; without it every array is copied.
     """
     with open_file(directory, name) as file:
         status = os.fstat(file.fileno())
@@ -117,12 +144,12 @@ def read_array(
             raise ArtifactCorrupt(f"{name}: expected {entry.size} bytes, found {status.st_size}")
         offset = _check_header(file, name, entry)
         dtype = DTYPES[entry.dtype]
-        if mapped and entry.size >= LARGE:
+        if maps is not None and entry.size >= LARGE:
             what = repr(content)
             if not cache.knows(status, entry.sha256, what):
                 _check_content(file, name, entry, offset, content)
                 cache.remember(status, entry.sha256, what)
-            pages = mmap.mmap(file.fileno(), entry.size, access=mmap.ACCESS_READ)
+            pages = maps.add(file.fileno(), entry.size)
             return np.frombuffer(pages, dtype, offset=offset).reshape(entry.shape)
         if entry.size > LARGEST_COPY:
             raise ArtifactCorrupt(f"{name}: expected at most {LARGEST_COPY} bytes, found {entry.size}")
@@ -164,6 +191,9 @@ def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
 
 def _check_content(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> None:
     """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be."""
+    if hasattr(os, "posix_fadvise"):
+        # Without read-ahead it is kept in small pieces (see `_PIECE`); what is asked for at once is large enough.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
     file.seek(0)
     header = read_up_to(file, offset)
     digest = hashlib.sha256(header)

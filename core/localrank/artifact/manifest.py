@@ -42,6 +42,7 @@ LARGEST_MANIFEST = 64 * 1024 * 1024
 _DEEPEST = 64
 _BLANK = "0" * 64
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
+_ONLY_BRACKETS = {code: None for code in range(128) if chr(code) not in "[]{}"}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 #: Every member with the type it must have, in the order written.
@@ -273,8 +274,16 @@ def _strict_json(text: str) -> dict[str, Any]:
         ) from None
     if not isinstance(raw, dict):
         raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found {_briefly(raw)}")
-    _check_depth(raw)
+    if _deepest_bracket(text) > _DEEPEST:
+        _check_depth(raw)
     return raw
+
+
+def _deepest_bracket(text: str) -> int:
+    """Return how deep brackets nest, those within texts included: at least as deep as the members, and quick."""
+    brackets = np.frombuffer(text.translate(_ONLY_BRACKETS).encode("ascii", "ignore"), np.uint8)
+    opens = np.isin(brackets, (ord("["), ord("{")))
+    return int(np.where(opens, 1, -1).cumsum().max(initial=0))
 
 
 def _check_depth(raw: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.arrays import open_file, read_array, read_up_to
+from localrank.artifact.arrays import Maps, open_file, read_array, read_up_to
 from localrank.artifact.content import Anything, Finite, Within
 from localrank.artifact.digests import DigestCache, default_cache
 from localrank.artifact.forest import Forest
@@ -92,8 +92,10 @@ def read_manifest(directory: Path) -> Manifest:
 
 def _read(directory: Path, cache: DigestCache) -> Artifact:
     with _opened(directory) as handle:
-        manifest, ranker, probe = _read_files(handle, cache)
-        return Artifact(directory, manifest, ranker, probe, probe.check(ranker))
+        maps = Maps()
+        manifest, ranker, probe = _read_files(handle, cache, maps)
+        deviation = probe.check(ranker, after_each=maps.release)
+        return Artifact(directory, manifest, ranker, probe, deviation)
 
 
 @contextmanager
@@ -115,7 +117,7 @@ def _opened(directory: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _read_files(directory: int, cache: DigestCache) -> tuple[Manifest, Ranker, Probe]:
+def _read_files(directory: int, cache: DigestCache, maps: Maps) -> tuple[Manifest, Ranker, Probe]:
     manifest = _read_manifest(directory)
     _check_listing(manifest.files, set(os.listdir(directory)) - {MANIFEST})
 
@@ -133,7 +135,12 @@ def _read_files(directory: int, cache: DigestCache) -> tuple[Manifest, Ranker, P
 
     arrays: dict[str, Array] = {
         name: read_array(
-            directory, name, manifest.files[name], rule, cache, mapped=name.startswith("router.")
+            directory,
+            name,
+            manifest.files[name],
+            rule,
+            cache,
+            maps=maps if name.startswith("router.") else None,
         )
         for name, rule in rules.items()
     }
