@@ -153,6 +153,12 @@ def test_repeated_documents_and_conflicting_labels_are_counted() -> None:
     assert (1, ("q1",)) == (conflicts.count, conflicts.examples)
 
 
+def test_the_same_document_in_two_queries_is_no_copy() -> None:
+    found = inspect(query_set([[1, 2], [1, 2]], [0, 1], [1, 1]))
+
+    assert not [entry for entry in found.suspicions if "another of their query" in entry.what]
+
+
 def test_equal_hashes_of_different_documents_are_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = query_set([[1, 2], [2, 1], [3, 3]], [0, 1, 0], [3])
     monkeypatch.setattr(inspection._Twins, "__init__", without_weights)

@@ -122,6 +122,16 @@ def test_a_written_number_goes_through_a_double_and_comes_back(
     assert values.tobytes() == np.array([float(text) for text in texts]).astype(np.float32).tobytes()
 
 
+def test_a_number_whose_shortest_text_does_not_come_back_is_written_longer() -> None:
+    """7.038531e-26 is the shortest text of a float32, but the double nearest to it rounds to that one's neighbour."""
+    value = np.array([0x15AE43FD], np.uint32).view(np.float32)
+
+    (text,) = writing._numerals(value).to_pylist()
+
+    assert np.float32(float("7.038531e-26")) != value[0]
+    assert np.float32(float(text)) == value[0]
+
+
 @pytest.fixture
 def mixed(tmp_path: Path) -> QuerySet:
     """A set with everything in it, in ``mixed.txt`` and ``mixed.txt.names``."""
@@ -252,6 +262,7 @@ def test_a_failure_in_the_middle_of_writing_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(scanning.Block, "fill", full)
+    monkeypatch.setattr(scanning.Block, "dense", full)
 
     with pytest.raises(InvalidData, match="x: cannot be written: No space left on device"):
         writing.convert([tmp_path / "mixed.txt"], out / "x", to=to)
@@ -327,6 +338,20 @@ def test_fractions_deal_whole_queries(tmp_path: Path, mixed: QuerySet) -> None:
         assert part.comments is not None
         assert tuple(chosen.comments) == tuple(part.comments)
         assert mixed.feature_names == part.feature_names
+
+
+@pytest.mark.parametrize(
+    ("fractions", "sizes"),
+    [([0.21, 0.22, 0.57], [8, 9, 23]), ([0.33, 0.33, 0.34], [13, 13, 14]), ([0.5125, 0.4875], [21, 19])],
+)
+def test_parts_are_within_one_query_of_their_share(
+    tmp_path: Path, mixed: QuerySet, fractions: list[float], sizes: list[int]
+) -> None:
+    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", fractions=fractions)
+
+    assert sizes == [queries for queries, _ in report.values()]
+    for share, size in zip(fractions, sizes, strict=True):
+        assert abs(share * len(mixed) - size) < 1
 
 
 @pytest.mark.parametrize("to", FORMATS)
@@ -449,6 +474,26 @@ def test_partitions_may_order_their_columns_differently(tmp_path: Path) -> None:
     parquet_file(tmp_path / "b.parquet", {"label": [1], "qid": ["b"], "f2": [4.0], "f1": [3.0]})
 
     assert [[1, 2], [3, 4]] == read([tmp_path]).documents.tolist()
+
+
+def test_named_lists_are_put_in_order_too(tmp_path: Path) -> None:
+    for name, names, features in (("a", '["x", "y"]', [[1.0, 2.0]]), ("b", '["y", "x"]', [[4.0, 3.0]])):
+        columns = {"label": [1], "qid": [name], "features": features}
+        parquet_file(tmp_path / name, columns, {b"localrank.feature_names": names.encode()})
+
+    queries = read([tmp_path])
+
+    assert ("x", "y") == queries.feature_names
+    assert [[1, 2], [3, 4]] == queries.documents.tolist()
+
+
+def test_rows_are_counted_through_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_CELLS_READ", 1)
+    values = [1.0] * 300
+    values[250] = float("inf")
+    path = parquet_file(tmp_path / "x", {"label": [1] * 300, "qid": ["a"] * 300, "x": values})
+
+    assert f"{path}: row 251, column 'x': expected a finite value, found inf" == refused(path)
 
 
 GOOD = {"label": [1.0, 0.0], "qid": ["a", "b"], "x": [1.0, 2.0]}
@@ -575,6 +620,11 @@ def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
         (lambda d: np.save(d / "lines.npy", np.zeros(500, np.int64)), "lines.npy: expected every position"),
         (
             lambda d: np.save(d / "offsets.npy", np.zeros(41, np.int64)),
+            "offsets.npy: expected offsets that rise",
+        ),
+        (lambda d: np.save(d / "offsets.npy", np.arange(41)), "offsets.npy: expected offsets that rise"),
+        (
+            lambda d: np.save(d / "offsets.npy", np.arange(460, 501)),
             "offsets.npy: expected offsets that rise",
         ),
         (lambda d: (d / "queryset.json").write_text("{"), "queryset.json: expected the index"),

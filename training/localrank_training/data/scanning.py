@@ -56,7 +56,9 @@ class Block:
         return len(self.labels)
 
     def dense(self, n_features: int) -> Matrix:
-        """Return the values ``[n_docs, n_features]``."""
+        """Return the values ``[n_docs, n_features]``, not to be written to."""
+        if self.matrix is not None and self.matrix.shape[1] == n_features:
+            return self.matrix
         documents = np.zeros((len(self), n_features), np.float32)
         self.fill(documents, slice(0, len(self)))
         return documents
@@ -164,7 +166,14 @@ class Scan:
             shape.add(lines)
             self.n_columns = max(self.n_columns, int(lines.columns.max(initial=-1)) + 1)
             codes = self._enter(position, lines.query_ids, lines)
-            yield Block(lines.labels, codes[lines.queries], lines.comments, lines=lines)
+            matrix = _matrix_of(lines)
+            yield Block(
+                labels=lines.labels,
+                queries=codes[lines.queries],
+                comments=lines.comments,
+                lines=lines if matrix is None else None,
+                matrix=matrix,
+            )
         if documents == 0:
             size = source.size
             found = "an empty file" if size == 0 else "only blank lines and comments"
@@ -231,6 +240,16 @@ class Scan:
                 f"{path}: expected {self._dense[1]} features on every line, as in {self._dense[0]}, found {width}"
             )
         self._dense = (path, width)
+
+
+def _matrix_of(lines: Lines) -> Matrix | None:
+    """Return the values of lines that all hold ``1..n``, a view that needs no columns; None for others."""
+    width = int(lines.counts[0])
+    if width == 0 or bool((lines.counts != width).any()):
+        return None
+    if not bool((lines.columns.reshape(-1, width)[:, -1] == width - 1).all()):
+        return None
+    return lines.values.reshape(-1, width)
 
 
 class _Shape:
