@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
 from localrank_training.learners import ranksvm
+from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import Objective, RankSvm
 from localrank_training.learners.role import Learner
 
@@ -226,21 +227,32 @@ def test_start_near_the_optimum_saves_steps(make_queries: MakeQueries) -> None:
     assert warm.iterations < cold.iterations
 
 
-def test_optimum_is_reported_when_it_is_not_reached(
-    make_queries: MakeQueries, caplog: pytest.LogCaptureFixture
-) -> None:
-    RankSvm(iterations=1).fit(make_queries(15, 6, 3, seed=11))
+def test_a_fit_notes_how_near_the_optimum_it_came(make_queries: MakeQueries) -> None:
+    queries = make_queries(15, 6, 3, seed=11)
+    with collected() as notes:
+        RankSvm().fit(queries)
+        RankSvm(iterations=1).fit(queries)
 
-    assert "ranksvm: 1 iterations left the weights" in caplog.text
+    whole, stopped = notes
+    assert whole.figures["distance"] <= 1e-7
+    assert whole.text.startswith(f"{whole.figures['iterations']} Newton steps; within ")
+    assert stopped.figures["distance"] > 1e-7
+    assert stopped.text.startswith("1 Newton steps; stopped, possibly further than the tolerance: ")
 
 
-def test_documents_alike_in_everything_get_no_weights(make_queries: MakeQueries) -> None:
-    """Pairs without any difference: nothing to learn, and no division by zero."""
-    queries = make_queries(5, 3, 3, seed=12)
+def test_the_noted_distance_bounds_the_real_one(make_queries: MakeQueries) -> None:
+    queries = make_queries(15, 6, 3, seed=11)
+    optimum = RankSvm(tolerance=1e-10).fit(queries).weights
+    objective = Objective.of(queries, C=10.0)
 
-    learned = RankSvm().fit(queries.with_documents(np.ones_like(queries.documents)))
+    for iterations in range(4):
+        stopped = objective.minimise(np.full(6, 3.0), tolerance=1e-12, iterations=iterations)
 
-    np.testing.assert_allclose(learned.weights, np.zeros(3), atol=1e-12)
+        scale = max(
+            np.linalg.norm(stopped.weights),
+            np.linalg.norm(objective.gradient(stopped.weights) - stopped.weights),
+        )
+        assert np.linalg.norm(stopped.weights - optimum) <= stopped.distance * scale * (1 + 1e-9)
 
 
 def test_extreme_scores_do_not_break_the_descent(make_queries: MakeQueries) -> None:
@@ -266,16 +278,39 @@ def test_missing_values_are_refused(make_queries: MakeQueries) -> None:
     queries = make_queries(5, 3, 2)
     queries.documents[2, 1] = np.nan
 
-    with pytest.raises(InvalidData, match="missing or infinite value"):
+    with pytest.raises(InvalidData, match="feature 'f2': expected a finite value, found nan"):
         RankSvm().fit(queries)
+
+
+def test_documents_alike_in_everything_are_refused(make_queries: MakeQueries) -> None:
+    queries = make_queries(5, 3, 3, seed=12)
+
+    with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
+        RankSvm().fit(queries.with_documents(np.ones_like(queries.documents)))
+
+
+def test_pairs_without_weight_are_refused(make_queries: MakeQueries) -> None:
+    queries = make_queries(5, 3, 3, seed=12)
+
+    with pytest.raises(InvalidData, match="a pair of documents that both have a weight, found none"):
+        RankSvm().fit(queries, document_weights=(queries.labels > 0).astype(np.float64) * 0.0)
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [(np.ones(4), "expected one weight per query, 5, found shape"), (-np.ones(5), "not negative")],
+    [(np.ones(4), r"one per query \(5\), found shape \(4,\)"), (-np.ones(5), "none negative")],
 )
 def test_weights_that_fit_no_queries_are_refused(
     make_queries: MakeQueries, weights: Vector, message: str
 ) -> None:
     with pytest.raises(InvalidData, match=message):
         RankSvm().fit(make_queries(5, 3, 2), weights=weights)
+
+
+def test_document_weights_that_fit_no_documents_are_refused(make_queries: MakeQueries) -> None:
+    queries = make_queries(5, 3, 2)
+
+    with pytest.raises(InvalidData, match="document_weights: expected one per document"):
+        RankSvm().fit(queries, document_weights=np.ones(queries.n_docs + 1))
+    with pytest.raises(InvalidData, match="document_weights: expected finite numbers, none negative"):
+        RankSvm().fit(queries, document_weights=np.full(queries.n_docs, np.nan))

@@ -19,7 +19,6 @@ the classical sum.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -28,6 +27,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
 from localrank_training.settings import check_bounds, setting
 
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.pairs import ActivePairs
 
 __all__ = ["Objective", "RankSvm", "Solution"]
-
-_log = logging.getLogger(__name__)
 
 #: Numbers converted to double at a time. A set that has no more is converted once, and its Hessian made whole.
 _BLOCK = 4_000_000
@@ -110,13 +109,13 @@ class RankSvm:
         if isinstance(start, LinearScorer) and start.weights.shape == first.shape:
             first = start.weights
         solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
-        if not solution.converged:
-            _log.warning(
-                "ranksvm: %d iterations left the weights up to %.1e from the optimum (expected %.1e)",
-                solution.iterations,
-                solution.distance,
-                self.tolerance,
-            )
+        kept = "within" if solution.converged else "stopped, possibly further than the tolerance:"
+        note(
+            self.method,
+            f"{solution.iterations} Newton steps; {kept} {solution.distance:.1e} of the optimum",
+            iterations=solution.iterations,
+            distance=solution.distance,
+        )
         return LinearScorer(solution.weights, view=self.view)
 
 
@@ -165,35 +164,27 @@ class Objective:
         document_weights: Vector | None = None,
     ) -> Objective:
         """Drop what has no pairs and fold all factors into one weight per document."""
-        query_weights = _checked_weights(weights, len(queries), "query")
-        item_weights = _checked_weights(document_weights, queries.n_docs, "document")
-        found = LabelledPairs.of(queries.labels, queries.offsets, item_weights).weight_by_query(
-            queries.offsets
-        )
-        query_weights = np.where(found > 0, query_weights, 0.0)
-        used = np.flatnonzero(query_weights > 0)
+        counts = query_weights(queries, weights)
+        check_finite(queries, RankSvm.method)
+        check_informative(queries, counts, RankSvm.method)
+        own = _document_weights(queries, document_weights)
+        found = LabelledPairs.of(queries.labels, queries.offsets, own).weight_by_query(queries.offsets)
+        counts = np.where(found > 0, counts, 0.0)
+        used = np.flatnonzero(counts)
         if not len(used):
-            raise InvalidData(
-                f"ranksvm: expected two documents of one query with different labels, found none in "
-                f"{len(queries)} queries"
-            )
+            raise InvalidData("ranksvm: expected a pair of documents that both have a weight, found none")
         if len(used) < len(queries):
-            item_weights = item_weights[np.repeat(query_weights > 0, queries.lengths)]
+            own = own[np.repeat(counts > 0, queries.lengths)]
             queries = queries.select(used)
-        factor = query_weights[used] * found[used] ** -balance
+        factor = counts[used] * found[used] ** -balance
         factor *= C / (factor @ found[used]) if total == "mean" else C
-        item_weights = item_weights * np.sqrt(np.repeat(factor, queries.lengths))
+        own = own * np.sqrt(np.repeat(factor, queries.lengths))
         documents = queries.documents
-        for rows in _blocks(documents):
-            if not np.isfinite(documents[rows]).all():
-                raise InvalidData(
-                    "ranksvm: a document holds a missing or infinite value; expected them imputed"
-                )
         return cls(
             documents.astype(np.float64) if documents.size <= _BLOCK else documents,
             queries.labels,
             queries.offsets,
-            LabelledPairs.of(queries.labels, queries.offsets, item_weights),
+            LabelledPairs.of(queries.labels, queries.offsets, own),
         )
 
     def value(self, weights: Vector) -> float:
@@ -365,11 +356,16 @@ def _blocks(documents: Matrix | Vector) -> Iterator[slice]:
         yield slice(begin, begin + height)
 
 
-def _checked_weights(weights: Vector | None, count: int, what: str) -> Vector:
+def _document_weights(queries: QuerySet, weights: Vector | None) -> Vector:
     if weights is None:
-        return np.ones(count)
-    if weights.shape != (count,):
-        raise InvalidData(f"ranksvm: expected one weight per {what}, {count}, found shape {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise InvalidData(f"ranksvm: expected {what} weights that are finite and not negative")
+        return np.ones(queries.n_docs)
+    if weights.shape != (queries.n_docs,):
+        raise InvalidData(
+            f"document_weights: expected one per document ({queries.n_docs}), found shape {weights.shape}"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise InvalidData(
+            "document_weights: expected finite numbers, none negative, "
+            f"found {weights.min()} to {weights.max()}"
+        )
     return weights.astype(np.float64)
