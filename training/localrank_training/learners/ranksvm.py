@@ -46,6 +46,8 @@ __all__ = ["Objective", "RankSvm", "Solution"]
 
 #: Numbers converted to double at a time. A set that has no more is converted once, and its Hessian made whole.
 _BLOCK = 4_000_000
+#: A Hessian serves as preconditioner until so many products with the present one were needed.
+_STALE = 10
 #: For more features than these a Hessian would cost more than it saves.
 _DENSE_FEATURES = 2_000
 
@@ -204,6 +206,7 @@ class Objective:
         scores = self._scores(weights)
         active = self.pairs.at(scores)
         sample = _Sample.of(self.documents, self.labels, self.offsets, self.pairs)
+        precondition: Callable[[Vector], Vector] | None = None
         distance = np.inf
         for iteration in range(iterations + 1):
             pull = self._combine(active.slope())
@@ -215,12 +218,16 @@ class Objective:
                 return Solution(weights, distance, iteration, converged=True)
             if iteration == iterations:
                 break
-            direction = _conjugate_gradients(
+            if precondition is None:
+                precondition = sample.preconditioner(scores)
+            direction, products = _conjugate_gradients(
                 self._hessian_product(active),
                 -gradient,
-                sample.preconditioner(scores),
+                precondition,
                 tolerance=min(0.1, max(distance, 1e-3)),
             )
+            if products > _STALE:
+                precondition = None
             along = self._scores(direction)
             step, active = self._search_line(weights, scores, direction, along)
             if step == 0.0:
@@ -330,13 +337,19 @@ def _conjugate_gradients(
     precondition: Callable[[Vector], Vector],
     *,
     tolerance: float,
-) -> Vector:
-    """Solve ``product(x) = target`` until the residual is below ``tolerance`` of the target's norm."""
+) -> tuple[Vector, int]:
+    """Solve ``product(x) = target`` until the residual is below ``tolerance`` of the target's norm.
+
+    Returns:
+        The solution, and how many products it took.
+    """
     solution, residual = np.zeros_like(target), target.copy()
     enough = tolerance * float(np.linalg.norm(target))
     direction = np.zeros_like(target)
     previous = 1.0
-    for _ in range(len(target)):
+    products = 0
+    while products < len(target):
+        products += 1
         improved = precondition(residual)
         agreement = float(residual @ improved)
         direction = improved + (agreement / previous) * direction
@@ -347,7 +360,7 @@ def _conjugate_gradients(
         residual -= step * image
         if np.linalg.norm(residual) <= enough:
             break
-    return solution
+    return solution, products
 
 
 def _blocks(documents: Matrix | Vector) -> Iterator[slice]:
