@@ -31,7 +31,6 @@ from sklearn.svm import LinearSVC
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import measure
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.learners.notes import collected
 from localrank_training.learners.pairs import levels_within
 from localrank_training.learners.ranksvm import RankSvm
 
@@ -102,10 +101,9 @@ def large(n_queries: int) -> bool:
     n_pairs = pairs_of(queries)
     worst = 0.0
     for C in (1.0, 10.0, 100.0):
-        with collected() as notes:
-            seconds, _ = timed(partial(solve, queries, C))
+        seconds, _ = timed(partial(solve, queries, C))
         worst = max(worst, seconds)
-        print(f"{n_queries} x 120 x 136, {n_pairs:,} pairs, C = {C:<5g} {seconds:6.1f} s  {notes[0].text}")
+        print(f"{n_queries} x 120 x 136, {n_pairs:,} pairs, C = {C:<5g} {seconds:6.1f} s")
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     print(f"longest {worst:.1f} s (at most {SECONDS:g}), peak {gigabytes:.2f} GB (at most {GIGABYTES:g})")
     return worst > SECONDS or gigabytes > GIGABYTES

@@ -111,13 +111,14 @@ class RankSvm:
         if isinstance(start, LinearScorer) and start.weights.shape == first.shape:
             first = start.weights
         solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
-        kept = "within" if solution.converged else "stopped, possibly further than the tolerance:"
-        note(
-            self.method,
-            f"{solution.iterations} Newton steps; {kept} {solution.distance:.1e} of the optimum",
-            iterations=solution.iterations,
-            distance=solution.distance,
-        )
+        if not solution.converged:
+            note(
+                self.method,
+                f"stopped after {solution.iterations} Newton steps, the weights up to {solution.distance:.1e} of their "
+                f"norm from the optimum (tolerance {self.tolerance:g})",
+                iterations=solution.iterations,
+                distance=solution.distance,
+            )
         return LinearScorer(solution.weights, view=self.view)
 
 
