@@ -9,6 +9,7 @@ from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
+from localrank.scorers import LinearScorer
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
@@ -97,9 +98,13 @@ def test_training_sees_the_documents_that_serving_sees() -> None:
 
 def test_queries_without_any_shape_cannot_be_clustered() -> None:
     queries = two_kinds(4)
+    alike = queries.with_documents(np.ones_like(queries.documents))
+    known = LinearScorer(np.ones(queries.n_features))
 
+    with pytest.raises(InvalidData, match="different features, found none"):
+        build(alike, config(), RankSvm())
     with pytest.raises(InvalidData, match="nothing to cluster"):
-        build(queries.with_documents(np.ones_like(queries.documents)), config(), RankSvm())
+        build(alike, config(), RankSvm(), global_scorer=known)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
