@@ -28,7 +28,7 @@ MOST_PLANES = 24
 #: How many training queries ``planes = "auto"`` wants in a bucket.
 _BUCKET = 16
 #: Queries hashed at a time while tables are built.
-_BLOCK = 8192
+_BLOCK = 1024
 
 
 def automatic_planes(n_queries: int) -> int:
@@ -102,20 +102,23 @@ class HyperplaneTables:
         m, h = planes.shape[:2]
         n_queries, n_components = signatures.directions.shape[:2]
         order = np.random.default_rng(seed).permutation(n_queries).astype(np.int32)
-        # One value beyond the buckets is for queries without the direction; 16 bits are sorted by radix.
-        codes = np.empty((n_components, m, n_queries), np.uint16 if h < 16 else np.uint32)
+        # Codes of 16 bits are sorted by radix.
+        codes = np.empty((n_components, m, n_queries), np.uint16 if h <= 16 else np.uint32)
         for start in range(0, n_queries, _BLOCK):
             part = order[start : start + _BLOCK]
             block = _codes(_projections(signatures.directions[part], planes) >= 0)
-            block[np.arange(n_components) >= np.asarray(signatures.ranks)[part, None]] = 2**h
             codes[:, :, start : start + _BLOCK] = block.transpose(1, 2, 0)
         offsets = np.zeros((n_components, m, 2**h + 1), np.int32)
         ids = np.empty((n_components, m, n_queries), np.int32)
+        ranks = np.asarray(signatures.ranks)[order]
         for p in range(n_components):
+            has = ranks > p
+            known, absent = order[has], order[~has]
             for j in range(m):
-                ids[p, j] = order[np.argsort(codes[p, j], kind="stable")]
-                sizes = np.bincount(codes[p, j], minlength=2**h + 1)
-                np.cumsum(sizes[: 2**h], out=offsets[p, j, 1:])
+                theirs = codes[p, j] if not len(absent) else codes[p, j, has]
+                ids[p, j, : len(known)] = known[np.argsort(theirs, kind="stable")]
+                ids[p, j, len(known) :] = absent
+                np.cumsum(np.bincount(theirs, minlength=2**h), out=offsets[p, j, 1:])
         return cls(planes, offsets, ids)
 
     def votes(
@@ -191,6 +194,12 @@ def _projections(vectors: Matrix, planes: Matrix) -> Matrix:
 
 def _codes(bits: Bits) -> Indices:
     """Read the last axis as a binary number, its first bit being the lowest."""
-    # float32 holds whole numbers up to 2**24, and its products run on BLAS.
-    powers = np.exp2(np.arange(bits.shape[-1], dtype=np.float32))
-    return (bits.astype(np.float32) @ powers).astype(np.int64)
+    # Whole bytes, so that all rows are packed in one go.
+    width = -(-bits.shape[-1] // 8)
+    padded = np.zeros((*bits.shape[:-1], 8 * width), np.bool_)
+    padded[..., : bits.shape[-1]] = bits
+    packed = np.packbits(padded.reshape(-1), bitorder="little").reshape(*bits.shape[:-1], width)
+    codes = packed[..., 0].astype(np.int64)
+    for byte in range(1, packed.shape[-1]):
+        codes |= packed[..., byte].astype(np.int64) << 8 * byte
+    return codes

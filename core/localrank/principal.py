@@ -188,7 +188,6 @@ def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] |
     basis = np.empty((longest, columns), dtype)
     images = np.empty((longest, columns), dtype)
     ritz = np.empty((longest, longest), dtype)
-    scatter = None
     check = 3 * width
     block = np.random.default_rng(0).standard_normal((width, rows), dtype) @ matrix
     for start in range(0, longest - width + 1, width):
@@ -196,11 +195,8 @@ def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] |
         grown = _orthonormalised(block, basis[:start])
         if grown is None:
             return None
-        # Beyond this many steps the scatter has paid for itself.
-        if scatter is None and end > columns // 10:
-            scatter = matrix.T @ matrix
         basis[start:end] = grown
-        images[start:end] = (grown @ matrix.T) @ matrix if scatter is None else grown @ scatter
+        images[start:end] = (grown @ matrix.T) @ matrix
         ritz[:end, start:end] = basis[:end] @ images[start:end].T
         if end >= check:
             check = end + max(width, end // 6)

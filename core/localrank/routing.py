@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route", "Router"]
 
+#: With fewer training queries than this, comparing all of them takes less time than looking candidates up
+#: (`benchmarks/routing.py` measures where the two meet).
+EXACT_BELOW = 6000
+
 #: Why the global scorer answered a query of a model that has clusters.
 NO_SIGNATURE = "no_signature"
 #: Why a hash table's answer is not one of its candidates.
@@ -140,11 +144,11 @@ class LshRouter:
     signatures: Signatures
     clusters: Indices
     tables: HyperplaneTables
-    rerank: int = 64
+    rerank: int = 256
     similarity: Similarity = "eq5"
     cap: int = 64
     probes: int = 0
-    exact_below: int = 0
+    exact_below: int = EXACT_BELOW
     exemplars: tuple[int, ...] = ()
 
     strategy: ClassVar[str] = "lsh"
@@ -178,10 +182,11 @@ class LshRouter:
     def _compared(self, signature: Signature, found: Indices, votes: Indices) -> Indices:
         """Return the training queries that are compared: those with most votes, then the exemplars."""
         if len(found) > self.rerank:
-            # A training query of lower rank can win votes for its own directions only, as in eq. 5.
+            # A training query of lower rank can win votes for its own directions only, as in eq. 5. Whole numbers of
+            # 16 bits are sorted by radix, and equal ones stay in order whatever the processor.
             shared = np.minimum(signature.rank, np.asarray(self.signatures.ranks)[found])
-            best = np.argsort(-votes / np.maximum(shared, 1), kind="stable")[: self.rerank]
-            found = found[best]
+            lost = 65_535 - 65_535 * votes // (np.maximum(shared, 1) * len(self.tables.planes))
+            found = found[np.argsort(lost.astype(np.uint16), kind="stable")[: self.rerank]]
         return np.concatenate([found, np.array(self.exemplars, np.int64)]) if self.exemplars else found
 
     def _scan(self, signature: Signature, fallback: str | None) -> Route:

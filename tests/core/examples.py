@@ -103,6 +103,7 @@ ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
         rerank=7,
         similarity="subspace",
         exemplars=(0, 1, 2),
+        exact_below=0,
     ),
 }
 

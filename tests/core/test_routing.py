@@ -27,7 +27,8 @@ def lsh(
     signatures: Signatures, clusters: np.ndarray, *, tables: int = 16, planes: int = 4, **settings: Any
 ) -> LshRouter:
     drawn = draw_planes(signatures.directions.shape[2], tables, planes, seed=1)
-    return LshRouter(signatures, clusters, HyperplaneTables.build(signatures, drawn), **settings)
+    shipped = {"exact_below": 0, **settings}
+    return LshRouter(signatures, clusters, HyperplaneTables.build(signatures, drawn), **shipped)
 
 
 def figures(route: Route) -> tuple[float, float]:
@@ -128,7 +129,7 @@ def test_what_is_compared_is_bounded(known: tuple[Signatures, np.ndarray], asked
 def test_small_training_sets_are_compared_as_a_whole(
     known: tuple[Signatures, np.ndarray], asked: Signatures
 ) -> None:
-    scanned, looked_up = lsh(*known, exact_below=401), lsh(*known, exact_below=400)
+    scanned, looked_up = (lsh(*known, rerank=64, exact_below=below) for below in (401, 400))
 
     assert 400 == scanned.route(asked.of(0)).candidates
     assert 64 == looked_up.route(asked.of(0)).candidates
@@ -140,8 +141,8 @@ def test_exemplars_give_a_margin_where_all_candidates_are_of_one_cluster() -> No
     exemplars = tuple(int(np.flatnonzero(clusters == cluster)[0]) for cluster in range(3))
     exact = ExactRouter(signatures, clusters)
 
-    without = lsh(signatures, clusters, planes=8).route(signatures.of(5))
-    route = lsh(signatures, clusters, planes=8, exemplars=exemplars).route(signatures.of(5))
+    without = lsh(signatures, clusters, planes=8, rerank=64).route(signatures.of(5))
+    route = lsh(signatures, clusters, planes=8, rerank=64, exemplars=exemplars).route(signatures.of(5))
 
     assert without.margin is None
     assert route.margin is not None
@@ -223,7 +224,7 @@ def test_routers_work_on_read_only_maps(
     tables = HyperplaneTables(
         *(mapped(a) for a in (router.tables.planes, router.tables.offsets, router.tables.ids))
     )
-    of_maps = LshRouter(theirs, mapped(clusters), tables, exemplars=(0, 1))
+    of_maps = LshRouter(theirs, mapped(clusters), tables, exact_below=0, exemplars=(0, 1))
 
     for query in range(len(asked)):
         assert router.route(asked.of(query)) == of_maps.route(asked.of(query))
