@@ -19,7 +19,7 @@ import numpy as np
 
 from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
-from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
 from localrank.signature import QuerySigner, choose_components, spectrum
@@ -159,9 +159,10 @@ def make_router(
     known, theirs = signatures.take(signed), clusters[signed]
     if settings.method == "exact":
         return ExactRouter(known, theirs)
-    planes = settings.planes if isinstance(settings.planes, int) else max(4, int(np.log2(len(signed))) - 2)
+    planes = settings.planes if isinstance(settings.planes, int) else automatic_planes(len(signed))
     drawn = draw_planes(known.directions.shape[2], settings.tables, planes, seed)
-    return LshRouter(known, theirs, HyperplaneTables.build(known, drawn))
+    always = tuple(np.searchsorted(signed, exemplars).tolist())
+    return LshRouter(known, theirs, HyperplaneTables.build(known, drawn, seed), exemplars=always)
 
 
 def _routed(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.metrics import measure
 from localrank_training.comparisons import compare_family
+from localrank_training.stability import flip_rates, flip_rates_of_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,7 +173,15 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
         comparisons=tuple(compare_family(local, global_, seed=seed)) if clusters else (),
         clusters=tuple(clusters),
         fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        stability={},
+        stability=_stability(trained, queries, seed) if clusters else {},
         trials=trained.trials,
         notes=built.notes,
     )
+
+
+def _stability(trained: Trained, queries: QuerySet, seed: int) -> dict[str, float]:
+    """Return the flip rates of queries that are routed as new ones are."""
+    built, held = trained.built, trained.held_out.queries
+    if set(held.query_ids).isdisjoint(queries.query_ids):
+        return flip_rates(built.ranker, held, seed)
+    return flip_rates_of_known(built.ranker, queries, built.clusters, seed)
