@@ -19,10 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from localrank import artifact
+from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.staging import locked, sweep, sync_directory
+from localrank.artifact.strict_json import parse_object
 from localrank.artifact.writing import drafted
 from localrank.difference import Difference, compare
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
@@ -267,15 +269,22 @@ class Registry:
         return Reference(name, version, self.models_dir / name / str(version))
 
     def _read(self, name: str) -> dict[str, list[Promotion]]:
-        path = self.models_dir / name / ALIASES
+        family = self.models_dir / name
         try:
-            with path.open("rb") as file:
-                content = file.read(_LARGEST + 1)
-        except FileNotFoundError:
+            handle = os.open(family, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
             return {}
+        try:
+            if ALIASES not in names_in(handle):
+                return {}
+            with open_file(handle, ALIASES) as file:
+                return _parse_aliases(read_up_to(file, _LARGEST + 1))
+        except ArtifactCorrupt as error:
+            raise ArtifactCorrupt(f"{family}/{error}") from None
         except OSError as error:
-            raise ArtifactCorrupt(f"{path}: expected to read it: {error.strerror}") from error
-        return _parse_aliases(path, content)
+            raise ArtifactCorrupt(f"{family}/{ALIASES}: expected to read it: {error.strerror}") from error
+        finally:
+            os.close(handle)
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[dict[str, list[Promotion]]]:
@@ -376,31 +385,25 @@ def _render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def _parse_aliases(path: Path, content: bytes) -> dict[str, list[Promotion]]:
-    if len(content) > _LARGEST:
-        raise ArtifactCorrupt(f"{path}: expected at most {_LARGEST} bytes, found more")
+def _parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
+    document = parse_object(content, ALIASES, _LARGEST)
     try:
-        document: Any = json.loads(content)
         histories = {
-            _checked_alias(alias): [Promotion(one["version"], one["since"]) for one in history]
+            _checked_alias(alias): [Promotion(**one) for one in history]
             for alias, history in document["history"].items()
         }
-        sound = document["aliases"] == {alias: history[-1].version for alias, history in histories.items()}
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-        ArtifactNotFound,
-    ) as error:
-        raise ArtifactCorrupt(f"{path}: expected aliases and their history, found {error!r}") from None
+        current = {alias: history[-1].version for alias, history in histories.items()}
+    except (KeyError, TypeError, IndexError, AttributeError, ArtifactNotFound) as error:
+        raise ArtifactCorrupt(
+            f"{ALIASES}: expected aliases and their history, found {error!r:.100}"
+        ) from None
     promotions = [one for history in histories.values() for one in history]
-    if not sound or not all(
+    if not all(
         type(one.version) is int and one.version >= 1 and isinstance(one.since, str) for one in promotions
     ):
-        raise ArtifactCorrupt(f"{path}: expected each alias to be the last of its history, found others")
+        raise ArtifactCorrupt(f"{ALIASES}: expected a version and a time for each promotion, found others")
+    if document != {"aliases": current, "history": document["history"]}:
+        raise ArtifactCorrupt(f"{ALIASES}: expected each alias to be the last of its history, found others")
     return histories
 
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -130,6 +131,34 @@ def test_a_metric_that_is_not_a_number_is_refused_before_anything_is_published(t
         artifact.save(tmp_path / "web" / "1", ranker, said)
 
     assert [] == list((tmp_path / "web").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({1: "a", "1": "b"}, "expected every member once, found '1' twice"),
+        (json.loads('{"a":' * 70 + "0" + "}" * 70), "nested at most 64 deep"),
+        ({"a": "\ud800"}, "expected values that JSON can hold"),
+        ({"a": object()}, "expected values that JSON can hold: object"),
+    ],
+    ids=["twice", "deep", "half a character", "no JSON"],
+)
+def test_what_could_not_be_read_back_is_not_published(tmp_path: Path, source: Any, message: str) -> None:
+    ranker = example_ranker()
+
+    with pytest.raises(PublishFailed, match=message):
+        artifact.save(tmp_path / "web" / "1", ranker, replace(provenance(ranker), source=source))
+
+    assert [] == list((tmp_path / "web").iterdir())
+
+
+def test_texts_full_of_brackets_are_only_texts(tmp_path: Path) -> None:
+    ranker = example_ranker()
+    source = {"]" * 100: '["' * 100 + "\\", "}": "\\\\" + "{" * 100}
+
+    artifact.save(tmp_path / "web" / "1", ranker, replace(provenance(ranker), source=source))
+
+    assert source == artifact.load(tmp_path / "web" / "1").manifest.source
 
 
 def test_one_model_with_many_scorers_is_a_few_files(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from localrank.registry import Promotion
 from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 WHEN = "2026-01-31T12:00:00Z"
@@ -211,8 +213,14 @@ def test_an_alias_that_looks_like_something_else_is_refused(registry: Registry, 
         b'{"aliases": {"champion": true}, "history": {"champion": [{"version": true, "since": ""}]}}',
         b'{"aliases": {"champion": 3}, "history": {"champion": []}}',
         b'{"aliases": {"../x": 3}, "history": {"../x": [{"version": 3, "since": ""}]}}',
+        b'{"aliases": {}, "history": {}, "more": 1}',
+        b'{"aliases": {}, "aliases": {}, "history": {}}',
+        b'{"aliases": {"a": 3}, "history": {"a": [{"version": 3, "since": 1}]}}',
+        b'{"aliases": {"a": 3}, "history": {"a": [{"version": 3, "since": "", "by": ""}]}}',
+        b'{"aliases": {"a": NaN}, "history": {"a": [{"version": NaN, "since": ""}]}}',
         b"\xff",
         b"[" * 100_000,
+        b'{"aliases": ' * 100_000,
     ],
 )
 def test_a_broken_file_of_aliases_is_named(registry: Registry, content: bytes) -> None:
@@ -220,6 +228,26 @@ def test_a_broken_file_of_aliases_is_named(registry: Registry, content: bytes) -
 
     with pytest.raises(ArtifactCorrupt, match=r"web/aliases\.json: expected"):
         registry.aliases("web")
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (os.mkfifo, "a pipe"),
+        (lambda path: path.mkdir(), "a directory"),
+        (lambda path: path.symlink_to("/etc/passwd"), "a symbolic link"),
+    ],
+    ids=["pipe", "directory", "link"],
+)
+def test_aliases_are_read_from_a_plain_file_only(
+    registry: Registry, make: Callable[[Path], object], found: str
+) -> None:
+    path = registry.models_dir / "web" / "aliases.json"
+    path.unlink()
+    make(path)
+
+    with pytest.raises(ArtifactCorrupt, match=rf"web/aliases\.json: expected a plain file, found {found}"):
+        registry.resolve("web")
 
 
 def test_aliases_are_written_for_people_too(registry: Registry) -> None:

@@ -491,6 +491,13 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"manifest\.json: expected SHA-256 [0-9a-f]{64}, found",
     ),
+    "a manifest without digits": (
+        lambda version: (version / MANIFEST).write_text(
+            json.dumps({**json.loads((version / MANIFEST).read_bytes()), "sha256": ""})
+        ),
+        ArtifactCorrupt,
+        r"manifest\.json: sha256: expected 64 hexadecimal digits, found ''",
+    ),
     "a future format": (
         member("format_version", to=2),
         ArtifactIncompatible,

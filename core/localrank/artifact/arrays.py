@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from localrank.artifact.content import Content
     from localrank.artifact.digests import DigestCache
 
-__all__ = ["DTYPES", "LARGE", "Maps", "open_file", "read_array", "read_up_to", "write_array"]
+__all__ = ["DTYPES", "LARGE", "Maps", "names_in", "open_file", "read_array", "read_up_to", "write_array"]
 
 #: Every dtype that an array may have, by the name that the manifest gives it.
 DTYPES = {
@@ -94,6 +94,11 @@ def write_array(path: Path, array: Array) -> FileEntry:
         os.fsync(file.fileno())
     size = len(header.getbuffer()) + array.nbytes
     return FileEntry(digest.hexdigest(), size, dtype.name, array.shape)
+
+
+def names_in(directory: int) -> set[str]:
+    """Return the names in an open directory."""
+    return set(os.listdir(directory))
 
 
 def open_file(directory: int, name: str) -> BinaryIO:

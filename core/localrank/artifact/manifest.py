@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from localrank.artifact.strict_json import briefly, parse_object
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFailed
 
@@ -38,11 +39,8 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
 LARGEST_MANIFEST = 64 * 1024 * 1024
-#: How deep members may nest.
-_DEEPEST = 64
 _BLANK = "0" * 64
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
-_ONLY_BRACKETS = {code: None for code in range(128) if chr(code) not in "[]{}"}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 #: Every member with the type it must have, in the order written.
@@ -84,19 +82,19 @@ class FileEntry:
             raise ArtifactCorrupt(f"{expect}: expected a plain file name that ends in .npy")
         if not isinstance(members, dict) or set(members) != {"sha256", "size", "dtype", "shape"}:
             raise ArtifactCorrupt(
-                f"{expect}: expected sha256, size, dtype and shape, found {_briefly(members)}"
+                f"{expect}: expected sha256, size, dtype and shape, found {briefly(members)}"
             )
         digest, size, dtype, shape = (members[key] for key in ("sha256", "size", "dtype", "shape"))
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise ArtifactCorrupt(
-                f"{expect}: expected sha256 in 64 hexadecimal digits, found {_briefly(digest)}"
+                f"{expect}: expected sha256 in 64 hexadecimal digits, found {briefly(digest)}"
             )
         if not _is_count(size):
-            raise ArtifactCorrupt(f"{expect}: expected a size in bytes, found {_briefly(size)}")
+            raise ArtifactCorrupt(f"{expect}: expected a size in bytes, found {briefly(size)}")
         if not isinstance(dtype, str):
-            raise ArtifactCorrupt(f"{expect}: expected a dtype, found {_briefly(dtype)}")
+            raise ArtifactCorrupt(f"{expect}: expected a dtype, found {briefly(dtype)}")
         if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(length) for length in shape):
-            raise ArtifactCorrupt(f"{expect}: expected a shape of at most 8 lengths, found {_briefly(shape)}")
+            raise ArtifactCorrupt(f"{expect}: expected a shape of at most 8 lengths, found {briefly(shape)}")
         return cls(digest, size, dtype, tuple(shape))
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +126,7 @@ class Cluster:
             or not isinstance(members["validation"], dict)
         ):
             raise ArtifactCorrupt(
-                f"{MANIFEST}: cluster {position}: expected size, exemplar and validation, found {_briefly(members)}"
+                f"{MANIFEST}: cluster {position}: expected size, exemplar and validation, found {briefly(members)}"
             )
         return cls(members["size"], members["exemplar"], members["validation"])
 
@@ -177,22 +175,15 @@ class Manifest:
             ArtifactIncompatible: it is of a format that this code does not read.
             ArtifactCorrupt: anything else is wrong with it.
         """
-        if len(content) > LARGEST_MANIFEST:
-            raise ArtifactCorrupt(f"{MANIFEST}: expected at most {LARGEST_MANIFEST} bytes, found more")
-        if not content.strip():
-            raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found an empty file")
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ArtifactCorrupt(
-                f"{MANIFEST}: expected UTF-8, found the byte 0x{content[error.start]:02x} at {error.start}"
-            ) from None
-        raw = _strict_json(text)
+        raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
         _check_members(raw)
-        if raw["sha256"] != _digest(text, raw["sha256"]):
+        if not _DIGEST.fullmatch(raw["sha256"]):
             raise ArtifactCorrupt(
-                f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {_digest(text, raw['sha256'])}"
+                f"{MANIFEST}: sha256: expected 64 hexadecimal digits, found {briefly(raw['sha256'])}"
             )
+        digest = _digest(content, raw["sha256"])
+        if raw["sha256"] != digest:
+            raise ArtifactCorrupt(f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {digest}")
         contract = FeatureContract.from_json(raw["contract"])
         if contract.to_json() != raw["contract"]:
             raise ArtifactCorrupt(
@@ -200,7 +191,7 @@ class Manifest:
             )
         if contract.digest != raw["contract_hash"]:
             raise ArtifactCorrupt(
-                f"{MANIFEST}: contract_hash: expected {contract.digest}, found {_briefly(raw['contract_hash'])}"
+                f"{MANIFEST}: contract_hash: expected {contract.digest}, found {briefly(raw['contract_hash'])}"
             )
         return cls(
             format_version=raw["format_version"],
@@ -238,69 +229,19 @@ def seal(text: str) -> bytes:
     found = re.search(r'"sha256": "([0-9a-f]{64})"', text)
     if found is None:
         raise ValueError("a manifest without a place for its SHA-256")
-    digest = _digest(text, found[1])
+    digest = _digest(text.encode("utf-8"), found[1])
     return (text[: found.start(1)] + digest + text[found.end(1) :]).encode("utf-8")
 
 
-def _digest(text: str, written: str) -> str:
-    return hashlib.sha256(text.replace(written, _BLANK, 1).encode("utf-8")).hexdigest()
-
-
-def _strict_json(text: str) -> dict[str, Any]:
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        unique: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in unique:
-                raise ArtifactCorrupt(f"{MANIFEST}: expected every member once, found {_briefly(key)} twice")
-            unique[key] = value
-        return unique
-
-    def number(literal: str) -> float:
-        value = float(literal)
-        if not np.isfinite(value):
-            raise ArtifactCorrupt(f"{MANIFEST}: expected finite numbers, found {literal[:40]}")
-        return value
-
-    try:
-        raw = json.loads(text, object_pairs_hook=members, parse_constant=number, parse_float=number)
-        if re.search(r"\\u[dD][89a-fA-F]", text):
-            # A lone half of a surrogate pair is no text that can be sent on.
-            json.dumps(raw, ensure_ascii=False).encode("utf-8")
-    except ValueError as error:
-        raise ArtifactCorrupt(f"{MANIFEST}: expected JSON: {error}") from None
-    except RecursionError:
-        raise ArtifactCorrupt(
-            f"{MANIFEST}: expected members nested at most {_DEEPEST} deep, found more"
-        ) from None
-    if not isinstance(raw, dict):
-        raise ArtifactCorrupt(f"{MANIFEST}: expected a JSON object, found {_briefly(raw)}")
-    if _deepest_bracket(text) > _DEEPEST:
-        _check_depth(raw)
-    return raw
-
-
-def _deepest_bracket(text: str) -> int:
-    """Return how deep brackets nest, those within texts included: at least as deep as the members, and quick."""
-    brackets = np.frombuffer(text.translate(_ONLY_BRACKETS).encode("ascii", "ignore"), np.uint8)
-    opens = np.isin(brackets, (ord("["), ord("{")))
-    return int(np.where(opens, 1, -1).cumsum().max(initial=0))
-
-
-def _check_depth(raw: Any) -> None:
-    level = [raw]
-    for _ in range(_DEEPEST):
-        inner = [value.values() if isinstance(value, dict) else value for value in level]
-        level = [member for members in inner for member in members if isinstance(member, dict | list)]
-        if not level:
-            return
-    raise ArtifactCorrupt(f"{MANIFEST}: expected members nested at most {_DEEPEST} deep, found more")
+def _digest(content: bytes, written: str) -> str:
+    return hashlib.sha256(content.replace(written.encode("utf-8"), _BLANK.encode(), 1)).hexdigest()
 
 
 def _check_members(raw: Mapping[str, Any]) -> None:
     # The format first: of another one nothing else is known.
     version = raw.get("format_version")
     if not _is_count(version):
-        raise ArtifactCorrupt(f"{MANIFEST}: format_version: expected an integer, found {_briefly(version)}")
+        raise ArtifactCorrupt(f"{MANIFEST}: format_version: expected an integer, found {briefly(version)}")
     if version != FORMAT_VERSION:
         raise ArtifactIncompatible(
             f"{MANIFEST}: format_version: this LocalRank reads format {FORMAT_VERSION}, found {version}"
@@ -308,10 +249,10 @@ def _check_members(raw: Mapping[str, Any]) -> None:
     if missing := [name for name in _MEMBERS if name not in raw]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected the member {missing[0]!r}, found none")
     if unknown := [name for name in raw if name not in _MEMBERS]:
-        raise ArtifactCorrupt(f"{MANIFEST}: expected no member {_briefly(unknown[0])}, found one")
+        raise ArtifactCorrupt(f"{MANIFEST}: expected no member {briefly(unknown[0])}, found one")
     for name, kind in _MEMBERS.items():
         if not isinstance(raw[name], kind) or isinstance(raw[name], bool):
-            found = _briefly(raw[name])
+            found = briefly(raw[name])
             raise ArtifactCorrupt(f"{MANIFEST}: {name}: expected {_KINDS[kind]}, found {found}")
     if raw["version"] < 1:
         raise ArtifactCorrupt(f"{MANIFEST}: version: expected 1 or more, found {raw['version']}")
@@ -322,11 +263,6 @@ _KINDS: dict[Any, str] = {int: "an integer", str: "a text", dict: "an object", l
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _briefly(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _pretty(value: Any, depth: int) -> str:
@@ -350,4 +286,4 @@ def _plain(value: Any) -> Any:
     """Turn what numpy and dataclass users hand in into JSON's own types."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} {_briefly(value)} is none")
+    raise TypeError(f"{type(value).__name__} {briefly(value)} is none")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.arrays import Maps, open_file, read_array, read_up_to
+from localrank.artifact.arrays import Maps, names_in, open_file, read_array, read_up_to
 from localrank.artifact.content import Anything, Finite, Within
 from localrank.artifact.digests import DigestCache, default_cache
 from localrank.artifact.forest import Forest
@@ -119,7 +119,7 @@ def _opened(directory: Path) -> Iterator[int]:
 
 def _read_files(directory: int, cache: DigestCache, maps: Maps) -> tuple[Manifest, Ranker, Probe]:
     manifest = _read_manifest(directory)
-    _check_listing(manifest.files, set(os.listdir(directory)) - {MANIFEST})
+    _check_listing(manifest.files, names_in(directory) - {MANIFEST})
 
     forest = Forest(manifest.raw["scorers"])
     if forest.n_clusters != len(manifest.clusters):

@@ -79,8 +79,8 @@ class Draft:
 
     def verify(self) -> None:
         """Read back what was written and rank the probe with it."""
-        self._write_manifest("draft", 1)
         try:
+            self._write_manifest("draft", 1)
             verify(self.directory)
         except ArtifactError as error:
             raise PublishFailed(f"expected a version that verifies, found {error}") from error
