@@ -189,7 +189,7 @@ def test_the_digest_changes_with_every_part() -> None:
     [
         ({"dtype": "float64"}, "dtype is not float32"),
         ({"names": ["a", "a", "b"]}, "two features have the same name"),
-        ({"names": ["a", 1, "b"]}, "a name is not a text"),
+        ({"names": ["a", 1, "b"]}, "a name or policy is not a text"),
         ({"missing": ["zero", "zero"]}, "missing is not one policy per feature"),
         ({"missing": ["zero", "zero", "mean"]}, "missing is not one policy per feature"),
         ({"normalise": "l2"}, "normalise is none of"),
