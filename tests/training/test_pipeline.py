@@ -10,6 +10,7 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
 from localrank.scorers import LinearScorer
+from localrank.similarity import SIMILARITIES
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
@@ -53,6 +54,33 @@ def test_the_router_is_the_one_asked_for(method: str, router: type) -> None:
     built = build(two_kinds(), config(routing={"method": method}), RankSvm())
 
     assert router is type(built.ranker.router)
+
+
+def test_every_setting_of_routing_reaches_the_router() -> None:
+    chosen = {"cap": 7, "probes": 2, "rerank": 9, "exact_below": 11, "planes": 3, "tables": 4}
+
+    built = build(two_kinds(), config(routing=chosen, similarity={"form": "subspace"}), RankSvm())
+
+    router = built.ranker.router
+    assert isinstance(router, LshRouter)
+    assert (7, 2, 9, 11, "subspace") == (
+        router.cap,
+        router.probes,
+        router.rerank,
+        router.exact_below,
+        router.similarity,
+    )
+    assert (4, 3, 5) == router.tables.planes.shape
+
+
+@pytest.mark.parametrize("form", SIMILARITIES)
+@pytest.mark.parametrize("method", ["exact", "centroid", "lsh"])
+def test_every_form_of_similarity_tells_the_kinds_apart(form: str, method: str) -> None:
+    built = build(two_kinds(), config(similarity={"form": form}, routing={"method": method}), RankSvm())
+
+    assert [12, 12] == np.bincount(built.clusters).tolist()
+    for query, documents in enumerate(two_kinds().clouds()):
+        assert built.clusters[query] == built.ranker.rank(documents).route.cluster
 
 
 def test_one_global_model_has_no_clusters() -> None:

@@ -15,6 +15,7 @@ from localrank.similarity import all_pairs, one_to_many
 if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.signature import Signatures
+    from localrank.similarity import Similarity
     from localrank_training.config import ClusteringSettings
 
 __all__ = ["NO_CLUSTER", "cluster", "medoids"]
@@ -23,7 +24,9 @@ __all__ = ["NO_CLUSTER", "cluster", "medoids"]
 NO_CLUSTER = -1
 
 
-def cluster(signatures: Signatures, settings: ClusteringSettings, seed: int = 0) -> Indices:
+def cluster(
+    signatures: Signatures, settings: ClusteringSettings, seed: int = 0, similarity: Similarity = "eq5"
+) -> Indices:
     """Return each query's cluster, ``[n_queries]``.
 
     Fewer clusters than asked for come out where there are fewer signed queries.
@@ -36,24 +39,28 @@ def cluster(signatures: Signatures, settings: ClusteringSettings, seed: int = 0)
     if settings.method == "random":
         found = np.random.default_rng(seed).permutation(np.arange(len(signed)) % wanted)
     else:
-        found = _complete_link(signatures.take(signed), wanted, settings.sample, seed)
+        found = _complete_link(signatures.take(signed), wanted, settings.sample, seed, similarity)
     clusters[signed] = _by_size(found)
     return clusters
 
 
-def medoids(signatures: Signatures, clusters: Indices) -> Indices:
+def medoids(signatures: Signatures, clusters: Indices, similarity: Similarity = "eq5") -> Indices:
     """Return the query of each cluster that is most similar to its others on average, ``[n_clusters]``."""
     chosen = []
     for number in range(int(clusters.max(initial=-1)) + 1):
         members = np.flatnonzero(clusters == number)
         # The mean similarity to a few hundred members finds the middle as well as all of them do.
         probe = members[:: max(1, len(members) // 512)]
-        totals = sum(one_to_many(signatures.of(int(other)), signatures.take(members)) for other in probe)
+        totals = sum(
+            one_to_many(signatures.of(int(other)), signatures.take(members), similarity) for other in probe
+        )
         chosen.append(members[int(np.argmax(totals))])
     return np.array(chosen, np.int64)
 
 
-def _complete_link(signatures: Signatures, wanted: int, sample: int, seed: int) -> Indices:
+def _complete_link(
+    signatures: Signatures, wanted: int, sample: int, seed: int, similarity: Similarity
+) -> Indices:
     """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters.
 
     Departs from the paper for large sets only: the linkage takes memory quadratic in the queries, so beyond
@@ -69,13 +76,13 @@ def _complete_link(signatures: Signatures, wanted: int, sample: int, seed: int) 
     if len(signatures) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(len(signatures), sample, replace=False))
     part = signatures.take(chosen)
-    distances = np.clip(1.0 - all_pairs(part), 0.0, 1.0)
+    distances = np.clip(1.0 - all_pairs(part, similarity), 0.0, 1.0)
     np.fill_diagonal(distances, 0.0)
     tree = linkage(squareform(distances, checks=False), "complete")
     found = np.zeros(len(signatures), np.int64)
     found[chosen] = cut_tree(tree, wanted)[:, 0]
     for query in np.setdiff1d(np.arange(len(signatures)), chosen):
-        nearest = int(np.argmax(one_to_many(signatures.of(int(query)), part)))
+        nearest = int(np.argmax(one_to_many(signatures.of(int(query)), part, similarity)))
         found[query] = found[chosen[nearest]]
     return found
 

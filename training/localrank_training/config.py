@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 # `checked` reads annotations when it runs.
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
+from localrank.routing import EXACT_BELOW
+from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.settings import checked, setting
 
 if TYPE_CHECKING:
@@ -55,9 +57,10 @@ class RepresentationSettings:
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
-    """How alike two queries are."""
+    """How alike two queries are: eq. 5, or another form of `localrank.similarity`."""
 
     method: Literal["pca_cosine"] = "pca_cosine"
+    form: Similarity = "eq5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,10 @@ class RoutingSettings:
     method: Literal["lsh", "exact", "centroid", "global"] = "lsh"
     tables: int = setting(16, low=1, high=256, meaning="m, hash tables per component")
     planes: int | Literal["auto"] = setting("auto", low=1, high=24, meaning="h, hyperplanes per table")
+    cap: int = setting(64, low=0, meaning="entries of a bucket that vote; 0 is all of them")
+    probes: int = setting(0, low=0, meaning="neighbouring buckets that are looked at too")
+    rerank: int = setting(256, low=1, meaning="candidates with most votes that are compared exactly")
+    exact_below: int = setting(EXACT_BELOW, low=0, meaning="with fewer training queries all are compared")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer, View
     from localrank.signature import Signatures
     from localrank_training.commands.output import Progress
-    from localrank_training.config import RoutingSettings, TrainingConfig
+    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
 
@@ -117,15 +117,15 @@ def build(
         ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
         return Built(ranker, none, np.zeros(0, np.int64), notes)
     signatures = signer.sign_all(list(normalised.clouds()))
-    clusters = cluster(signatures, config.clustering, config.seed)
+    clusters = cluster(signatures, config.clustering, config.seed, config.similarity.form)
     n_clusters = int(clusters.max(initial=-1)) + 1
     if n_clusters == 0:
         raise InvalidData(
             "no query has two different documents: there is nothing to cluster; train method 'global'"
         )
 
-    exemplars = medoids(signatures, clusters)
-    router = make_router(signatures, clusters, exemplars, config.routing, config.seed)
+    exemplars = medoids(signatures, clusters, config.similarity.form)
+    router = make_router(signatures, clusters, exemplars, config)
     members = [np.flatnonzero(clusters == number) for number in range(n_clusters)]
     if validation is None or held is None:
         exams: list[QuerySet | None] = [None] * n_clusters
@@ -150,19 +150,29 @@ def build(
 
 
 def make_router(
-    signatures: Signatures, clusters: Indices, exemplars: Indices, settings: RoutingSettings, seed: int
+    signatures: Signatures, clusters: Indices, exemplars: Indices, config: TrainingConfig
 ) -> Router:
     """Make the router over the signed training queries."""
+    settings, similarity = config.routing, config.similarity.form
     if settings.method == "centroid":
-        return CentroidRouter(signatures.take(exemplars))
+        return CentroidRouter(signatures.take(exemplars), similarity)
     signed = np.flatnonzero(clusters >= 0)
     known, theirs = signatures.take(signed), clusters[signed]
     if settings.method == "exact":
-        return ExactRouter(known, theirs)
+        return ExactRouter(known, theirs, similarity)
     planes = settings.planes if isinstance(settings.planes, int) else automatic_planes(len(signed))
-    drawn = draw_planes(known.directions.shape[2], settings.tables, planes, seed)
-    always = tuple(np.searchsorted(signed, exemplars).tolist())
-    return LshRouter(known, theirs, HyperplaneTables.build(known, drawn, seed), exemplars=always)
+    drawn = draw_planes(known.directions.shape[2], settings.tables, planes, config.seed)
+    return LshRouter(
+        known,
+        theirs,
+        HyperplaneTables.build(known, drawn, config.seed),
+        rerank=settings.rerank,
+        similarity=similarity,
+        cap=settings.cap,
+        probes=settings.probes,
+        exact_below=settings.exact_below,
+        exemplars=tuple(np.searchsorted(signed, exemplars).tolist()),
+    )
 
 
 def _routed(
