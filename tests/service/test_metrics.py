@@ -72,6 +72,8 @@ async def test_stages_have_the_names_and_the_times_of_the_answers(
         assert len(queries) == found["localrank_stage_duration_seconds_count", stage]
         assert total == pytest.approx(found["localrank_stage_duration_seconds_sum", stage], rel=1e-9)
     assert ("localrank_stage_duration_seconds_bucket", "5e-05", "sign") in found
+    whole = sum(answer["timings_ms"]["total"] for answer in answers) / 1e3
+    assert whole == pytest.approx(found["localrank_request_duration_seconds_sum", "rerank", "tiny"], rel=1e-9)
 
 
 async def test_routes_are_counted_by_cluster(

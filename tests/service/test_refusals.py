@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from localrank_service.app import create_app
 from localrank_service.live import LiveModel
 from localrank_service.settings import Settings
 
@@ -397,3 +398,20 @@ async def test_a_compressed_body_that_cannot_be_read_is_400(
     response = await client.post("/v1/rerank", content=body, headers=JSON | {"content-encoding": encoding})
 
     assert 400 == response.status_code, response.text
+
+
+async def test_a_body_that_declares_too_much_is_not_read(tiny_model: LiveModel) -> None:
+    app = create_app(Settings(max_body_bytes=10), models=[tiny_model])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"11")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/rerank", "headers": headers, "query_string": b""}
+    await app(scope, receive, send)
+
+    assert 413 == sent[0]["status"]
