@@ -230,5 +230,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
         "routing": {"method": "lsh"},
     },
+    "mhr": {
+        "clustering": {"method": "none"},
+        "learner": {"method": "mhr", "C": [0.1, 1.0, 10.0, 100.0], "aggregate": ["borda", "weighted_borda"]},
+    },
     "global": {"clustering": {"method": "none"}},
 }
