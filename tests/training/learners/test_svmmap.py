@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import collected
 from localrank_training.learners.role import Learner
@@ -142,6 +143,18 @@ def test_fewer_documents_than_features_and_constant_features_are_no_matter(judge
 
     np.testing.assert_allclose(weights[3:], 0.0, atol=1e-12)
     assert weights[1] > weights[0]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_features_of_any_size_are_learned_from(queries: QuerySet, scale: float) -> None:
+    """As C = 3 scale^2 with features of size one: from hardly any to hardly limited weights."""
+    scaled = queries.with_documents(queries.documents * np.float32(scale))
+
+    with collected() as notes:
+        scores = SvmMap().fit(scaled).score(scaled.documents)
+
+    assert notes[0].figures["gap"] <= 1e-3 * notes[0].figures["objective"]
+    assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.6
 
 
 def test_documents_that_are_all_alike_teach_nothing(judged: Judged) -> None:

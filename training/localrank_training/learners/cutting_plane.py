@@ -3,8 +3,8 @@ r"""Minimises a regularised convex loss that is only known through its cuts.
 .. math:: \min_w \; P(w) = \tfrac12 \|w\|^2 + C\,H(w), \qquad H(w) = \max_y \; \big(L_y - w \cdot g_y\big) \ge 0
 
 The maximum runs over far too many ``y`` to write down, but an oracle finds it at any ``w``. Each answer is a cut, a
-line below ``H``; the minimum of ``P`` with ``H`` replaced by the cuts seen so far is a lower bound and the next place
-to look [joachims2009]. Its dual is a quadratic programme over a simplex with one variable per cut.
+line below ``H``; the minimum of ``P`` with ``H`` replaced by the cuts seen so far is a lower bound, and towards it is
+the next place to look [joachims2009]. Its dual is a quadratic programme over a simplex with one variable per cut.
 
 What is returned is the best point seen, so its objective never rises, and the gap to the lower bound is a proof
 of how good it is, whatever the solver of the programme did.
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
 
 __all__ = ["Solution", "best_of_simplex", "minimise"]
+
+#: How far to go from the best point towards the minimum of the cuts.
+_STRIDE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +99,12 @@ def minimise(
         bound = max(bound, float(shares[:n] @ losses[:n]) - 0.5 * float(lowest @ lowest))
         objectives.append(objective)
         bounds.append(bound)
-        if objective - bound <= tolerance * objective:
+        # The start may be good enough for the objective and still be zero, which ranks nothing.
+        if len(objectives) > 1 and objective - bound <= tolerance * objective:
             break
-        point = lowest
+        # The minimum of few cuts lies far out. A place nearer to the best one cuts off as much where it matters, and
+        # takes a fraction of the rounds [franc2009].
+        point = best + _STRIDE * (lowest - best)
     return Solution(best, objective, bound, tuple(objectives), tuple(bounds))
 
 
@@ -117,17 +123,18 @@ def best_of_simplex(gram: Vector, losses: Vector, shares: Vector) -> Vector:
     total = float(shares.sum())
     shares = shares.copy()
     support: list[int] = np.flatnonzero(shares).tolist()
-    scale = float(np.trace(gram)) / len(gram) or 1.0
-    ridge = 1e-12 * scale
-    tolerance = 1e-10 * (float(np.abs(losses).max()) + total * scale)
+    # In units of the Gram matrix all parts of the linear system are of one size.
+    unit = float(np.trace(gram)) / len(gram) or 1.0
+    magnitudes = np.abs(gram)
+    size = float(np.abs(losses).max())
     for _ in range(20 * len(losses) + 100):
         m = len(support)
         system = np.ones((m + 1, m + 1))
-        system[:m, :m] = gram[np.ix_(support, support)]
-        system[range(m), range(m)] += ridge
+        system[:m, :m] = gram[np.ix_(support, support)] / unit
+        system[range(m), range(m)] += 1e-12
         system[m, m] = 0.0
-        solution = np.linalg.solve(system, np.append(losses[support], total))
-        target, level = solution[:m], solution[m]
+        solution = np.linalg.solve(system, np.append(losses[support] / unit, total))
+        target, level = solution[:m], solution[m] * unit
         leaving = target < 0.0
         if leaving.any():
             here = shares[support]
@@ -140,7 +147,8 @@ def best_of_simplex(gram: Vector, losses: Vector, shares: Vector) -> Vector:
         shares[support] = target
         slope = losses - gram @ shares
         entering = int(slope.argmax())
-        if entering in support or slope[entering] <= level + tolerance:
+        rounding = 1e-12 * size + 1e-14 * float((magnitudes @ shares).max())
+        if entering in support or slope[entering] <= level + rounding:
             break
         support.append(entering)
     # What rounding took from the sum goes back.
