@@ -64,7 +64,9 @@ def by_definition(
         ]
         best = int(np.argmax(np.abs(np.round(rates, 12))))
         feature, threshold, h = rankers[best]
-        step = 0.5 * np.log((1 + rates[best]) / (1 - rates[best]))
+        # A perfect ranker would have an infinite step.
+        rate = np.clip(rates[best], -1 + 1e-6, 1 - 1e-6)
+        step = 0.5 * np.log((1 + rate) / (1 - rate))
         distribution *= [np.exp(step * (int(h[j]) - int(h[i]))) for i, j, _ in pairs]
         z = distribution.sum()
         distribution /= z
