@@ -430,6 +430,23 @@ def test_a_library_that_cannot_be_opened_is_not_used(monkeypatch: pytest.MonkeyP
         compiled.library.cache_clear()
 
 
+def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
+    arrays = {name: array.tolist() for name, array in forest(stump(0.5, 0)).arrays().items()}
+    dtypes = {name: array.dtype.name for name, array in forest(stump(0.5, 0)).arrays().items()}
+    probe = (
+        "import sys, numpy as np; from localrank.scorers import TreesScorer\n"
+        f"arrays = {{name: np.array(values, {dtypes}[name]) for name, values in {arrays}.items()}}\n"
+        "TreesScorer(**arrays).score(np.zeros((3, 1), np.float32))\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
+    )
+
+    answer = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+
+    assert not {"lightgbm", "sklearn", "joblib", "pandas", "localrank_training", "numba"} & set(
+        answer.stdout.split()
+    )
+
+
 def test_importing_the_scorers_opens_no_library() -> None:
     answer = subprocess.run(
         [

@@ -1,0 +1,321 @@
+"""How fast a forest scores one query's documents, against everything else that could do it.
+
+    python -m benchmarks.trees            ours (compiled and in numpy) and LightGBM
+    python -m benchmarks.trees --rivals   also numba, onnxruntime, treelite and bit vectors in numpy,
+                                          installed into an environment that is thrown away (minutes)
+
+500 trees of 63 leaves, 46 and 136 features, 20, 100 and 1,000 documents, one thread. The contenders take turns in one
+process, so that a busy machine disturbs all alike; the figure is the processor time of the fastest of many turns. Start-up and memory are
+those of a fresh process that loads the forest and scores once. Exit code 1 if the compiled walk is less than
+`FASTER` times as fast as LightGBM anywhere, or differs by more than `DIFFERENCE` relative.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from localrank.scorers import compiled
+from localrank.scorers.walk import Layout, NumpyWalk
+from localrank_training.learners.plain_trees import from_lightgbm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.arrays import Matrix, Vector
+
+#: Times that the compiled walk must be as fast as ``lightgbm.Booster.predict``, at the least.
+FASTER = 2.5
+#: Relative difference from LightGBM's scores, at the most.
+DIFFERENCE = 1e-9
+TREES, LEAVES = 500, 63
+FEATURES = (46, 136)
+DOCUMENTS = (20, 100, 1000)
+RIVALS = ("lightgbm", "numba", "onnxruntime", "onnxmltools", "treelite", "scipy")
+
+
+class Contender(Protocol):
+    """One way to score with the forest."""
+
+    def __call__(self, model: Path, n_features: int) -> Callable[[Matrix], Any]:
+        """Load the LightGBM text and return what scores."""
+
+
+def lightgbm(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
+    import lightgbm as library
+
+    booster = library.Booster(model_file=model)
+    return lambda documents: booster.predict(documents, num_threads=1)
+
+
+def localrank(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
+    if compiled.library() is None:
+        sys.exit("the compiled walk is not installed: pip install -e . with a C compiler")
+    return from_lightgbm(model.read_text()).score
+
+
+def numpy(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
+    return NumpyWalk(Layout.of(from_lightgbm(model.read_text()))).score
+
+
+def bit_vectors(model: Path, n_features: int) -> Callable[[Matrix], Any]:
+    """QuickScorer [lucchese2015] in numpy.
+
+    A tree's leaves are the bits of a word; a false split clears those to its left. All words that a document's value
+    of one feature leaves are one row of a table, found by bisection; a document's leaves are the rows of its features
+    and-ed together, the first bit that is left in each word.
+    """
+    forest = from_lightgbm(model.read_text())
+    masks = np.full((len(forest.features)), ~np.uint64(0))
+    position = np.zeros(len(forest.values), np.int64)
+    for tree in range(forest.n_trees):
+        first, count = int(forest.split_begins[tree]), int(forest.splits[tree])
+        left, right = (
+            forest.left[first : first + count].tolist(),
+            forest.right[first : first + count].tolist(),
+        )
+        leaves: list[int] = []
+
+        def visit(node: int, first: int = first, tree: int = tree, leaves: list[int] = leaves) -> int:
+            if node < 0:
+                position[first + tree + len(leaves)] = first + tree - 1 - node
+                leaves.append(node)
+                return 1
+            begin = len(leaves)
+            here = visit(left[node])  # noqa: B023 - called before the next tree
+            for bit in range(begin, begin + here):
+                masks[first + node] &= ~(np.uint64(1) << np.uint64(bit))
+            return here + visit(right[node])  # noqa: B023
+
+        visit(0)
+    tables = []
+    for feature in range(n_features):
+        here = np.flatnonzero(forest.features == feature)
+        borders = np.unique(forest.thresholds[here])
+        rows = np.full((len(borders) + 1, forest.n_trees), ~np.uint64(0))
+        np.bitwise_and.at(
+            rows,
+            (np.searchsorted(borders, forest.thresholds[here]) + 1, forest.tree_of[here]),
+            masks[here],
+        )
+        tables.append((borders, np.bitwise_and.accumulate(rows, axis=0)))
+    begins = forest.split_begins[:-1] + np.arange(forest.n_trees)
+    values = forest.values[position]
+
+    def score(documents: Matrix) -> Vector:
+        left = np.full((len(documents), forest.n_trees), ~np.uint64(0))
+        for feature, (borders, rows) in enumerate(tables):
+            left &= rows[np.searchsorted(borders, documents[:, feature].astype(np.float64), side="left")]
+        lowest = left & (~left + np.uint64(1))
+        leaf = np.frexp(lowest.astype(np.float64))[1] - 1
+        scores: Vector = values[begins + leaf].sum(axis=1)
+        return scores
+
+    return score
+
+
+def numba(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
+    """Walk as `walk.c` does, eight documents abreast, compiled when first called and cached on disk."""
+    import numba as library
+
+    layout = Layout.of(from_lightgbm(model.read_text()))
+    nodes = layout.nodes
+    feature = (nodes["feature"] & 0x3FFFFFFF).astype(np.int32)
+    default = (nodes["feature"] >> 31).astype(np.int32)
+
+    @library.njit(cache=True, boundscheck=False)
+    def walk(documents, threshold, reach, left, feature, default, roots, depths, values):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, PLR0917
+        scores = np.zeros(len(documents))
+        at = np.zeros(8, np.int32)
+        for first in range(0, len(roots), 16):
+            for begin in range(0, len(documents), 8):
+                here = min(8, len(documents) - begin)
+                for tree in range(first, min(first + 16, len(roots))):
+                    at[:] = roots[tree]
+                    for _ in range(depths[tree]):
+                        for i in range(8):
+                            node = at[i]
+                            seen = documents[begin + min(i, here - 1), feature[node]]
+                            missing = not abs(seen) > reach[node]
+                            right = default[node] if missing else np.int32(seen > threshold[node])
+                            at[i] = left[node] + right
+                    for i in range(here):
+                        scores[begin + i] += values[at[i]]
+        return scores
+
+    columns = (
+        nodes["threshold"].copy(), nodes["reach"].copy(), nodes["left"].copy(), feature, default,
+        layout.roots, layout.depths, layout.values,
+    )  # fmt: skip
+    return lambda documents: walk(documents, *columns)
+
+
+def onnxruntime(model: Path, n_features: int) -> Callable[[Matrix], Any]:
+    import onnxruntime as library
+
+    stored = model.with_suffix(".onnx")
+    if not stored.exists():
+        import lightgbm as grower
+        import onnxmltools
+        from onnxmltools.convert.common.data_types import FloatTensorType
+
+        shape = [("documents", FloatTensorType([None, n_features]))]
+        converted = onnxmltools.convert_lightgbm(grower.Booster(model_file=model), initial_types=shape)
+        stored.write_bytes(converted.SerializeToString())
+    options = library.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = library.InferenceSession(str(stored), options, providers=["CPUExecutionProvider"])
+    return lambda documents: session.run(None, {"documents": documents})[0].ravel()
+
+
+def treelite(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
+    import treelite as library
+
+    loaded = library.frontend.load_lightgbm_model(model)
+    return lambda documents: library.gtil.predict(loaded, documents, nthread=1, pred_margin=True).ravel()
+
+
+CONTENDERS: dict[str, Contender] = {
+    "localrank": localrank,
+    "localrank in numpy": numpy,
+    "lightgbm": lightgbm,
+}
+RIVAL_CONTENDERS: dict[str, Contender] = {
+    "bit vectors in numpy": bit_vectors,
+    "numba": numba,
+    "onnxruntime": onnxruntime,
+    "treelite": treelite,
+}
+
+
+def grown(folder: Path, n_features: int) -> Path:
+    """Grow the forest and return where its text is."""
+    import lightgbm as library
+
+    random = np.random.default_rng(n_features)
+    documents = random.standard_normal((20_000, n_features)).astype(np.float32)
+    gains = np.tanh(documents @ random.standard_normal(n_features) * 0.3)
+    gains += np.sin(3 * documents[:, 0]) * documents[:, 1] + 0.3 * random.standard_normal(len(gains))
+    path = folder / f"{n_features}.txt"
+    settings = {"objective": "regression", "num_leaves": LEAVES, "learning_rate": 0.05, "verbosity": -1}
+    library.train(settings, library.Dataset(documents, gains), TREES).save_model(path)
+    return path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rivals", action="store_true", help="install and measure the others too")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--cold", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+    if arguments.cold:
+        print(json.dumps(_cold(arguments.cold, arguments.inside)))
+        return 0
+    if arguments.inside:
+        return _compare({**CONTENDERS, **RIVAL_CONTENDERS}, arguments.inside)
+    with tempfile.TemporaryDirectory() as folder:
+        for n_features in FEATURES:
+            grown(Path(folder), n_features)
+        if not arguments.rivals:
+            return _compare(CONTENDERS, Path(folder))
+        return _among_rivals(Path(folder))
+
+
+def _among_rivals(folder: Path) -> int:
+    """Run again in an environment that has the rivals and is thrown away."""
+    environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = str(environment / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *RIVALS], check=True)
+    root = Path(__file__).parents[1]
+    paths = {"PYTHONPATH": os.pathsep.join(map(str, (root, root / "core", root / "training")))}
+    command = [python, "-m", "benchmarks.trees", "--inside", str(folder)]
+    return subprocess.run(command, check=False, env=os.environ | paths).returncode
+
+
+def _compare(contenders: dict[str, Contender], folder: Path) -> int:
+    failures = []
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    errors = dict.fromkeys(contenders, 0.0)
+    for n_features in FEATURES:
+        model = folder / f"{n_features}.txt"
+        scorers = {name: load(model, n_features) for name, load in contenders.items()}
+        for n_docs in DOCUMENTS:
+            documents = np.random.default_rng(n_docs).standard_normal((n_docs, n_features)).astype(np.float32)
+            expected = scorers["lightgbm"](documents)
+            for name, score in scorers.items():
+                error = float(np.abs(score(documents) - expected).max() / np.abs(expected).max())
+                errors[name] = max(errors[name], error)
+            fastest = _take_turns(scorers, documents, turns=2_000 // n_docs)
+            for name in contenders:
+                times[name].append(fastest[name])
+            ratio = fastest["lightgbm"] / fastest["localrank"]
+            if ratio < FASTER:
+                failures.append(f"{n_docs}x{n_features}: {ratio:.2f} times as fast as LightGBM, not {FASTER}")
+    if errors["localrank"] > DIFFERENCE:
+        failures.append(f"localrank differs from LightGBM by {errors['localrank']:.1e}")
+    shapes = [f"{n_docs}×{n_features}" for n_features in FEATURES for n_docs in DOCUMENTS]
+    print(f"| ms | {' | '.join(shapes)} | times LightGBM's speed | difference | start, s | private MB |")
+    print("|---|" + "---|" * (len(shapes) + 4))
+    for name, row in times.items():
+        ratios = [base / own for base, own in zip(times["lightgbm"], row, strict=True)]
+        start, memory = _measured_cold(name, folder)
+        print(
+            f"| {name} | {' | '.join(f'{ms:.3f}' for ms in row)} | {min(ratios):.1f} to {max(ratios):.1f} "
+            f"| {errors[name]:.0e} | {start:.2f} | {memory:.0f} |"
+        )
+    for failure in failures:
+        print("FAILED:", failure)
+    return int(bool(failures))
+
+
+def _take_turns(
+    scorers: dict[str, Callable[[Matrix], Any]], documents: Matrix, *, turns: int
+) -> dict[str, float]:
+    fastest = dict.fromkeys(scorers, np.inf)
+    for _ in range(max(turns, 5)):
+        for name, score in scorers.items():
+            score(documents)  # so that what the others left in the caches does not count
+            begin = time.process_time_ns()
+            score(documents)
+            fastest[name] = min(fastest[name], 1e-6 * (time.process_time_ns() - begin))
+    return fastest
+
+
+def _measured_cold(name: str, folder: Path) -> tuple[float, float]:
+    """Start a fresh process twice, so that caches are filled, and return its seconds and private megabytes."""
+    command = [sys.executable, "-m", "benchmarks.trees", "--inside", str(folder), "--cold", name]
+    for _ in range(2):
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, memory = json.loads(answer.stdout.splitlines()[-1])
+    return seconds, memory
+
+
+def _cold(name: str, folder: Path) -> tuple[float, float]:
+    """Load and score once; return seconds and megabytes beyond numpy's."""
+    before, begin = _private_megabytes(), time.perf_counter()
+    score = {**CONTENDERS, **RIVAL_CONTENDERS}[name](folder / "136.txt", 136)
+    score(np.zeros((100, 136), np.float32))
+    return time.perf_counter() - begin, _private_megabytes() - before
+
+
+def _private_megabytes() -> float:
+    rollup = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
+    return sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private")) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
