@@ -206,6 +206,17 @@ def test_values_normalised_per_query_are_recognised(plain: QuerySet) -> None:
     assert ("f2",) == suspicion(found, "(zscore)").examples
 
 
+def test_infinite_values_are_named(plain: QuerySet) -> None:
+    """Only a mapped set can have them, which is not checked when it is opened."""
+    documents = plain.documents.copy()
+    documents[3, 1] = np.inf
+    documents[7, 2] = -np.inf
+
+    found = inspect(plain.with_documents(documents))
+
+    assert ("f2", "f3") == suspicion(found, "infinite").examples
+
+
 def test_scales_far_apart_are_named(plain: QuerySet) -> None:
     scale = np.array([1, 1, 1, 1e-3, 1e9, 1], np.float32)
 

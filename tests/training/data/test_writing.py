@@ -487,6 +487,14 @@ def test_named_lists_are_put_in_order_too(tmp_path: Path) -> None:
     assert [[1, 2], [3, 4]] == queries.documents.tolist()
 
 
+@pytest.mark.parametrize("names", [b"{", b"[1]", b'["x", "x"]', b"\xff"])
+def test_names_in_metadata_must_be_names(tmp_path: Path, names: bytes) -> None:
+    columns = {"label": [1], "qid": ["a"], "features": [[1.0, 2.0]]}
+    path = parquet_file(tmp_path / "x", columns, {b"localrank.feature_names": names})
+
+    assert "expected a list of different names in its metadata, found b" in refused(path)
+
+
 def test_rows_are_counted_through_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_CELLS_READ", 1)
     values = [1.0] * 300
@@ -622,6 +630,13 @@ def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
             lambda d: np.save(d / "offsets.npy", np.zeros(41, np.int64)),
             "offsets.npy: expected offsets that rise",
         ),
+        (lambda d: np.save(d / "labels.npy", np.full(500, np.inf)), "labels.npy: expected finite numbers"),
+        (lambda d: (d / "labels.npy").write_bytes(b"PK\x03\x04"), "labels.npy: expected an array"),
+        (
+            lambda d: np.save(d / "comment_ends.npy", np.arange(500)[::-1]),
+            "comment_ends.npy: expected ends that",
+        ),
+        (lambda d: np.save(d / "comment_ends.npy", np.arange(500)), "comments.npy: expected uint8 (499,)"),
         (lambda d: np.save(d / "offsets.npy", np.arange(41)), "offsets.npy: expected offsets that rise"),
         (
             lambda d: np.save(d / "offsets.npy", np.arange(460, 501)),
@@ -646,6 +661,21 @@ def test_a_damaged_mapped_set_is_refused(tmp_path: Path, mixed: QuerySet, damage
     damage(folder)
 
     assert words in refused(folder)
+
+
+def test_comments_that_are_no_text_are_refused_when_they_are_read(tmp_path: Path, mixed: QuerySet) -> None:
+    folder = tmp_path / "mapped"
+    writing.write(mixed, folder, to="mapped")
+    text = np.load(folder / "comments.npy")
+    np.save(folder / "comments.npy", np.full_like(text, 0xFF))
+
+    comments = read(folder).comments
+
+    assert comments is not None
+    with pytest.raises(
+        InvalidData, match=r"comments\.npy: expected UTF-8, found invalid start byte in comment "
+    ):
+        list(comments)
 
 
 def test_pickled_arrays_are_never_opened(tmp_path: Path, mixed: QuerySet) -> None:

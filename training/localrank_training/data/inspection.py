@@ -115,6 +115,12 @@ class Inspection:
 
 def inspect(queries: QuerySet, *, progress: Progress = silent) -> Inspection:
     """Look at a set."""
+    # A mapped set is not checked when it is opened, and may hold infinite values.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _inspect(queries, progress)
+
+
+def _inspect(queries: QuerySet, progress: Progress) -> Inspection:
     columns = _Columns(queries.n_features)
     twins = _Twins(queries)
     largest = max(float(np.abs(queries.labels).max()), 1.0)  # so that squares of labels stay finite
@@ -388,6 +394,9 @@ def _suspicions(
     constant = [feature for feature in features if feature.constant and feature.missing < queries.n_docs]
     yield from of_features("features without a single value", empty)
     yield from of_features("constant features", constant)
+    yield from of_features(
+        "features with infinite values", [f for f in features if np.inf in (-f.minimum, f.maximum)]
+    )
     yield from of_features(
         "features that are constant within every query",
         [feature for feature in features if feature.per_query and not feature.constant],

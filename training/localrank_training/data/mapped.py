@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -25,7 +27,8 @@ _FORMAT = 1
 class StoredComments(Sequence[str]):
     """Comments in one file of UTF-8, decoded when asked for."""
 
-    def __init__(self, text: Array, ends: Indices) -> None:
+    def __init__(self, path: Path, text: Array, ends: Indices) -> None:
+        self._path = path
         self._text = text
         self._ends = ends
 
@@ -41,7 +44,12 @@ class StoredComments(Sequence[str]):
             return tuple(self[i] for i in range(*position.indices(len(self))))
         index = range(len(self))[position]
         start = int(self._ends[index - 1]) if index else 0
-        return bytes(self._text[start : int(self._ends[index])]).decode()
+        try:
+            return bytes(self._text[start : int(self._ends[index])]).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidData(
+                f"{self._path}: expected UTF-8, found {error.reason} in comment {index + 1}"
+            ) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(str.__eq__, self, other))
@@ -50,7 +58,7 @@ class StoredComments(Sequence[str]):
 
 
 def open_mapped(folder: Path) -> QuerySet:
-    """Open the mapped form; documents are read-only and stay on disk until they are used.
+    """Open the mapped form; documents are read-only and stay on disk, unchecked, until they are used.
 
     Raises:
         InvalidData: a file is missing, or is not what the index says.
@@ -69,14 +77,19 @@ def open_mapped(folder: Path) -> QuerySet:
         raise InvalidData(
             f"{folder / 'lines.npy'}: expected every position up to {n_docs} once, found others"
         )
+    labels = _load(folder, "labels", np.float64, (n_docs,))
+    if not bool(np.isfinite(labels).all()):
+        raise InvalidData(f"{folder / 'labels.npy'}: expected finite numbers, found others")
     comments: Sequence[str] | None = None
     if index["comments"]:
         ends = _load(folder, "comment_ends", np.int64, (n_docs,))
-        size = int(ends[-1]) if n_docs else 0
-        comments = StoredComments(_load(folder, "comments", np.uint8, (size,), mapped=True), ends)
+        if ends[0] < 0 or bool((np.diff(ends) < 0).any()):
+            raise InvalidData(f"{folder / 'comment_ends.npy'}: expected ends that never fall, found others")
+        text = _load(folder, "comments", np.uint8, (int(ends[-1]),), mapped=True)
+        comments = StoredComments(folder / "comments.npy", text, ends)
     return QuerySet(
         documents=documents,
-        labels=_load(folder, "labels", np.float64, (n_docs,)),
+        labels=labels,
         offsets=offsets,
         query_ids=query_ids,
         feature_names=feature_names,
@@ -137,10 +150,11 @@ def _read_index(folder: Path) -> dict[str, Any]:
 def _load(folder: Path, name: str, dtype: type, shape: tuple[int, ...], *, mapped: bool = False) -> Any:
     path = folder / f"{name}.npy"
     try:
-        # An array without elements cannot be mapped.
-        array = np.load(path, mmap_mode="r" if mapped and 0 not in shape else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidData(f"{path}: expected an array, found {error}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy warns of headers that it has to repair
+            array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, SyntaxError, TokenError, UserWarning) as error:
+        raise InvalidData(f"{path}: expected an array, found {str(error).splitlines()[0]}") from None
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise InvalidData(f"{path}: expected {np.dtype(dtype)} {shape}, found {array.dtype} {array.shape}")
-    return array
+    return array if mapped else np.array(array)

@@ -29,6 +29,8 @@ _RESERVED = {_LABEL, _QUERY, _FEATURES, *_COMMENTS}
 _NAMES = b"localrank.feature_names"
 #: Wider sets are written as one list column: a Parquet file pays for each column.
 _MOST_COLUMNS = 4096
+#: What Arrow raises for damaged files; its text decoding raises a ValueError of its own.
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
 _CELLS_READ = 1 << 20
 _CELLS_WRITTEN = 1 << 24
 
@@ -55,7 +57,7 @@ class ParquetReader:
         self._path = path
         try:
             self._file = pq.ParquetFile(path)
-        except (pa.ArrowException, OSError) as error:
+        except _DAMAGE as error:
             raise InvalidData(
                 f"{path}: expected a whole Parquet file, found damage ({_line(error)})"
             ) from None
@@ -108,7 +110,9 @@ class ParquetReader:
                 if batch.num_rows:
                     yield self._batch(batch, row, names, order)
                     row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
+            if row - 1 != self.n_rows:
+                raise InvalidData(f"{self._path}: expected {self.n_rows} rows, found {row - 1}")
+        except _DAMAGE as error:
             raise InvalidData(
                 f"{self._path}: expected a whole Parquet file, found damage after row {row - 1} ({_line(error)})"
             ) from None
@@ -175,11 +179,15 @@ class ParquetReader:
     def _list_names(self, schema: Any) -> tuple[str, ...]:
         stored = (schema.metadata or {}).get(_NAMES)
         if stored is not None:
-            names = json.loads(stored)
-            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            try:
+                names = json.loads(stored)
+            except ValueError:
+                names = None
+            strings = isinstance(names, list) and all(isinstance(name, str) for name in names)
+            if strings and len(set(names)) == len(names):
                 return tuple(names)
             raise InvalidData(
-                f"{self._path}: expected a list of names in its metadata, found {stored[:40]!r}"
+                f"{self._path}: expected a list of different names in its metadata, found {stored[:40]!r}"
             )
         kind = schema.field(_FEATURES).type
         if pa.types.is_fixed_size_list(kind):
