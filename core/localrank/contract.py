@@ -37,6 +37,9 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 #: Which quantiles of the training values a contract holds.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
+#: Columns whose values differ by this share only are constant but for rounding to float32.
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
+
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 
@@ -196,19 +199,23 @@ class FeatureContract:
             return _rescaled(documents, self.shift, self.scale)
         low, high = documents.min(axis=0), documents.max(axis=0)
         spread = high.astype(np.float64) - low
-        # A constant column must become zeros, not its own rounding blown up to unit variance.
-        constant = spread == 0
+        # A constant column must become zeros, not its own rounding blown up to the size of the others.
+        constant = spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        scale = np.where(constant, 1.0, spread)
         if self.normalise == "query_minmax":
-            return _rescaled(documents, low, np.where(constant, 1.0, spread))
-        middle = low + spread / 2
-        centred = _rescaled(documents, middle, np.where(constant, 1.0, spread))
-        # Twice, because the first mean of many float32 numbers is only nearly right.
-        centred -= centred.mean(axis=0)
-        centred -= centred.mean(axis=0)
-        deviation = np.sqrt(np.square(centred).mean(axis=0))
-        return np.divide(
-            centred, np.where(constant, 1.0, deviation), out=centred, dtype=np.float32, casting="same_kind"
-        )
+            scaled = _rescaled(documents, low, scale)
+        else:
+            scaled = _rescaled(documents, low + spread / 2, scale)
+            # Twice, because the first mean of many float32 numbers is only nearly right.
+            scaled -= scaled.mean(axis=0)
+            scaled -= scaled.mean(axis=0)
+            deviation = np.sqrt(np.square(scaled).mean(axis=0))
+            np.divide(
+                scaled, np.where(constant, 1.0, deviation), out=scaled, dtype=np.float32, casting="same_kind"
+            )
+        if (rounded := constant & (spread > 0)).any():
+            scaled[:, rounded] = 0.0
+        return scaled
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values that read back to the same numbers."""

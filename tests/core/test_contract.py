@@ -203,3 +203,20 @@ def test_the_digest_changes_with_every_part() -> None:
 def test_a_contract_that_is_none_is_refused(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(ArtifactCorrupt, match=sentence):
         FeatureContract.from_json({**learned().to_json(), **change})
+
+
+@pytest.mark.parametrize("normalise", ["query_minmax", "query_zscore"])
+@pytest.mark.parametrize("value", [0.1, -7.0, 3e9, 1e-30])
+def test_a_column_that_is_constant_but_for_rounding_becomes_zeros(
+    normalise: Normalisation, value: float
+) -> None:
+    random = np.random.default_rng(0)
+    documents = random.random((30, 2)).astype(np.float32)
+    documents[:, 1] = value
+    documents[::2, 1] = np.nextafter(np.float32(value), np.float32(np.inf))
+    contract = FeatureContract.learn(documents, [30], normalise=normalise)
+
+    normalised = contract.view(documents).normalised
+
+    np.testing.assert_array_equal(normalised[:, 1], 0)
+    assert np.ptp(normalised[:, 0]) >= 1

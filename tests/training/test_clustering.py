@@ -6,7 +6,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
 from localrank.signature import QuerySigner, Signatures
-from localrank.similarity import all_pairs
+from localrank.similarity import SIMILARITIES, Similarity, all_pairs
 from localrank_training.clustering import cluster, medoids
 from localrank_training.config import ClusteringSettings
 
@@ -24,11 +24,12 @@ def signatures() -> Signatures:
     return signatures_of(60)
 
 
-def test_complete_link_is_scikit_learns(signatures: Signatures) -> None:
-    found = cluster(signatures, ClusteringSettings("complete_link", 4))
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_complete_link_is_scikit_learns(signatures: Signatures, similarity: Similarity) -> None:
+    found = cluster(signatures, ClusteringSettings("complete_link", 4), similarity=similarity)
 
     reference = AgglomerativeClustering(4, metric="precomputed", linkage="complete").fit_predict(
-        1 - all_pairs(signatures)
+        1 - all_pairs(signatures, similarity)
     )
     assert 1.0 == adjusted_rand_score(reference, found)
 

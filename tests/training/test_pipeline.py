@@ -83,6 +83,16 @@ def test_every_form_of_similarity_tells_the_kinds_apart(form: str, method: str) 
         assert built.clusters[query] == built.ranker.rank(documents).route.cluster
 
 
+def test_tables_always_compare_the_exemplars() -> None:
+    built = build(two_kinds(), config(routing={"method": "lsh"}), RankSvm())
+
+    router = built.ranker.router
+    assert isinstance(router, LshRouter)
+    signed = np.flatnonzero(built.clusters >= 0)
+    np.testing.assert_array_equal(built.exemplars, signed[list(router.exemplars)])
+    np.testing.assert_array_equal(np.arange(len(built.exemplars)), router.clusters[list(router.exemplars)])
+
+
 def test_one_global_model_has_no_clusters() -> None:
     built = build(two_kinds(), TrainingConfig.read(method="global"), RankSvm())
 
