@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from pydantic import SecretStr
 
-from localrank.errors import InvalidConfiguration
+from localrank.errors import InvalidConfiguration, LocalRankError
 from localrank_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -95,17 +95,17 @@ def _serve(settings: Settings) -> None:
     _check_reach(settings)
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
-    models = _champions(settings.models_dir)
+    _check_models(settings.models_dir)
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
         changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
         if settings.admin_key is None:
             changes["admin_key"] = SecretStr(key := token_urlsafe(24))
             print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
         settings = settings.model_copy(update=changes)
-        _run(settings, listener, models)
+        _run(settings, listener)
 
 
-def _run(settings: Settings, listener: socket.socket, models: dict[str, int]) -> None:
+def _run(settings: Settings, listener: socket.socket) -> None:
     """Serve until told to stop."""
     import uvicorn
 
@@ -127,7 +127,7 @@ def _run(settings: Settings, listener: socket.socket, models: dict[str, int]) ->
         lifespan="on",
     )
     signal.signal(signal.SIGTERM, _stop)
-    threading.Thread(target=_announce, args=(settings, models), daemon=True).start()
+    threading.Thread(target=_announce, args=(settings,), daemon=True).start()
     try:
         if settings.workers == 1:
             uvicorn.Server(config).run(sockets=[listener])
@@ -158,8 +158,8 @@ def _check_reach(settings: Settings) -> None:
         )
 
 
-def _champions(models_dir: Path) -> dict[str, int]:
-    """Return the version of each model that will be served."""
+def _check_models(models_dir: Path) -> None:
+    """Refuse to start where no model could be served; whether it is whole is found out while serving."""
     from localrank.registry import CHAMPION, Registry
 
     if not models_dir.is_dir():
@@ -168,52 +168,54 @@ def _champions(models_dir: Path) -> dict[str, int]:
     names = registry.models()
     if not names:
         raise _CannotServe(f"{models_dir}: no published model; 'localrank demo' publishes one into ./models")
-    champions, broken = {}, []
+    broken = []
     for name in names:
         try:
-            champions[name] = registry.aliases(name)[CHAMPION]
-        except KeyError:
-            continue
-        except Exception as error:  # noqa: BLE001 - the service names it, and serves the others
+            if CHAMPION in registry.aliases(name):
+                return
+        except LocalRankError as error:
             broken.append(str(error))
-    if not champions:
-        hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
-        raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
-    return champions
+    hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
+    raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
 
 
-def _announce(settings: Settings, models: dict[str, int]) -> None:
-    """Say what to try next, once every worker can answer."""
+def _announce(settings: Settings) -> None:
+    """Say what to try next, once every worker has tried every model."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    while not _all_loaded(settings):
+    while (models := _served(settings)) is None:
         time.sleep(0.05)
-    name = settings.model.partition("@")[0] if settings.model else min(models)
+    name = settings.model.partition("@")[0] if settings.model else min(models, default="")
     if name not in models:
+        print(f"{url}/readyz says why it is not ready", file=sys.stderr, flush=True)  # noqa: T201
         return
     from localrank.artifact.manifest import MANIFEST, Manifest
-    from localrank.errors import LocalRankError
     from localrank_service.next_step import curl
 
-    try:
-        path = settings.models_dir / name / str(models[name]) / MANIFEST
-        contract = Manifest.parse(path.read_bytes()).contract
-    except (LocalRankError, OSError):
-        return  # the log and /readyz say what is wrong with it
+    path = settings.models_dir / name / str(models[name]) / MANIFEST
+    contract = Manifest.parse(path.read_bytes()).contract
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
     print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
     print(curl(contract, name, url, key=settings.api_key is not None), flush=True)  # noqa: T201
 
 
-def _all_loaded(settings: Settings) -> bool:
-    if settings.runtime_dir is not None:
-        from localrank_service.workers import Workers
+def _served(settings: Settings) -> dict[str, int] | None:
+    """Return the champions that all workers serve, or ``None`` as long as one is still loading."""
+    from localrank.registry import CHAMPION
+    from localrank_service.workers import Workers
 
+    if settings.runtime_dir is not None:
         reports = Workers(settings.runtime_dir).living()
-        return len(reports) >= settings.workers and all(report.serving or report.broken for report in reports)
+        if len(reports) < settings.workers or not all(one.serving or one.broken for one in reports):
+            return None
+        everywhere = set.intersection(*(set(report.serving) for report in reports))
+        champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}
+        return {name: version for name, version in champions.items() if version is not None}
     module = sys.modules.get("localrank_service.app")
     app = vars(module).get("app") if module else None
-    return app is not None and app.state.service.live.loaded
+    if app is None or not app.state.service.live.loaded:
+        return None
+    return {name: model.version for name, model in app.state.service.live.champions.items()}
 
 
 @contextmanager

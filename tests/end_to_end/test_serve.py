@@ -282,3 +282,18 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
     code, text = fails(folder, "--nope")
     assert 2 == code
     assert "--nope" in text
+
+
+def test_a_model_that_is_broken_is_not_announced(folder: Path) -> None:
+    shutil.copytree(folder / "models" / "demo", folder / "models" / "aaa")
+    (folder / "models" / "aaa" / "1" / "more.npy").touch()
+
+    with serve(folder) as server:
+        announced = server.wait_for("LocalRank serves")
+        command = server.wait_for("curl")
+        ready = httpx.get(f"{url_of(announced)}/readyz")
+
+    assert "serves demo@1 at" in announced
+    assert '"model":"demo"' in command
+    assert 503 == ready.status_code
+    assert "model 'aaa' is broken" in ready.json()["detail"]
