@@ -154,6 +154,8 @@ def test_optimum_does_not_depend_on_how_the_hessian_is_approximated(
     whole = RankSvm(C=100.0).fit(queries)
 
     monkeypatch.setattr(ranksvm, "_BLOCK", queries.documents.size // 5)
+    monkeypatch.setattr(ranksvm, "_SAMPLED", queries.n_docs // 5)
+    monkeypatch.setattr(ranksvm, "_SAMPLED_PER_FEATURE", 1)
     sampled = RankSvm(C=100.0).fit(queries)
     monkeypatch.setattr(ranksvm, "_DENSE_FEATURES", 1)
     diagonal = RankSvm(C=100.0).fit(queries)
@@ -263,7 +265,8 @@ def test_dividing_by_the_samples_hessian_undoes_the_product(
     queries = queries.select(np.repeat(np.arange(20), 4))
     objective = Objective.of(queries, C=10.0)
     scores = objective.documents @ np.full(5, 0.2)
-    monkeypatch.setattr(ranksvm, "_BLOCK", queries.documents.size // share)
+    monkeypatch.setattr(ranksvm, "_SAMPLED", queries.n_docs // share)
+    monkeypatch.setattr(ranksvm, "_SAMPLED_PER_FEATURE", 1)
 
     sample = ranksvm._Sample.of(objective.documents, objective.labels, objective.offsets, objective.pairs)
 

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Objective", "RankSvm", "Solution"]
 
-#: Numbers converted to double at a time. A set that has no more is converted once, and its Hessian made whole.
+#: Numbers converted to double at a time. A set that has no more is converted once.
 _BLOCK = 4_000_000
+#: The preconditioner's Hessian is made of so many documents per feature, and of no fewer than these.
+_SAMPLED_PER_FEATURE, _SAMPLED = 40, 2_000
 #: A Hessian serves as preconditioner until so many products with the present one were needed.
 _STALE = 10
 #: For more features than these a Hessian would cost more than it saves.
@@ -307,7 +309,8 @@ class _Sample:
     def of(
         cls, documents: Matrix | Vector, labels: Vector, offsets: Indices, pairs: LabelledPairs
     ) -> _Sample:
-        stride = -(-documents.size // _BLOCK)
+        enough = max(_SAMPLED, _SAMPLED_PER_FEATURE * documents.shape[1])
+        stride = -(-len(documents) // enough)
         if stride == 1:
             return cls(np.asarray(documents, np.float64), np.arange(len(documents)), pairs)
         chosen = np.arange(len(offsets) - 1) % stride == 0
