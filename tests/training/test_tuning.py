@@ -8,7 +8,6 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank_training.commands.output import Progress
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.selection import train
 from localrank_training.tuning import combinations, tune
@@ -103,7 +102,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "stopped" / "trials.jsonl").write_text("".join(lines[:7]) + lines[7][:40])
     done: list[int] = []
 
-    resumed = tune(queries, TABLES, tmp_path / "stopped", progress=Progress(lambda _, n, __: done.append(n)))
+    resumed = tune(queries, TABLES, tmp_path / "stopped", progress=lambda _, n, __: done.append(n))
 
     assert list(range(8, len(lines) + 1)) == done
     assert [s.choices for s in whole.settings] == [s.choices for s in resumed.settings]
@@ -117,7 +116,7 @@ def test_other_queries_do_not_take_over_what_was_found(tmp_path: Path) -> None:
     tune(two_kinds(), tables, tmp_path)
     done: list[int] = []
 
-    tune(two_kinds(seed=1), tables, tmp_path, progress=Progress(lambda _, n, __: done.append(n)))
+    tune(two_kinds(seed=1), tables, tmp_path, progress=lambda _, n, __: done.append(n))
 
     assert 2 * 3 == len(done)
 

@@ -17,7 +17,7 @@ from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
 from localrank.metrics import Convention, Judgements, Metric
 from localrank_training.comparisons import compare_family
 from localrank_training.data.alignment import aligned
-from localrank_training.data.sources import silent
+from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.routing import Route
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
-    from localrank_training.data.sources import Progress
+    from localrank_training.progress import Progress
 
 __all__ = [
     "METRICS",

@@ -26,16 +26,17 @@ from localrank.signature import QuerySigner, choose_components, spectrum
 from localrank_training.clustering import cluster, medoids
 from localrank_training.learners.notes import collected
 from localrank_training.parallel import in_parallel
+from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.routing import Router
     from localrank.scorers import Scorer, View
     from localrank.signature import Signatures
-    from localrank_training.commands.output import Progress
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
+    from localrank_training.progress import Progress
 
 __all__ = ["Built", "build", "learn_contract", "viewed"]
 
@@ -88,7 +89,7 @@ def build(
     validation: QuerySet | None = None,
     global_scorer: Scorer | None = None,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Built:
     """Build a ranker with settled settings.
 
@@ -138,7 +139,7 @@ def build(
             for chosen, exam in zip(members, exams, strict=True)
         ],
         workers=workers,
-        progress=None if progress is None else lambda done, total: progress("clusters", done, total),
+        progress=lambda done, total: progress("clusters", done, total),
     )
     notes += tuple(
         f"cluster {number} ({len(chosen)} queries){text}"

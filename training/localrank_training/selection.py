@@ -20,16 +20,17 @@ from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import Built, build, learn_contract, viewed
+from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
     from localrank.scorers import Scorer
-    from localrank_training.commands.output import Progress
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
+    from localrank_training.progress import Progress
 
 __all__ = ["HeldOut", "Trained", "Trial", "candidates", "expanded", "folds_of", "train"]
 
@@ -100,7 +101,7 @@ def train(
     *,
     validation: QuerySet | None = None,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Trained:
     """Make the open choices, measure the result, and build the ranker from all the training queries."""
     splits, order, how = _splits(queries, validation, config)
@@ -111,7 +112,7 @@ def train(
         _fit_global,
         [(split, config, learners) for split in splits],
         workers=workers,
-        progress=None if progress is None else lambda done, total: progress("global scorers", done, total),
+        progress=lambda done, total: progress("global scorers", done, total),
     )
     chosen = 0
     if len(learners) > 1:
@@ -141,7 +142,7 @@ def train(
             for split, scorer in zip(splits, global_scorers, strict=True)
         ],
         workers=workers,
-        progress=None if progress is None else lambda done, total: progress("held-out models", done, total),
+        progress=lambda done, total: progress("held-out models", done, total),
     )
     rows = [rehearsals[i : i + len(splits)] for i in range(0, len(rehearsals), len(splits))]
     best = 0

@@ -23,6 +23,7 @@ from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.parallel import each_in_parallel
 from localrank_training.pipeline import build
+from localrank_training.progress import silent
 from localrank_training.selection import candidates, expanded, folds_of
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Vector
-    from localrank_training.commands.output import Progress
     from localrank_training.data.queries import QuerySet
+    from localrank_training.progress import Progress
 
 __all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "tune"]
 
@@ -172,7 +173,7 @@ def tune(
     *,
     most: int = 100,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     where: str = "configuration",
 ) -> Tuned:
     """Try every combination, or a seeded sample of ``most``, on every fold.
@@ -207,8 +208,7 @@ def tune(
     for (config, fold), (local, global_) in zip(missing, results, strict=True):
         known.add(config, fold, local, global_)
         done += 1
-        if progress is not None:
-            progress("trials", done, len(wanted))
+        progress("trials", done, len(wanted))
 
     order = np.argsort(np.concatenate(folds))
     settings = []

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from localrank_training.progress import silent
 
-__all__ = ["AsJson", "ModelsDir", "Progress", "print_json", "print_table", "progress"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from localrank_training.progress import Progress
+
+__all__ = ["AsJson", "ModelsDir", "print_json", "print_table", "progress"]
 
 #: ``--json``, on every command that answers figures.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -22,21 +26,11 @@ ModelsDir = Annotated[
 ]
 
 
-class Progress:
-    """Reports how far a long task is; given to functions that know nothing of terminals."""
-
-    def __init__(self, advance: Callable[[str, int, int], None]) -> None:
-        self._advance = advance
-
-    def __call__(self, task: str, done: int, total: int) -> None:
-        self._advance(task, done, total)
-
-
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Draw progress bars on a terminal's standard error; stay silent anywhere else."""
     if not sys.stderr.isatty():
-        yield Progress(lambda _task, _done, _total: None)
+        yield silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -51,7 +45,7 @@ def progress() -> Iterator[Progress]:
                 tasks[task] = bars.add_task(task, total=total)
             bars.update(tasks[task], completed=done, total=total)
 
-        yield Progress(advance)
+        yield advance
 
 
 def print_json(answer: object) -> None:

@@ -11,7 +11,8 @@ from localrank.errors import InvalidData
 from localrank_training.data.mapped import open_mapped
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
-from localrank_training.data.sources import Progress, locate, silent
+from localrank_training.data.sources import locate
+from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

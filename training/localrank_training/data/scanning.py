@@ -18,7 +18,8 @@ from localrank_training.data.letor import MAX_FEATURES, Lines, parse
 from localrank_training.data.mapped import open_mapped
 from localrank_training.data.parquet import ParquetReader
 from localrank_training.data.queries import default_names
-from localrank_training.data.sources import Progress, Source, blocks, silent
+from localrank_training.data.sources import Source, blocks
+from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -5,7 +5,6 @@ What a file is follows from its first bytes, never from its name. Nothing here k
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,10 @@ import pyarrow as pa
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["BLOCK", "MAPPED_INDEX", "NAMES_FILE", "Kind", "Progress", "Source", "blocks", "locate", "silent"]
+__all__ = ["BLOCK", "MAPPED_INDEX", "NAMES_FILE", "Kind", "Source", "blocks", "locate"]
 
-#: ``progress(task, done, total)``.
-Progress: TypeAlias = Callable[[str, int, int], None]
 Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "mapped"]
 
 #: Bytes of text parsed at a time: large enough for vectorised work, small enough for the caches.
@@ -50,10 +47,6 @@ _OTHER = (
     (b"\xfe\xff", "UTF-16 text"),
 )
 _EXPECTED = "LETOR text (plain, gzip or zstd) or Parquet"
-
-
-def silent(_task: str, _done: int, _total: int) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from localrank_training.data.parquet import ParquetWriter
 from localrank_training.data.queries import default_names
 from localrank_training.data.reading import Grouping
 from localrank_training.data.scanning import Block, Scan, blocks_of
-from localrank_training.data.sources import Progress, locate, silent
+from localrank_training.data.sources import locate
+from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
