@@ -43,6 +43,12 @@ def validation(judged: Judged) -> QuerySet:
     return made(judged, 1)
 
 
+def plain(kind: type[Boosting], **changes: Any) -> Boosting:
+    """One model of all documents and features, unless told otherwise."""
+    gain = {"gain": "exponential"} if kind is Gbrt else {}
+    return kind(**{"members": 1, "feature_fraction": 1.0, "bagging_fraction": 1.0, **gain, **changes})
+
+
 def by_hand(
     settings: dict[str, Any], queries: QuerySet, labels: np.ndarray, rounds: int, **data: Any
 ) -> lightgbm.Booster:
@@ -54,15 +60,20 @@ def by_hand(
 
 
 def test_gbrt_is_lightgbms_regression_on_gains(queries: QuerySet) -> None:
-    scorer = Gbrt(num_iterations=20, feature_fraction=1.0, bagging_fraction=1.0).fit(queries)
+    scorer = plain(Gbrt, num_iterations=20).fit(queries)
 
     booster = by_hand({"objective": "regression"}, queries, 2**queries.labels - 1, 20)
     np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
 
 
 def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
-    learner = LambdaMart(
-        num_iterations=20, feature_fraction=0.6, bagging_fraction=0.5, seed=3, lambdarank_truncation_level=5
+    learner = plain(
+        LambdaMart,
+        num_iterations=20,
+        feature_fraction=0.6,
+        bagging_fraction=0.5,
+        seed=3,
+        lambdarank_truncation_level=5,
     )
 
     scorer = learner.fit(queries)
@@ -80,9 +91,7 @@ def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet) -> None:
     """Each changed alone gives other scores than the defaults do."""
-    base = kind(
-        num_iterations=15, num_leaves=12, min_data_in_leaf=5, feature_fraction=1.0, bagging_fraction=1.0
-    )
+    base = plain(kind, num_iterations=15, num_leaves=12, min_data_in_leaf=5)
     changes: dict[str, Any] = {
         "num_iterations": 9, "learning_rate": 0.2, "num_leaves": 3, "max_depth": 2, "min_data_in_leaf": 60,
         "min_sum_hessian_in_leaf": 50.0 if kind is Gbrt else 1.0, "feature_fraction": 0.4, "bagging_fraction": 0.4, "lambda_l1": 2.0,
@@ -95,18 +104,18 @@ def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet)
             "label_gain": (0.0, 1.0, 2.0, 3.0), "lambdarank_truncation_level": 1, "lambdarank_norm": False,
             "sigmoid": 3.0,
         }  # fmt: skip
-    plain = base.fit(queries).score(queries.documents)
+    before = base.fit(queries).score(queries.documents)
 
     for name, value in changes.items():
         changed = replace(base, **{name: value}).fit(queries).score(queries.documents)
-        assert not np.allclose(plain, changed), name
+        assert not np.allclose(before, changed), name
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
     kind: type[Boosting], queries: QuerySet
 ) -> None:
-    learner = kind(num_iterations=10, feature_fraction=0.5, bagging_fraction=0.5)
+    learner = plain(kind, num_iterations=10, feature_fraction=0.5, bagging_fraction=0.5)
 
     first, again, alone = (replace(learner, num_threads=threads).fit(queries) for threads in (2, 2, 1))
 
@@ -116,7 +125,7 @@ def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
 
 
 def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySet) -> None:
-    learner = LambdaMart(num_iterations=10, feature_fraction=0.5)
+    learner = plain(LambdaMart, num_iterations=10, feature_fraction=0.5)
 
     first, second = (replace(learner, seed=seed).fit(queries).score(queries.documents) for seed in (5, 6))
     both = replace(learner, seed=5, members=2).fit(queries).score(queries.documents)
@@ -126,7 +135,7 @@ def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySe
 
 
 def test_boosting_stops_where_validation_is_best(queries: QuerySet, validation: QuerySet) -> None:
-    learner = LambdaMart(num_iterations=60, learning_rate=0.3, early_stopping_rounds=60, eval_at=5)
+    learner = plain(LambdaMart, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60, eval_at=5)
 
     stopped = learner.fit(queries, validation=validation)
 
@@ -151,7 +160,7 @@ def _first(forest: TreesScorer, trees: int) -> dict[str, Any]:
 
 
 def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: QuerySet) -> None:
-    learner = Gbrt(num_iterations=60, learning_rate=0.3, early_stopping_rounds=60)
+    learner = plain(Gbrt, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60)
 
     stopped = learner.fit(queries, validation=validation)
 
@@ -166,7 +175,7 @@ def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: Qu
 
 
 def test_it_does_not_stop_early_when_told_so(queries: QuerySet, validation: QuerySet) -> None:
-    learner = LambdaMart(num_iterations=30, learning_rate=0.5, early_stopping_rounds=0)
+    learner = plain(LambdaMart, num_iterations=30, learning_rate=0.5, early_stopping_rounds=0)
 
     assert learner.fit(queries, validation=validation).n_trees == 30
 
@@ -175,7 +184,7 @@ def test_validation_without_differences_cannot_stop_anything(queries: QuerySet, 
     flat = replace(validation, labels=np.zeros(validation.n_docs))
 
     with collected() as notes:
-        scorer = LambdaMart(num_iterations=30).fit(queries, validation=flat)
+        scorer = plain(LambdaMart, num_iterations=30).fit(queries, validation=flat)
 
     assert scorer.n_trees == 30
     assert "does not stop early" in notes[0].text
@@ -185,8 +194,8 @@ def test_validation_without_differences_cannot_stop_anything(queries: QuerySet, 
 def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
     kind: type[Boosting], queries: QuerySet
 ) -> None:
-    learner = kind(
-        num_iterations=10, min_data_in_leaf=0, min_sum_hessian_in_leaf=1.0, feature_fraction=1.0, bagging_fraction=1.0,
+    learner = plain(kind,
+        num_iterations=10, min_data_in_leaf=0, min_sum_hessian_in_leaf=1.0,
         max_bin=1000,
     )  # fmt: skip
     # In steps, so that repetition does not move the borders of LightGBM's bins.
@@ -202,7 +211,7 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: QuerySet) -> None:
-    learner = kind(num_iterations=10)
+    learner = plain(kind, num_iterations=10)
     weights = np.where(np.arange(len(queries)) < 30, 1.0, 0.0)
 
     weighted = learner.fit(queries, weights=weights).score(queries.documents)
@@ -212,7 +221,7 @@ def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: Quer
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: QuerySet) -> None:
-    learner = kind(num_iterations=10, feature_fraction=1.0, bagging_fraction=1.0)
+    learner = plain(kind, num_iterations=10)
     first = learner.fit(queries)
 
     going_on = learner.fit(queries, start=first)
@@ -232,8 +241,8 @@ def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: 
 
 
 def test_a_start_that_cannot_be_bettered_comes_back(queries: QuerySet, validation: QuerySet) -> None:
-    best = LambdaMart(num_iterations=100).fit(validation)
-    learner = LambdaMart(num_iterations=20, min_data_in_leaf=2, members=2)
+    best = plain(LambdaMart, num_iterations=100).fit(validation)
+    learner = plain(LambdaMart, num_iterations=20, min_data_in_leaf=2, members=2)
     random = np.random.default_rng(0)
     nonsense = replace(queries, labels=random.permutation(queries.labels))
 
@@ -264,7 +273,7 @@ def test_a_start_that_cannot_be_bettered_comes_back(queries: QuerySet, validatio
     ],
 )
 def test_a_start_of_another_kind_or_view_is_not_used(start: Any, queries: QuerySet) -> None:
-    learner = LambdaMart(num_iterations=5)
+    learner = plain(LambdaMart, num_iterations=5)
 
     np.testing.assert_array_equal(
         learner.fit(queries).score(queries.documents),
@@ -278,7 +287,7 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
     with_holes = queries.with_documents(documents)
 
-    scores = LambdaMart(num_iterations=20).fit(with_holes).score(documents)
+    scores = plain(LambdaMart, num_iterations=20).fit(with_holes).score(documents)
 
     assert scores[queries.labels >= 2].min() > scores[queries.labels < 2].max()
 
@@ -289,7 +298,7 @@ def test_categories_are_not_amounts(queries: QuerySet) -> None:
     documents[:, 4] = random.permutation(12)[
         (queries.labels.astype(int) * 3 + random.integers(0, 3, queries.n_docs))
     ]
-    learner = LambdaMart(num_iterations=10, categorical=(queries.feature_names[4],))
+    learner = plain(LambdaMart, num_iterations=10, categorical=(queries.feature_names[4],))
 
     scorer = learner.fit(queries.with_documents(documents))
 
@@ -301,23 +310,23 @@ def test_a_category_that_is_no_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidConfiguration, match="lambdamart: categorical: expected names of features, found 'f9'"
     ):
-        LambdaMart(categorical=("f9",)).fit(queries)
+        plain(LambdaMart, categorical=("f9",)).fit(queries)
 
 
 @pytest.mark.parametrize(
     ("learner", "label", "message"),
     [
-        (LambdaMart(), -1.0, "lambdamart: query '0': expected labels of at least 0, found -1"),
-        (LambdaMart(), 0.5, "lambdamart: query '0': expected whole numbers as labels, found 0.5"),
-        (LambdaMart(), 31.0, "lambdamart: query '0': expected labels of at most 30, found 31"),
+        (plain(LambdaMart), -1.0, "lambdamart: query '0': expected labels of at least 0, found -1"),
+        (plain(LambdaMart), 0.5, "lambdamart: query '0': expected whole numbers as labels, found 0.5"),
+        (plain(LambdaMart), 31.0, "lambdamart: query '0': expected labels of at most 30, found 31"),
         (
-            LambdaMart(label_gain=(0.0, 1.0, 5.0, 9.0)),
+            plain(LambdaMart, label_gain=(0.0, 1.0, 5.0, 9.0)),
             4.0,
             "lambdamart: .* expected labels of at most 3, found 4",
         ),
-        (LambdaMart(), np.nan, "lambdamart: query '0': expected a finite label, found nan"),
-        (Gbrt(), -1.0, "gbrt: query '0': expected labels of at least 0, found -1"),
-        (Gbrt(), np.inf, "gbrt: query '0': expected a finite label, found inf"),
+        (plain(LambdaMart), np.nan, "lambdamart: query '0': expected a finite label, found nan"),
+        (plain(Gbrt), -1.0, "gbrt: query '0': expected labels of at least 0, found -1"),
+        (plain(Gbrt), np.inf, "gbrt: query '0': expected a finite label, found inf"),
     ],
 )
 @pytest.mark.parametrize("where", ["training", "validation"])
@@ -335,7 +344,7 @@ def test_a_label_that_has_no_gain_is_refused(
 def test_regression_takes_any_number_that_is_not_negative(queries: QuerySet) -> None:
     labels = queries.labels + np.linspace(0, 0.9, queries.n_docs)
 
-    scorer = Gbrt(gain="label", num_iterations=10).fit(replace(queries, labels=labels))
+    scorer = plain(Gbrt, gain="label", num_iterations=10).fit(replace(queries, labels=labels))
 
     booster = by_hand({"objective": "regression"}, queries, labels, 10)
     np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
@@ -348,18 +357,18 @@ def test_an_infinite_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match=r"gbrt: query '0', feature 'f3': expected a finite value, found -inf$"
     ):
-        Gbrt().fit(queries.with_documents(documents))
+        plain(Gbrt).fit(queries.with_documents(documents))
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 class TestDegenerate:
     def test_one_label_level(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different labels"):
-            kind().fit(replace(queries, labels=np.ones(queries.n_docs)))
+            plain(kind).fit(replace(queries, labels=np.ones(queries.n_docs)))
 
     def test_constant_features(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-            kind().fit(queries.with_documents(np.ones_like(queries.documents)))
+            plain(kind).fit(queries.with_documents(np.ones_like(queries.documents)))
 
     def test_fewer_documents_than_a_leaf_has(self, kind: type[Boosting], judged: Judged) -> None:
         few = made(judged, 0, n_queries=1)
@@ -368,19 +377,19 @@ class TestDegenerate:
             InvalidData,
             match=r": expected documents that a tree can split.* min_data_in_leaf 20",
         ):
-            kind(min_data_in_leaf=20).fit(few)
+            plain(kind, min_data_in_leaf=20).fit(few)
 
     def test_fewer_documents_than_a_leaf_has_with_somewhere_to_start(
         self, kind: type[Boosting], judged: Judged, queries: QuerySet
     ) -> None:
-        start = kind(num_iterations=5).fit(queries)
+        start = plain(kind, num_iterations=5).fit(queries)
 
-        assert kind(min_data_in_leaf=20).fit(made(judged, 0, n_queries=1), start=start) is start
+        assert plain(kind, min_data_in_leaf=20).fit(made(judged, 0, n_queries=1), start=start) is start
 
     def test_one_query(self, kind: type[Boosting], judged: Judged) -> None:
         one = made(judged, 0, n_queries=1)
 
-        scores = kind(min_data_in_leaf=2, num_iterations=50).fit(one).score(one.documents)
+        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(one).score(one.documents)
 
         assert ndcg(one.labels, scores, one.offsets).mean() > 0.9
 
@@ -388,7 +397,7 @@ class TestDegenerate:
         offsets = np.insert(queries.offsets, 3, queries.offsets[3])
         ids = (*queries.query_ids[:3], "empty", *queries.query_ids[3:])
         with_gap = replace(queries, offsets=offsets, query_ids=ids)
-        learner = kind(num_iterations=5)
+        learner = plain(kind, num_iterations=5)
 
         np.testing.assert_array_equal(
             learner.fit(queries).score(queries.documents), learner.fit(with_gap).score(queries.documents)

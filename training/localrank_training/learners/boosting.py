@@ -60,10 +60,10 @@ class Boosting(ABC):
         1e-3, low=0.0, meaning="second derivatives that a leaf has at least"
     )
     feature_fraction: float = setting(
-        1.0, above=0.0, high=1.0, meaning="share of the features that a tree may use"
+        0.5, above=0.0, high=1.0, meaning="share of the features that a tree may use"
     )
     bagging_fraction: float = setting(
-        1.0, above=0.0, high=1.0, meaning="share of the queries that a tree sees"
+        0.5, above=0.0, high=1.0, meaning="share of the queries that a tree sees"
     )
     lambda_l1: float = setting(0.0, low=0.0, meaning="absolute pull of the leaves towards zero")
     lambda_l2: float = setting(0.0, low=0.0, meaning="squared pull of the leaves towards zero")
@@ -71,7 +71,7 @@ class Boosting(ABC):
     early_stopping_rounds: int = setting(
         100, low=0, meaning="trees without gain before it stops; 0 never stops early"
     )
-    members: int = setting(1, low=1, high=1000, meaning="models of different seeds whose scores are averaged")
+    members: int = setting(5, low=1, high=1000, meaning="models of different seeds whose scores are averaged")
     seed: int = setting(0, low=0, high=2**30, meaning="draws features and queries")
     num_threads: int = setting(
         0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
@@ -246,7 +246,7 @@ class Gbrt(Boosting):
         gain: regress on the ``label`` itself, which may be any number, or on ``2^label - 1``.
     """
 
-    gain: Literal["label", "exponential"] = setting("exponential", meaning="what a label is worth")
+    gain: Literal["label", "exponential"] = setting("label", meaning="what a label is worth")
 
     method: ClassVar[str] = "gbrt"
 

@@ -36,9 +36,9 @@ class RandomForest:
     """
 
     trees: int = setting(500, low=1, high=100_000, meaning="trees")
-    min_samples_leaf: int = setting(5, low=1, meaning="documents that a leaf has at least")
+    min_samples_leaf: int = setting(10, low=1, meaning="documents that a leaf has at least")
     max_features: float = setting(
-        0.3, above=0.0, high=1.0, meaning="share of the features tried at each split"
+        0.1, above=0.0, high=1.0, meaning="share of the features tried at each split"
     )
     max_depth: int = setting(0, low=0, meaning="splits on the way to a leaf at most; 0 has no limit")
     bootstrap: bool = setting(default=False, meaning="each tree sees a random sample of the documents")
