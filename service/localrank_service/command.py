@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from pydantic import SecretStr
 
-from localrank.errors import InvalidConfiguration, LocalRankError
+from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _serve(settings: Settings) -> None:
     _check_reach(settings)
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
-    _check_models(settings.models_dir)
+    _check_models(settings.models_dir, settings.model)
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
         changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
         if settings.admin_key is None:
@@ -158,7 +158,7 @@ def _check_reach(settings: Settings) -> None:
         )
 
 
-def _check_models(models_dir: Path) -> None:
+def _check_models(models_dir: Path, default: str | None) -> None:
     """Refuse to start where no model could be served; whether it is whole is found out while serving."""
     from localrank.registry import CHAMPION, Registry
 
@@ -168,6 +168,11 @@ def _check_models(models_dir: Path) -> None:
     names = registry.models()
     if not names:
         raise _CannotServe(f"{models_dir}: no published model; 'localrank demo' publishes one into ./models")
+    if default is not None:
+        try:
+            registry.resolve(default)
+        except ArtifactNotFound as error:
+            raise _CannotServe(f"--model {default}: {error}") from None
     broken = []
     for name in names:
         try:

@@ -35,9 +35,10 @@ class Service:
     async def resolve(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
         """Return the model addressed, or raise a `Problem`, 404, 422 or 503, that points ``at`` the address."""
         model = self.live.find(address)
-        if model is None and self.loader is not None and address is not None:
+        wanted = address if address is not None else self.live.default
+        if model is None and self.loader is not None and wanted is not None:
             try:
-                model = await self.loader.fetch(address)
+                model = await self.loader.fetch(wanted)
             except Problem as problem:
                 problem.pointer = at
                 raise

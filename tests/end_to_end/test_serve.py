@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,45 +141,49 @@ def test_the_curl_it_prints_works_as_printed(folder: Path) -> None:
 
 def test_two_workers_count_together_switch_together_and_survive_each_other(folder: Path) -> None:
     with serve(folder, "--workers", "2") as server:
-        # A connection for each request, so that both workers get some.
+        # A connection for each request, eight at a time, so that both workers get some.
         client = httpx.Client(
             base_url=url_of(server.wait_for("LocalRank serves")),
             headers=ADMIN | {"connection": "close"},
-            timeout=30,
+            timeout=60,
         )
-
-        def ask(path: str, body: Any = None) -> httpx.Response:
-            return client.get(path) if body is None else client.post(path, json=body)
-
         body = {"features": [[0.5] * 10]}
-        pids = {ask("/info").json()["pid"] for _ in range(40)}
-        for _ in range(30):
-            assert 200 == ask("/v1/rerank", body).status_code
-        assert 2 == len(pids)
-        assert {30.0} == {counted(ask("/metrics").text) for _ in range(6)}
 
-        promoted = ask("/v1/models/demo/promote", {"version": 2})
+        def rank(times: int) -> list[httpx.Response]:
+            with ThreadPoolExecutor(8) as pool:
+                return list(pool.map(lambda _: client.post("/v1/rerank", json=body), range(times)))
+
+        def switch(action: str, **members: Any) -> httpx.Response:
+            return client.post(f"/v1/models/demo/{action}", json=members)
+
+        assert {200} == {response.status_code for response in rank(60)}
+        assert {60.0} == {counted(client.get("/metrics").text) for _ in range(6)}
+
+        promoted = switch("promote", version=2)
         assert 200 == promoted.status_code, promoted.text
-        assert pids == set(promoted.json()["workers"])
-        assert {2} == {ask("/v1/rerank", body).json()["version"] for _ in range(20)}
+        workers = set(promoted.json()["workers"])
+        assert 2 == len(workers)
+        assert {2} == {response.json()["version"] for response in rank(30)}
 
-        victim = min(pids)
+        victim = min(workers)
         os.kill(victim, signal.SIGKILL)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                now = {ask("/info").json()["pid"] for _ in range(10)}
+                again = switch("promote", version=2, alias="challenger")
             except httpx.TransportError:
-                continue
+                continue  # the dead worker had accepted it
+            now = set(again.json().get("workers", ()))
             if len(now) == 2 and victim not in now:
                 break
         assert (2, False) == (len(now), victim in now)
-        metrics = ask("/metrics").text
-        assert counted(metrics) >= 30 + 20
+        metrics = client.get("/metrics").text
+        assert counted(metrics) >= 90
         assert "localrank_inflight_requests 1.0" in metrics
-        rolled_back = ask("/v1/models/demo/rollback", {})
+        rolled_back = switch("rollback")
         assert 200 == rolled_back.status_code, rolled_back.text
         assert now == set(rolled_back.json()["workers"])
+        assert {1} == {response.json()["version"] for response in rank(30)}
         client.close()
         assert 0 == server.stop()
     assert [] == list((folder / "tmp").glob("localrank-*"))
@@ -268,6 +273,8 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
         (("--host", "no.such.host.invalid", "--allow-anonymous"), {}, 1, "no.such.host.invalid:8080: "),
         (("--host", "0.0.0.0"), {}, 2, "--host 0.0.0.0 can be reached from elsewhere: set LOCALRANK_API_KEY"),
         (("--port", "99999"), {}, 2, "--port: "),
+        (("--model", "nope"), {}, 1, "--model nope: "),
+        (("--model", "demo@7"), {}, 1, "--model demo@7: "),
         ((), {"LOCALRANK_MAX_DOCS": "3"}, 2, "LOCALRANK_MAX_DOCS: no such setting"),
     ]
     with socket.socket() as taken:

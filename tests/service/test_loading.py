@@ -275,6 +275,11 @@ async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_
         answer = await client.post("/v1/rerank", json={"features": ROWS})
 
         assert ("web", 200) == (answer.json()["model"], answer.status_code)
+    async with connect(settings(models_dir, model="demo@2")) as client:
+        await loaded(client)
+        answers = [await client.post("/v1/rerank", json={"features": ROWS}) for _ in range(2)]
+
+        assert [("demo", 2)] * 2 == [(one.json()["model"], one.json()["version"]) for one in answers]
     async with connect(settings(models_dir, model="nope")) as client:
         await loaded(client)
         answer = await client.post("/v1/rerank", json={"features": ROWS})
