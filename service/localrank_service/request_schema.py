@@ -1,7 +1,8 @@
 """The JSON Schema of a request for one model: what ``GET /v1/models/{name}/schema`` answers.
 
-Sound rather than complete: every request that it allows is answered with 200 (a test tries many), but a few that it
-does not describe, such as rows in another order of ``feature_names``, are answered as well.
+Sound rather than complete: every request that it allows is answered with 200 (a test tries many), provided that
+``ids`` are as many as rows, which a schema cannot say. A few that it does not describe, such as rows in another order of
+``feature_names``, are answered as well.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,9 @@ from hypothesis.extra.numpy import arrays
 
 from localrank_service.app import create_app
 from localrank_service.live import LiveModel
+from localrank_service.request_schema import request_schema
 from localrank_service.settings import Settings
+from localrank_service.wire.query import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,6 +214,43 @@ likely = st.fixed_dictionaries(
         "more": anything,
     },
 )
+
+
+def is_allowed(members: Any, ranker: Ranker) -> bool:
+    """Whether the schema of ``tiny`` allows the request, which JSON may hold otherwise."""
+    schema = request_schema(LiveModel("tiny", 3, ranker), Limits(5000, refuse_extra_features=False))
+    sent = json.loads(json.dumps(members))
+    paired = len(sent.get("ids", ())) == len(sent.get("features", ())) if "ids" in sent else True
+    return paired and jsonschema.Draft202012Validator(schema).is_valid(sent)
+
+
+allowed = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.sampled_from(["tiny", "tiny@3", "scaled"]),
+        "top_n": st.integers(0, 5),
+        "explain": st.sampled_from(["none", "route"]),
+        "query_id": ids,
+        "feature_names": st.permutations(NAMES),
+        "documents": st.lists(
+            st.fixed_dictionaries({"features": features}, optional={"id": ids}), max_size=3
+        ),
+        "features": st.lists(st.lists(finite | st.none(), min_size=4, max_size=4), max_size=3),
+        "ids": st.lists(ids, max_size=3),
+    },
+)
+
+
+@many
+@given(members=allowed)
+def test_what_the_schema_allows_is_answered(
+    members: dict[str, Any], post: Callable[..., httpx.Response], tiny_ranker: Ranker
+) -> None:
+    response = post(members)
+
+    check_any(response)
+    if is_allowed(members, tiny_ranker):
+        assert 200 == response.status_code, response.text
 
 
 def check_any(response: httpx.Response) -> None:
