@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
+from localrank.contract import QUANTILES, FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
@@ -89,8 +89,21 @@ def test_tables_always_compare_the_exemplars() -> None:
     router = built.ranker.router
     assert isinstance(router, LshRouter)
     signed = np.flatnonzero(built.clusters >= 0)
-    np.testing.assert_array_equal(built.exemplars, signed[list(router.exemplars)])
+    typical = signed[list(router.exemplars)]
+    assert tuple(two_kinds().query_ids[query] for query in typical) == built.exemplars
     np.testing.assert_array_equal(np.arange(len(built.exemplars)), router.clusters[list(router.exemplars)])
+
+
+def test_shorter_lists_are_learned_from_as_well() -> None:
+    queries = two_kinds(n_docs=15)
+
+    built = build(queries, config(lists={"lengths": [6]}), RankSvm())
+
+    assert 48 == len(built.clusters)
+    np.testing.assert_array_equal(built.clusters[:24] >= 0, built.clusters[24:] >= 0)
+    lengths = dict(zip(QUANTILES, built.ranker.contract.list_lengths, strict=True))
+    assert (6, 15) == (lengths[0.0], lengths[1.0])
+    assert set(built.exemplars) <= set(queries.query_ids)
 
 
 def test_one_global_model_has_no_clusters() -> None:

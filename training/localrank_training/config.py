@@ -27,6 +27,7 @@ __all__ = [
     "ClusteringSettings",
     "ContractSettings",
     "LearnerSettings",
+    "ListSettings",
     "RepresentationSettings",
     "RoutingSettings",
     "SelectionSettings",
@@ -99,6 +100,14 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSettings:
+    """Shorter lists of the training queries to learn from as well, as an earlier stage will let them through."""
+
+    lengths: tuple[int, ...] | None = setting(None, low=1, meaning="documents of the shorter lists")
+    by: str = setting("random", meaning="'random', or the feature that the earlier stage cuts by")
+
+
+@dataclass(frozen=True, slots=True)
 class SelectionSettings:
     """How choices are made, and how good the model is held to be.
 
@@ -119,6 +128,7 @@ class TrainingConfig:
     clustering: ClusteringSettings = ClusteringSettings()
     learner: LearnerSettings = field(default_factory=LearnerSettings)
     routing: RoutingSettings = RoutingSettings()
+    lists: ListSettings = ListSettings()
     selection: SelectionSettings = SelectionSettings()
     seed: int = 0
 
@@ -131,6 +141,7 @@ class TrainingConfig:
             "similarity": SimilaritySettings,
             "clustering": ClusteringSettings,
             "routing": RoutingSettings,
+            "lists": ListSettings,
             "selection": SelectionSettings,
         }
         settled: dict[str, Any] = {}

@@ -24,12 +24,13 @@ from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
 from localrank.signature import QuerySigner, choose_components, spectrum
 from localrank_training.clustering import cluster, medoids
+from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.learners.notes import collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices
+    from localrank.arrays import Indices, Vector
     from localrank.routing import Router
     from localrank.scorers import Scorer, View
     from localrank.signature import Signatures
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = ["Built", "build", "learn_contract", "viewed"]
+__all__ = ["Built", "build", "learn_contract", "lists_of", "viewed"]
 
 #: Fewer validation queries than this say nothing about when to stop learning a cluster.
 _ENOUGH_TO_STOP_BY = 10
@@ -50,14 +51,15 @@ class Built:
 
     Attributes:
         ranker: what serves.
-        clusters: ``[n_queries]`` of the training queries; -1 for those without a signature.
-        exemplars: ``[n_clusters]`` the most typical training query of each.
+        clusters: ``[n_lists]`` of the training queries, and then of their shorter lists where there are such; -1 for
+            those without a signature.
+        exemplars: ids of the most typical training query of each cluster.
         notes: what a reader of the report should know, such as clusters that had to fall back.
     """
 
     ranker: Ranker
     clusters: Indices
-    exemplars: Indices
+    exemplars: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -71,6 +73,13 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
         constant=config.contract.constant,
         normalise=config.contract.normalise,
     )
+
+
+def lists_of(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, Vector | None]:
+    """Return what is learned from: the queries, with shorter lists of them where asked for, and what each counts."""
+    if config.lists.lengths is None:
+        return queries, None
+    return with_shorter_lists(queries, config.lists.lengths, by=config.lists.by, seed=config.seed)
 
 
 def viewed(queries: QuerySet, contract: FeatureContract, view: View) -> QuerySet:
@@ -102,6 +111,7 @@ def build(
         workers: processes that learn the clusters; the result does not depend on it.
         progress: told how far it is.
     """
+    queries, weights = lists_of(queries, config)
     contract = learn_contract(queries, config)
     normalised = viewed(queries, contract, "normalised")
     lesson = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
@@ -109,14 +119,14 @@ def build(
     notes: tuple[str, ...] = ()
     if global_scorer is None:
         with collected() as said:
-            global_scorer = learner.fit(lesson, validation=held)
+            global_scorer = learner.fit(lesson, weights=weights, validation=held)
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
     signer = QuerySigner(config.representation.components or _components(normalised, config))
     if config.clustering.method == "none":
         none = np.full(len(queries), -1, np.int64)
         ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
-        return Built(ranker, none, np.zeros(0, np.int64), notes)
+        return Built(ranker, none, (), notes)
     signatures = signer.sign_all(list(normalised.clouds()))
     clusters = cluster(signatures, config.clustering, config.seed, config.similarity.form)
     n_clusters = int(clusters.max(initial=-1)) + 1
@@ -135,7 +145,13 @@ def build(
     learned = in_parallel(
         _learn_cluster,
         [
-            (learner, lesson.select(chosen), exam, global_scorer)
+            (
+                learner,
+                lesson.select(chosen),
+                None if weights is None else weights[chosen],
+                exam,
+                global_scorer,
+            )
             for chosen, exam in zip(members, exams, strict=True)
         ],
         workers=workers,
@@ -147,7 +163,8 @@ def build(
         for text in texts
     )
     scorers = tuple(scorer for scorer, _ in learned)
-    return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, exemplars, notes)
+    typical = tuple(queries.query_ids[exemplar] for exemplar in exemplars)
+    return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, typical, notes)
 
 
 def make_router(
@@ -194,12 +211,16 @@ def _components(queries: QuerySet, config: TrainingConfig) -> int:
 
 
 def _learn_cluster(
-    learner: Learner, queries: QuerySet, validation: QuerySet | None, global_scorer: Scorer
+    learner: Learner,
+    queries: QuerySet,
+    weights: Vector | None,
+    validation: QuerySet | None,
+    global_scorer: Scorer,
 ) -> tuple[Scorer, tuple[str, ...]]:
     """Learn one cluster's scorer; where its queries teach nothing, the global one. And what there is to say of it."""
     try:
         with collected() as said:
-            scorer = learner.fit(queries, validation=validation, start=global_scorer)
+            scorer = learner.fit(queries, weights=weights, validation=validation, start=global_scorer)
     except InvalidData as error:
         return global_scorer, (f" uses the global scorer: {error}",)
     return scorer, tuple(f": {one.method}: {one.text}" for one in said)

@@ -156,7 +156,7 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
         clusters.append(
             ClusterReport(
                 int((built.clusters == number).sum()),
-                queries.query_ids[exemplar],
+                exemplar,
                 {
                     "queries": int(here.sum()),
                     "metric": f"{METRICS[-1]} ({CONVENTION})",

@@ -16,10 +16,11 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank.scorers import LinearScorer
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.parallel import in_parallel
-from localrank_training.pipeline import Built, build, learn_contract, viewed
+from localrank_training.pipeline import Built, build, learn_contract, lists_of, viewed
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
@@ -234,14 +235,17 @@ class _Fitted:
 
 
 def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learner]) -> _Fitted:
-    """Fit every candidate on all queries of a split, each starting from the one before."""
-    contract = learn_contract(split.lesson, config)
+    """Fit every candidate on all queries of a split."""
+    lists, weights = lists_of(split.lesson, config)
+    contract = learn_contract(lists, config)
     fitted = _Fitted([], [])
     start: Scorer | None = None
     for learner in learners:
-        lesson, exam = (viewed(part, contract, learner.view) for part in (split.lesson, split.exam))
+        lesson, exam = (viewed(part, contract, learner.view) for part in (lists, split.exam))
         stop_by = None if split.stop_by is None else viewed(split.stop_by, contract, learner.view)
-        start = learner.fit(lesson, validation=stop_by, start=start)
+        # A linear optimum is found sooner from the last candidate's; trees would be grown on top of it.
+        begin = start if isinstance(start, LinearScorer) else None
+        start = learner.fit(lesson, weights=weights, validation=stop_by, start=begin)
         fitted.scorers.append(start)
         fitted.scores.append(np.concatenate([start.score(documents) for documents in exam.clouds()]))
     return fitted
