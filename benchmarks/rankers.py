@@ -44,6 +44,7 @@ class Entry:
 
 
 _C = (0.1, 1.0, 10.0, 100.0, 1000.0)
+_T = (0.3, 0.5, 0.7, 0.9)
 ENTRIES = (
     Entry("ranksvm", "ranksvm", {"C": _C}),
     Entry("svmmap", "svmmap", {"C": (0.1, 1.0, 10.0, 100.0)}),
@@ -61,6 +62,11 @@ ENTRIES = (
     Entry("gbrt", "gbrt", {"num_leaves": (3, 7, 15)}),
     Entry("lambdamart", "lambdamart", {"num_leaves": (3, 7, 15)}),
     Entry("random_forest", "random_forest", {"min_samples_leaf": (3, 10, 30)}),
+    Entry("gmml", "gmml", {"t": _T}),
+    Entry("lgmml, uniform", "lgmml", {"weights": ("uniform",), "t": _T}),
+    Entry("lgmml, mean", "lgmml", {"weights": ("mean",), "t": _T}),
+    Entry("lgmml, similarity", "lgmml", {"weights": ("similarity",), "t": _T}),
+    Entry("lgmml, one query per set", "lgmml", {"queries_per_set": (1,), "t": _T}),
 )
 
 

@@ -16,9 +16,19 @@ from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.scorers import BordaScorer, LinearScorer, Scorer, StumpScorer, TreesScorer
+from localrank.scorers import (
+    AnchoredBySimilarityScorer,
+    AnchoredScorer,
+    BordaScorer,
+    LinearScorer,
+    Scorer,
+    StumpScorer,
+    TreesScorer,
+)
+from localrank.scorers.anchored import CURVES
 from localrank.scorers.borda import RULES
 from localrank.signature import QuerySigner, Signatures
+from localrank.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +88,35 @@ def _borda(random: np.random.Generator) -> Scorer:
     return BordaScorer(members, random.random(3) + 0.1, RULES[int(random.integers(len(RULES)))])
 
 
+def _anchored(random: np.random.Generator) -> AnchoredScorer:
+    anchors, rows = random.integers(1, 4, 2)
+    return AnchoredScorer(
+        random.standard_normal((anchors, rows, N_FEATURES)),
+        random.standard_normal((anchors, rows)),
+        random.random(anchors),
+        CURVES[int(random.integers(len(CURVES)))],
+        "raw" if random.random() < 0.3 else "normalised",
+    )
+
+
+def _anchored_by_similarity(random: np.random.Generator) -> Scorer:
+    member = _anchored(random)
+    count = int(random.integers(1, 5))
+    clouds = [random.standard_normal((5, N_FEATURES)).astype(np.float32) for _ in range(count)]
+    return AnchoredBySimilarityScorer(
+        member,
+        random.random((count, len(member.weights))),
+        random.random(count) / 2 + 0.1,
+        QuerySigner(2).sign_all(clouds),
+        SIMILARITIES[int(random.integers(len(SIMILARITIES)))],
+        0.1 + random.random(),
+    )
+
+
 #: One function for each kind of scorer: a random one of `N_FEATURES` features.
 SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
+    AnchoredBySimilarityScorer.kind: _anchored_by_similarity,
+    AnchoredScorer.kind: _anchored,
     BordaScorer.kind: _borda,
     LinearScorer.kind: _linear,
     StumpScorer.kind: _stumps,

@@ -5,15 +5,34 @@ A new kind is one module here with its class in `SCORERS`.
 
 from __future__ import annotations
 
+from localrank.scorers.anchored import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.borda import BordaScorer
 from localrank.scorers.linear import LinearScorer
 from localrank.scorers.role import Scorer, View
 from localrank.scorers.stumps import StumpScorer
 from localrank.scorers.trees import TreesScorer
 
-__all__ = ["SCORERS", "BordaScorer", "LinearScorer", "Scorer", "StumpScorer", "TreesScorer", "View"]
+__all__ = [
+    "SCORERS",
+    "AnchoredBySimilarityScorer",
+    "AnchoredScorer",
+    "BordaScorer",
+    "LinearScorer",
+    "Scorer",
+    "StumpScorer",
+    "TreesScorer",
+    "View",
+]
 
 #: Every kind of scorer that an artifact may hold.
 SCORERS: dict[str, type[Scorer]] = {
-    scorer.kind: scorer for scorer in (BordaScorer, LinearScorer, StumpScorer, TreesScorer)
+    scorer.kind: scorer
+    for scorer in (
+        AnchoredBySimilarityScorer,
+        AnchoredScorer,
+        BordaScorer,
+        LinearScorer,
+        StumpScorer,
+        TreesScorer,
+    )
 }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.boosting import Gbrt, LambdaMart
 from localrank_training.learners.forest import RandomForest
+from localrank_training.learners.gmml import GeometricMeanMetric
+from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.rankboost import RankBoost
@@ -32,6 +34,8 @@ LEARNERS: dict[str, type[Learner]] = {
         Gbrt,
         LambdaMart,
         RandomForest,
+        GeometricMeanMetric,
+        LocalGeometricMeanMetrics,
     )
 }
 

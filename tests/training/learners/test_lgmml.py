@@ -1,0 +1,215 @@
+"""L-GMML: the metrics of candidate sets, and the weights of a query that nobody has judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration
+from localrank.metrics import Judgements
+from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
+from localrank.scorers.anchored import bent
+from localrank_training.learners.catalogue import make
+from localrank_training.learners.geometric_mean import PairScatter, metric_transform
+from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
+from localrank_training.learners.notes import collected
+from localrank_training.learners.warp import learn_weights
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged
+
+
+def two_kinds(judged: Judged, seed: int = 0, n_queries: int = 20) -> tuple[QuerySet, np.ndarray]:
+    """Queries of two kinds: one's relevant documents are high in the first feature, the other's in the second.
+
+    Clouds of the first kind are long in the third feature, those of the second in the fourth, so that signatures
+    tell them apart.
+    """
+    rng = np.random.default_rng(seed)
+    clouds, labels = [], []
+    kinds = np.arange(n_queries) % 2
+    for kind in kinds:
+        cloud = 0.5 * rng.random((30, 4))
+        cloud[:, :2] = rng.random((30, 2))
+        cloud[:, 2 + kind] = 4 * rng.random(30)
+        clouds.append(cloud)
+        labels.append((cloud[:, kind] > 0.7) * 1)
+    return judged(clouds, labels), kinds
+
+
+def test_a_metric_and_its_anchor_are_those_of_the_candidate_set(judged: Judged) -> None:
+    queries, _ = two_kinds(judged, n_queries=1)
+
+    scorer = LocalGeometricMeanMetrics(metrics=1, weights="uniform", queries_per_set=1).fit(queries)
+
+    assert isinstance(scorer, AnchoredScorer)
+    relevant = queries.labels > 0
+    whole = metric_transform(PairScatter.of(queries, relevant, np.ones(1)), regularisation=0.1)
+    judgements = Judgements(queries.labels, queries.offsets)
+    values = []
+    for anchor in queries.documents[relevant]:
+        apart = (queries.documents - anchor).astype(float) @ whole.T
+        values.append(float(judgements.per_query(-np.linalg.norm(apart, axis=1), "ndcg@10")[0]))
+    anchor = queries.documents[relevant][int(np.argmax(values))].astype(float)
+    distances = np.linalg.norm((queries.documents - anchor) @ whole.T, axis=1)
+    # The farthest training document is at a distance of one.
+    expected = distances / distances.max()
+    np.testing.assert_allclose(scorer.distances(queries.documents)[:, 0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        scorer.score(queries.documents), -expected * np.exp(-expected), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("reach", [0.5, 0.9])
+def test_that_share_of_the_training_documents_is_within_a_distance_of_one(
+    judged: Judged, reach: float
+) -> None:
+    queries, _ = two_kinds(judged)
+
+    scorer = LocalGeometricMeanMetrics(metrics=3, weights="uniform", reach=reach).fit(queries)
+
+    assert isinstance(scorer, AnchoredScorer)
+    within = (scorer.distances(queries.documents) <= 1.0).mean(axis=0)
+    np.testing.assert_allclose(within, reach, atol=0.01)
+
+
+def trained(queries: QuerySet, uniform: AnchoredScorer, rng: np.random.Generator) -> Vector:
+    return learn_weights(
+        bent(uniform.distances(queries.documents), "rising"),
+        queries.labels > 0,
+        queries.offsets,
+        start=uniform.weights,
+        rounds=10,
+        step=0.1 / len(uniform.weights),
+        margin=0.1,
+        rng=rng,
+    )
+
+
+def test_the_mean_weights_are_the_mean_of_the_training_queries(judged: Judged) -> None:
+    queries, _ = two_kinds(judged)
+    share = np.arange(1.0, 21.0)
+    uniform = LocalGeometricMeanMetrics(metrics=4, weights="uniform").fit(queries, weights=share)
+    mean = LocalGeometricMeanMetrics(metrics=4, weights="mean", rounds=10).fit(queries, weights=share)
+    near = LocalGeometricMeanMetrics(metrics=4, weights="similarity", rounds=10).fit(queries, weights=share)
+
+    assert isinstance(uniform, AnchoredScorer)
+    assert isinstance(mean, AnchoredScorer)
+    assert isinstance(near, AnchoredBySimilarityScorer)
+    np.testing.assert_array_equal(uniform.weights, np.full(4, 0.25))
+    np.testing.assert_array_equal(mean.transforms, uniform.transforms)
+    np.testing.assert_allclose(mean.weights, share @ near.weights / share.sum(), rtol=1e-12)
+    assert (near.weights != uniform.weights).any(axis=1).mean() > 0.5
+    assert near.weights.min() >= 0
+
+
+def test_training_lowers_misranking_of_the_training_queries(judged: Judged) -> None:
+    queries, _ = two_kinds(judged)
+    uniform = LocalGeometricMeanMetrics(metrics=10, weights="uniform", queries_per_set=1).fit(queries)
+    assert isinstance(uniform, AnchoredScorer)
+    curves = bent(uniform.distances(queries.documents), "rising")
+
+    learned = trained(queries, uniform, np.random.default_rng(0))
+
+    judgements = Judgements(queries.labels, queries.offsets)
+    before = judgements.per_query(-(curves @ uniform.weights), "map").mean()
+    after = judgements.per_query(-(curves * learned[queries.query_of]).sum(axis=1), "map").mean()
+    assert after > before + 0.02
+
+
+def test_similar_queries_lend_their_weights(judged: Judged) -> None:
+    """New queries of two kinds are ranked better by the weights of their own kind than by the mean of all."""
+    queries, _ = two_kinds(judged)
+    fresh, _ = two_kinds(judged, seed=1)
+    judgements = Judgements(fresh.labels, fresh.offsets)
+    values = {}
+    for weights in ("mean", "similarity"):
+        scorer = LocalGeometricMeanMetrics(
+            metrics=10, weights=weights, queries_per_set=1, rounds=300, step=0.3
+        ).fit(queries)
+        scores = np.concatenate([scorer.score(cloud) for cloud in fresh.clouds()])
+        values[weights] = judgements.per_query(scores, "map").mean()
+
+    assert values["similarity"] > values["mean"] + 0.02
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(judged: Judged) -> None:
+    queries, _ = two_kinds(judged)
+
+    first, second, third = (
+        LocalGeometricMeanMetrics(metrics=3, queries_per_set=2, rounds=5, seed=seed)
+        .fit(queries)
+        .score(queries.documents)
+        for seed in (0, 0, 1)
+    )
+
+    np.testing.assert_array_equal(first, second)
+    assert (first != third).any()
+
+
+def test_no_more_metrics_than_there_are_queries_to_learn_from(judged: Judged) -> None:
+    queries, _ = two_kinds(judged, n_queries=3)
+
+    with collected() as notes:
+        scorer = LocalGeometricMeanMetrics(metrics=20, queries_per_set=1, weights="uniform").fit(queries)
+
+    assert isinstance(scorer, AnchoredScorer)
+    assert len(scorer.weights) == 3
+    assert notes[0].text == "3 metrics instead of 20: there are no more queries to learn from"
+
+
+def test_a_set_of_several_queries_counts_each_by_its_weight(judged: Judged) -> None:
+    queries, _ = two_kinds(judged, n_queries=2)
+    share = np.array([1.0, 3.0])
+
+    scorer = LocalGeometricMeanMetrics(metrics=1, queries_per_set=2, weights="uniform").fit(
+        queries, weights=share
+    )
+
+    assert isinstance(scorer, AnchoredScorer)
+    scatter = PairScatter.of(queries, queries.labels > 0, share / 4)
+    expected = metric_transform(scatter, regularisation=0.1)
+    ratio = scorer.transforms[0] / expected
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
+
+
+def test_a_low_rank_is_kept_in_the_scorer(judged: Judged) -> None:
+    queries, _ = two_kinds(judged)
+
+    scorer = LocalGeometricMeanMetrics(metrics=3, rank=2, weights="uniform").fit(queries)
+
+    assert isinstance(scorer, AnchoredScorer)
+    assert scorer.transforms.shape == (3, 2, 4)
+
+
+def test_queries_that_lose_all_weights_have_equal_ones(judged: Judged) -> None:
+    queries, _ = two_kinds(judged)
+    wild = LocalGeometricMeanMetrics(metrics=2, step=1e6, margin=10.0, weights="similarity", seed=3)
+
+    with collected() as notes:
+        scorer = wild.fit(queries)
+
+    assert isinstance(scorer, AnchoredBySimilarityScorer)
+    assert any("lost all weights" in note.text for note in notes)
+    assert scorer.weights.any(axis=1).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metrics": 0}, "metrics: expected at least 1, found 0"),
+        ({"weights": "nearest"}, "weights: expected one of 'uniform', 'mean', 'similarity', found 'nearest'"),
+        ({"reach": 0.0}, "reach: expected more than 0, found 0.0"),
+        ({"components": 9}, "components: expected at most 8, found 9"),
+        ({"bandwidth": 0.0}, "bandwidth: expected at least 0.001, found 0.0"),
+        ({"curve": "distance"}, "curve: expected one of 'turning', 'rising', found 'distance'"),
+        ({"metric": "ndgc"}, "metric 'ndgc': expected one of map"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        make("lgmml", settings)

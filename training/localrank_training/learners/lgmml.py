@@ -1,0 +1,204 @@
+r"""L-GMML: several geometric mean metrics, each around an ideal document of its own [su2017].
+
+1. Candidate sets are sampled: the documents of a query each, or of several.
+2. Each gives a metric (`localrank_training.learners.geometric_mean`) and an anchor: its relevant document with the best
+   NDCG when the set is sorted by the distance to it.
+3. :math:`f_q(x) = -\sum_r \theta_q(r) \, d_r(x) \, e^{-d_r(x)}`, with weights for each training query by stochastic
+   gradient descent on the WARP loss (`localrank_training.learners.warp`).
+
+The paper does not say which weights a query has that was not trained on; `LocalGeometricMeanMetrics.weights` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from localrank.metrics import Metric
+from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
+from localrank.scorers.anchored import bent
+from localrank.signature import QuerySigner
+
+# `checked` reads the annotations of settings when it runs.
+from localrank.similarity import Similarity  # noqa: TC001
+from localrank_training.learners.anchors import best_document, usable_queries
+from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.notes import note
+from localrank_training.learners.warp import learn_weights
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank.scorers import Scorer, View
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["LocalGeometricMeanMetrics"]
+
+Weights: TypeAlias = Literal["uniform", "mean", "similarity"]
+
+#: Distances of so many queries' documents tell the scale of a metric.
+_ENOUGH = 300
+#: Relevant documents of a set that are tried as its anchor.
+_CANDIDATES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LocalGeometricMeanMetrics:
+    """Learn an `AnchoredScorer`, or an `AnchoredBySimilarityScorer`.
+
+    Attributes:
+        metrics: how many candidate sets are sampled; fewer where there are fewer queries to learn from and a set is one
+            of them.
+        queries_per_set: 1 is the paper's section 3, step 1; its algorithm 2 samples from the documents of all queries.
+        weights: of a query that was not trained on. ``uniform``: all metrics count the same, and there is nothing to
+            train. ``mean``: the mean of the training queries' weights. ``similarity``: their mean, each weighted by how
+            much its signature resembles the list's.
+        regularisation: added to the diagonal of both scatters once their mean variance is one.
+        t: from the inverse scatter of relevant documents (0) to the scatter of relevant against others (1).
+        relevant: lowest label that counts as relevant.
+        rank: rows of each metric that are kept; all by default.
+        curve: ``turning`` is the paper's, on which the farthest documents come before others beyond a distance of 1;
+            ``rising`` goes on upwards there.
+        reach: share of the training documents that are nearer than 1 to each anchor, once its metric is scaled.
+        rounds: steps of gradient descent for each query.
+        step: size of a step, in units of the weights at first.
+        margin: of the WARP loss, in units of a score.
+        metric: what an anchor maximises in its set.
+        similarity: how signatures are compared.
+        components: directions of a signature.
+        bandwidth: difference in similarity by which a query counts a factor e less.
+        seed: for everything that is drawn.
+    """
+
+    metrics: int = setting(20, low=1, meaning="how many candidate sets are sampled")
+    queries_per_set: int = setting(10, low=1, meaning="queries whose documents make a candidate set")
+    weights: Weights = "mean"
+    regularisation: float = setting(0.1, above=0, meaning="added to both scatters, whose mean variance is 1")
+    t: float = setting(0.5, low=0, high=1, meaning="0 counts the similar pairs only, 1 the dissimilar ones")
+    relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
+    rank: int | None = setting(None, low=1, meaning="rows of each metric that are kept; all by default")
+    curve: Literal["turning", "rising"] = "rising"
+    reach: float = setting(1.0, above=0, high=1, meaning="share of training documents within a distance of 1")
+    rounds: int = setting(100, low=1, meaning="steps of gradient descent for each query")
+    step: float = setting(0.1, above=0, meaning="size of a step, in units of the weights at first")
+    margin: float = setting(0.1, low=0, meaning="of the WARP loss, in units of a score")
+    metric: str = setting("ndcg@10", meaning="what an anchor maximises in its set")
+    similarity: Similarity = "eq5"
+    components: int = setting(3, low=1, high=8, meaning="directions of a signature")
+    bandwidth: float = setting(
+        0.05, low=1e-3, high=1e3, meaning="difference in similarity by which a query counts e times less"
+    )
+    seed: int = setting(0, low=0)
+
+    method: ClassVar[str] = "lgmml"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        Metric.parse(self.metric)
+
+    @property
+    def view(self) -> View:
+        return "normalised"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,  # noqa: ARG002 - the number of steps is a setting
+        start: Scorer | None = None,  # noqa: ARG002 - metrics are closed forms of sampled queries
+    ) -> Scorer:
+        check_finite(queries, self.method)
+        counted = query_weights(queries, weights)
+        check_informative(queries, counted, self.method)
+        relevant, shares = usable_queries(queries, self.relevant, counted, self.method)
+        rng = np.random.default_rng(self.seed)
+        metrics = self.sampled(queries, relevant, shares, rng)
+        if self.weights == "uniform":
+            return metrics
+        trained = np.flatnonzero(shares)
+        rows = np.isin(queries.query_of, trained)
+        some, own = queries.select(trained), shares[trained]
+        learned = learn_weights(
+            bent(metrics.distances(some.documents), metrics.curve),
+            relevant[rows],
+            some.offsets,
+            start=metrics.weights,
+            rounds=self.rounds,
+            step=self.step / len(metrics.weights),
+            margin=self.margin,
+            rng=rng,
+        )
+        empty = np.asarray(~learned.any(axis=1))
+        if empty.any():
+            note(
+                self.method,
+                f"{np.count_nonzero(empty)} of {len(empty)} queries lost all weights and have equal ones",
+                queries_without_weights=int(np.count_nonzero(empty)),
+            )
+            learned[empty] = metrics.weights
+        if self.weights == "mean":
+            return AnchoredScorer(
+                metrics.transforms, metrics.origins, own @ learned, metrics.curve, metrics.view
+            )
+        signatures = QuerySigner(self.components).sign_all(list(some.clouds()))
+        return AnchoredBySimilarityScorer(metrics, learned, own, signatures, self.similarity, self.bandwidth)
+
+    def sampled(
+        self, queries: QuerySet, relevant: Bits, shares: Vector, rng: np.random.Generator
+    ) -> AnchoredScorer:
+        """Return the metrics and anchors of sampled candidate sets, with equal weights."""
+        sets = self._drawn(shares, rng)
+        seen = np.flatnonzero(shares)
+        if len(seen) > _ENOUGH:
+            seen = rng.choice(seen, _ENOUGH, replace=False)
+        documents = queries.select(np.sort(seen)).documents
+        query_of = queries.query_of
+        transforms, anchors, values = [], [], []
+        for chosen in sets:
+            some, own = queries.select(chosen), relevant[np.isin(query_of, chosen)]
+            counted = shares[chosen] / shares[chosen].sum()
+            scatter = PairScatter.of(some, own, counted)
+            transform = reduced(
+                metric_transform(scatter, regularisation=self.regularisation, t=self.t), self.rank
+            )
+            anchor, value = best_document(
+                some, own, counted, transform, metric=self.metric, candidates=_CANDIDATES, rng=rng
+            )
+            scale = self._scale(transform, anchor, documents)
+            transforms.append(transform * scale)
+            anchors.append(anchor)
+            values.append(value)
+        note(
+            self.method,
+            f"{len(sets)} metrics; their anchors reach a mean {self.metric} of {np.mean(values):.4f} in their own sets",
+            value=float(np.mean(values)),
+        )
+        stacked = np.stack(transforms)
+        origins = np.matmul(stacked, np.stack(anchors)[:, :, None])[..., 0]
+        return AnchoredScorer(stacked, origins, np.full(len(sets), 1.0 / len(sets)), self.curve, self.view)
+
+    def _drawn(self, shares: Vector, rng: np.random.Generator) -> list[Indices]:
+        """Draw the queries of each candidate set, ascending."""
+        available = int(np.count_nonzero(shares))
+        if self.queries_per_set > 1:
+            size = min(self.queries_per_set, available)
+            drawn = (rng.choice(len(shares), size, replace=False, p=shares) for _ in range(self.metrics))
+            return [np.sort(one) for one in drawn]
+        count = min(self.metrics, available)
+        if count < self.metrics:
+            note(
+                self.method,
+                f"{count} metrics instead of {self.metrics}: there are no more queries to learn from",
+                metrics=count,
+            )
+        return list(rng.choice(len(shares), count, replace=False, p=shares)[:, None])
+
+    def _scale(self, transform: Vector, anchor: Vector, documents: Matrix) -> float:
+        """Return the factor by which the share `reach` of the documents is within a distance of 1."""
+        apart = (documents - anchor) @ transform.T
+        farthest = float(np.quantile(np.sqrt(np.vecdot(apart, apart)), self.reach))
+        return 1.0 / farthest if farthest > 0 else 1.0
