@@ -43,6 +43,8 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.InvalidData: 422,
 }
 
+#: RFC 9110's words, where those of older Pythons are from before it.
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _MEDIA_TYPE = "application/problem+json"
 
 
@@ -74,7 +76,7 @@ class Problem(Exception):
 
     def body(self, request_id: str) -> bytes:
         """Return the JSON of the answer."""
-        title = HTTPStatus(self.status).phrase
+        title = _TITLES.get(self.status) or HTTPStatus(self.status).phrase
         members: dict[str, Any] = {
             "type": f"urn:localrank:problem:{self.kind}" if self.kind else "about:blank",
             "title": title if self.kind is None else self.kind.replace("-", " ").capitalize(),
