@@ -34,11 +34,10 @@ class Reranker(HttpUser):
         if KEY:
             self.client.headers["Authorization"] = f"Bearer {KEY}"
         name = MODEL or self.client.get("/v1/models").json()["models"][0]["name"]
-        contract = self.client.get(f"/v1/models/{name}", name="/v1/models/{name}").json()["contract"]
+        model = self.client.get(f"/v1/models/{name}", name="/v1/models/{name}").json()
         self.model = name
-        self.lengths = [int(length) for length in contract["list_lengths"].values()]
-        quantiles = contract["quantiles"]
-        self.ranges = list(zip(quantiles["0.05"], quantiles["0.95"], strict=True))
+        self.lengths = [int(length) for length in model["list_lengths"].values()]
+        self.ranges = [(feature["lowest"], feature["highest"]) for feature in model["features"]]
 
     def query(self) -> dict[str, Any]:
         """Return a request of a random query."""

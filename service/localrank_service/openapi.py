@@ -211,6 +211,8 @@ SCHEMAS: dict[str, Any] = {
             "features": _list(
                 _closed({"name": _TEXT, "missing": _TEXT, "lowest": _NUMBER, "highest": _NUMBER})
             ),
+            "list_lengths": _map(_NUMBER)
+            | {"description": "Documents of the training queries, by quantile."},
         },
         optional=("created", "sha256", "metrics", "notes", "source"),
     ),

@@ -88,6 +88,10 @@ async def test_a_model_tells_where_it_comes_from_and_what_it_expects(
             strict=True,
         )
     ] == model["features"]
+    assert (
+        dict(zip(map(str, QUANTILES), tiny_ranker.contract.list_lengths, strict=True))
+        == model["list_lengths"]
+    )
 
 
 async def test_clusters_are_listed(served: httpx.AsyncClient) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
+from localrank.contract import QUANTILES
 from localrank.registry import CHAMPION
 from localrank_service import promoting
 from localrank_service.body import media_type, read_body
@@ -57,6 +58,7 @@ async def show_model(request: Request, name: str) -> Response:
             "source": manifest.source,
         }
     members["features"] = _features(model)
+    members["list_lengths"] = _list_lengths(model)
     return _json(members)
 
 
@@ -158,6 +160,11 @@ def _features(model: LiveModel) -> list[dict[str, Any]]:
         {"name": name, "missing": missing, "lowest": low, "highest": high}
         for name, missing, low, high in zip(contract.names, contract.missing, lowest, highest, strict=True)
     ]
+
+
+def _list_lengths(model: LiveModel) -> dict[str, float]:
+    """How many documents the training queries had, by quantile; `/metrics` has what is served."""
+    return {str(q): length for q, length in zip(QUANTILES, model.ranker.contract.list_lengths, strict=True)}
 
 
 def _json(members: dict[str, Any]) -> Response:
