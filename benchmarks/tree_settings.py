@@ -35,7 +35,7 @@ FLOORS = {
     ("lambdamart", "OHSUMED"): (0.4405, 0.4428),
     ("random_forest", "MQ2008"): (0.4712, 0.4964),
 }
-#: Half of what another seed moves these figures by.
+#: What another draw of seeds may take away.
 SLACK = 0.003
 
 CANDIDATES: dict[str, list[dict[str, Any]]] = {
