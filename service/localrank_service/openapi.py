@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
+from localrank_service.wire import npy
 from localrank_service.wire.query import DTYPES, EXPLANATIONS
 
 if TYPE_CHECKING:
@@ -292,6 +293,42 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
     ("get", "/metrics"): (None, "", "text/plain", ()),
 }
 
+#: Of operations that also read something other than JSON: those media types.
+OTHER_BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("post", "/v1/rerank"): {
+        npy.MEDIA_TYPE: {
+            "schema": {
+                "type": "string",
+                "format": "binary",
+                "description": "What `numpy.save` writes: `[documents, features]` of float16, float32 or float64; NaN is "
+                "a missing value. Options stand in the query string.",
+            }
+        }
+    },
+}
+
+#: Parameters in the query string; for `/v1/rerank` they are the options of a body that is not JSON.
+PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("post", "/v1/rerank"): [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": f"With `{npy.MEDIA_TYPE}`, what the member of the JSON body is."
+            + (" Stands once per name." if name == "feature_names" else ""),
+            "schema": schema,
+        }
+        for name, schema in {
+            "model": _TEXT,
+            "query_id": _TEXT,
+            "top_n": {"type": "integer", "minimum": 1},
+            "explain": {"enum": list(EXPLANATIONS), "default": "none"},
+            "contract": _TEXT,
+            "feature_names": _list(_TEXT),
+        }.items()
+    ],
+}
+
 _SUMMARIES = {
     400: "Malformed: not JSON, truncated, a member twice, not decompressible",
     401: "No key",
@@ -327,8 +364,13 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
             if reads is not None:
                 operation["requestBody"] = {
                     "required": True,
-                    "content": {"application/json": {"schema": _ref(reads)}},
+                    "content": {
+                        "application/json": {"schema": _ref(reads)},
+                        **OTHER_BODIES.get((method, path), {}),
+                    },
                 }
+            if (parameters := PARAMETERS.get((method, path))) is not None:
+                operation["parameters"] = [*operation.get("parameters", []), *parameters]
             schema = _ref(answers) if answers else _TEXT
             operation["responses"] = {"200": {"description": "OK", "content": {media: {"schema": schema}}}}
             for status in (*statuses, 500):

@@ -6,21 +6,25 @@ pass on to `localrank_service.problems`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
-from localrank_service.problems import problem_of
+from localrank_service.problems import STATUSES, Problem, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
     from localrank.ranker import Ranker, Ranking
     from localrank.routing import Route
-    from localrank_service.wire.query import Documents
+    from localrank_service.live import LiveModel
+    from localrank_service.service import Service
+    from localrank_service.wire.query import Documents, Options, Query
 
-__all__ = ["Timing", "rank", "route_members", "server_timing", "warnings_of"]
+__all__ = ["Attempt", "Ranked", "Timing", "rank", "route_members", "server_timing", "warnings_of"]
 
 
 class Timing(Stopwatch):
@@ -37,6 +41,75 @@ class Timing(Stopwatch):
         rounded = {stage: round(elapsed, 4) for stage, elapsed in self.milliseconds.items()}
         rounded["total"] = round((perf_counter() - self._begun) * 1e3, 4)
         return rounded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """One query, answered: what every wire writes its answer from."""
+
+    model: LiveModel
+    options: Options
+    documents: Documents
+    ranking: Ranking
+
+
+class Attempt:
+    """One query on its way through the stages; counted however that ends.
+
+    Attributes:
+        api: the wire, as the metrics name it.
+        timing: begun by `begin`, when the whole body is there.
+    """
+
+    __slots__ = ("_milliseconds", "_model", "_ranked", "_service", "api", "timing")
+
+    def __init__(self, service: Service, api: str) -> None:
+        self.api = api
+        self.timing = Timing()
+        self._service = service
+        self._model: LiveModel | None = None
+        self._ranked: Ranked | None = None
+        self._milliseconds: Mapping[str, float] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        metrics = self._service.metrics
+        if isinstance(error, Exception):
+            if isinstance(error, Problem):
+                status = error.status
+            else:
+                status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
+            metrics.refused(self.api, self._model, status)
+        elif error is None and self._ranked is not None:
+            done = self._ranked
+            outside = done.model.ranker.contract.out_of_range(done.documents.matrix)
+            metrics.ranked(self.api, done.model, done.ranking, outside, self.stop())
+
+    def begin(self) -> None:
+        """Start measuring."""
+        self.timing = Timing()
+
+    async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
+        """Rank the query with the model that it names; a problem with the name points ``at`` it."""
+        service, options = self._service, query.options
+        with self.timing("decode"):
+            self._model = model = service.live.find(options.model) or await service.resolve(
+                options.model, at=at
+            )
+            documents = query.documents(model.ranker.contract, service.limits)
+        ranking = rank(model.ranker, documents, self.timing)
+        self._ranked = ranked = Ranked(model, options, documents, ranking)
+        return ranked
+
+    def stop(self) -> Mapping[str, float]:
+        """Return the stages and their total, the same whenever it is asked."""
+        if self._milliseconds is None:
+            self._milliseconds = self.timing.stop()
+        return self._milliseconds
 
 
 def rank(ranker: Ranker, documents: Documents, timing: Stopwatch) -> Ranking:

@@ -13,6 +13,7 @@ import pytest
 from localrank_service.app import create_app
 from localrank_service.openapi import OPERATIONS, SCHEMAS
 from localrank_service.settings import Settings
+from localrank_service.wire import npy
 
 if TYPE_CHECKING:
     import httpx
@@ -33,6 +34,13 @@ async def test_the_committed_document_is_what_is_served(client: httpx.AsyncClien
 
     assert json.loads(DOCUMENT.read_text()) == served, "run: make openapi"
     assert served == create_app(Settings()).openapi()
+
+
+async def test_the_options_of_arrays_are_described() -> None:
+    operation = create_app(Settings()).openapi()["paths"]["/v1/rerank"]["post"]
+
+    assert set(npy.OPTIONS) == {parameter["name"] for parameter in operation["parameters"]}
+    assert {"application/json", npy.MEDIA_TYPE} == set(operation["requestBody"]["content"])
 
 
 async def test_every_operation_is_described_and_no_other() -> None:

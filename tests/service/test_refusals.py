@@ -315,7 +315,7 @@ async def test_another_content_type_is_415_and_the_right_one_is_named(
     response = await client.post("/v1/rerank", content=json.dumps({"features": [ROW]}), headers=headers)
 
     assert 415 == response.status_code
-    assert "application/json" == response.headers["accept-post"]
+    assert "application/json, application/x-npy" == response.headers["accept-post"]
     assert "expected application/json" in response.json()["detail"]
 
 

@@ -29,6 +29,9 @@ __all__ = [
     "check_contract",
     "check_count",
     "columns_of",
+    "from_bytes",
+    "in_model_order",
+    "ordered",
     "to_float32",
 ]
 
@@ -99,6 +102,34 @@ def to_float32(values: np.ndarray[Any, np.dtype[Any]]) -> Matrix:
     """Round to float32 once; what it cannot hold becomes infinite, which the feature contract refuses."""
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(values, np.float32)
+
+
+def from_bytes(
+    body: bytes, dtype: str, shape: tuple[int, int], *, offset: int = 0, fortran: bool = False
+) -> Matrix:
+    """Return the numbers that stand in the body as one float32 matrix, without a copy where none is needed.
+
+    The caller has compared the shape with the length of the body.
+    """
+    count = shape[0] * shape[1]
+    values = np.frombuffer(body, dtype, count, offset) if count else np.zeros(0, np.float32)
+    if not values.flags.aligned:
+        values = values.copy()
+    return to_float32(values.reshape(shape, order="F" if fortran else "C"))
+
+
+def ordered(matrix: Matrix, columns: Array | None) -> Matrix:
+    """Return the matrix in the order of the model's features; ``columns`` as of `columns_of`."""
+    return matrix if columns is None else np.ascontiguousarray(matrix[:, columns])
+
+
+def in_model_order(
+    cell: Callable[[int, int | None], str], columns: Array | None
+) -> Callable[[int, int | None], str]:
+    """Return where a feature of the model stands in a request that has its features at ``columns``."""
+    if columns is None:
+        return cell
+    return lambda document, feature: cell(document, None if feature is None else int(columns[feature]))
 
 
 def check_count(count: int, limits: Limits, at: str) -> None:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import orjson
 
+from localrank_service.explanation import explain
 from localrank_service.problems import Problem, pointer
+from localrank_service.reranking import route_members, warnings_of
 from localrank_service.wire.query import (
     DTYPES,
     EXPLANATIONS,
@@ -28,6 +30,8 @@ from localrank_service.wire.query import (
     check_contract,
     check_count,
     columns_of,
+    in_model_order,
+    ordered,
     to_float32,
 )
 
@@ -37,8 +41,11 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
     from localrank.ranker import Ranking
+    from localrank_service.reranking import Attempt, Ranked
 
-__all__ = ["MEMBERS", "JsonQuery", "encode_results", "read"]
+__all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "read"]
+
+MEDIA_TYPE = "application/json"
 
 #: The members of a request; any other is refused by name.
 MEMBERS = (
@@ -78,7 +85,27 @@ def read(body: bytes) -> JsonQuery:
     return JsonQuery(body, members)
 
 
-def encode_results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int | None) -> bytes:
+def encode(ranked: Ranked, attempt: Attempt, request_id: str) -> bytes:
+    """Return the answer; ``encode`` covers the results, the timings are added after it."""
+    model, options, documents, ranking = ranked.model, ranked.options, ranked.documents, ranked.ranking
+    with attempt.timing("encode"):
+        results = _results(ranking, documents.ids, options.top_n)
+    answer = {
+        "request_id": request_id,
+        "model": model.name,
+        "version": model.version,
+        "results": orjson.Fragment(results),
+        "route": route_members(ranking.route),
+        "degraded": None,
+        "warnings": warnings_of(model.ranker, documents, ranking),
+    }
+    if options.explain == "route":
+        answer["explanation"] = explain(model.ranker, documents.matrix)
+    answer["timings_ms"] = attempt.stop()
+    return orjson.dumps(answer)
+
+
+def _results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int | None) -> bytes:
     """Return the JSON array of the best documents."""
     order = ranking.order if top_n is None else ranking.order[:top_n]
     indices, scores = order.tolist(), ranking.scores[order].tolist()
@@ -132,9 +159,9 @@ class JsonQuery:
         matrix, locate = self._columns(width, limits)
         self._refuse_duplicate_members(len(self._members), ())
         return Documents(
-            _ordered(matrix, columns),
+            ordered(matrix, columns),
             self._ids(len(matrix)),
-            _in_model_order(locate, columns),
+            in_model_order(locate, columns),
             dict.fromkeys(extra, len(matrix)),
         )
 
@@ -208,9 +235,9 @@ class JsonQuery:
         self._refuse_duplicate_members(members, chain(ids, chain.from_iterable(named.values())))
         ignored.update(dict.fromkeys(extra, len(rows) - len(named)))
         return Documents(
-            _ordered(matrix, columns),
+            ordered(matrix, columns),
             ids if present else None,
-            _in_model_order(cell, columns),
+            in_model_order(cell, columns),
             {name: count for name, count in ignored.items() if count},
         )
 
@@ -386,18 +413,6 @@ def _check_ids(ids: list[Any], locate: Callable[[int], str]) -> None:
         return
     position = next(i for i, one in enumerate(ids) if type(one) not in _IDS)
     _refuse(f"the id of document {position}", "a text or an integer", ids[position], locate(position))
-
-
-def _ordered(matrix: Matrix, columns: Array | None) -> Matrix:
-    return matrix if columns is None else np.ascontiguousarray(matrix[:, columns])
-
-
-def _in_model_order(
-    cell: Callable[[int, int | None], str], columns: Array | None
-) -> Callable[[int, int | None], str]:
-    if columns is None:
-        return cell
-    return lambda document, feature: cell(document, None if feature is None else int(columns[feature]))
 
 
 def _whole(member: str) -> Callable[[int, int | None], str]:
