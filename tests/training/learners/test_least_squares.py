@@ -93,6 +93,19 @@ def test_leaving_queries_out_in_portions_changes_nothing(
 
 
 @pytest.mark.parametrize("centre", CENTRES)
+def test_adding_up_in_portions_changes_nothing(
+    queries: QuerySet, centre: Centre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
+
+    monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 33)
+
+    portions = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
+    np.testing.assert_allclose(portions.gram, whole.gram, atol=1e-12)
+    np.testing.assert_allclose(portions.moment, whole.moment, atol=1e-12)
+
+
+@pytest.mark.parametrize("centre", CENTRES)
 def test_a_neighbourhood_is_the_sum_of_its_members(queries: QuerySet, centre: Centre) -> None:
     """Few positive weights take another way through the sums."""
     weights = np.array([0.0, 1.0, 0.0, 0.0, 0.3, 0.0])

@@ -124,6 +124,16 @@ def test_a_start_of_another_kind_is_ignored(queries: QuerySet) -> None:
     np.testing.assert_array_equal(other.weights, cold.weights)
 
 
+def test_documents_in_portions_give_the_same_optimum(
+    queries: QuerySet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = SvmMap(tolerance=1e-8).fit(queries)
+
+    monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 50)
+
+    np.testing.assert_allclose(SvmMap(tolerance=1e-8).fit(queries).weights, whole.weights, atol=1e-3)
+
+
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
     np.testing.assert_array_equal(SvmMap().fit(queries).weights, SvmMap().fit(queries).weights)
 

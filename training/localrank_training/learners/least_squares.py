@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from localrank_training.learners.blocks import Products, row_blocks
+
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["CENTRES", "Centre", "NormalEquations", "PerQueryMatrices"]
@@ -55,7 +57,7 @@ class NormalEquations:
     def of(
         cls, queries: QuerySet, gains: Vector, *, weights: Vector | None = None, centre: Centre = "query"
     ) -> Self:
-        """Add up all queries in one matrix product, without the matrices of each.
+        """Add up all queries without the matrices of each.
 
         Args:
             queries: the documents.
@@ -65,15 +67,20 @@ class NormalEquations:
         """
         shares = np.ones(len(queries)) if weights is None else weights
         rows = np.repeat(shares, queries.lengths)
-        documents = queries.documents.astype(np.float64)
         if centre == "query":
-            documents -= np.repeat(_means(documents, queries), queries.lengths, axis=0)
-            gains = gains - np.repeat(_means(gains[:, None], queries)[:, 0], queries.lengths)
+            query_of = queries.query_of
+            mean, mean_gain = _means(queries.documents, queries), _means(gains[:, None], queries)[:, 0]
         else:
-            documents -= rows @ documents / rows.sum()
-            gains = gains - rows @ gains / rows.sum()
-        weighted = documents * rows[:, None]
-        return cls(weighted.T @ documents / shares.sum(), gains @ weighted / shares.sum())
+            query_of = np.zeros(queries.n_docs, np.int64)
+            mean = Products(queries.documents).combination(rows)[None] / rows.sum()
+            mean_gain = np.array([rows @ gains / rows.sum()])
+        gram, moment = np.zeros((queries.n_features, queries.n_features)), np.zeros(queries.n_features)
+        for block in row_blocks(*queries.documents.shape):
+            documents = queries.documents[block] - mean[query_of[block]]
+            weighted = documents * rows[block, None]
+            gram += weighted.T @ documents
+            moment += (gains[block] - mean_gain[query_of[block]]) @ weighted
+        return cls(gram / shares.sum(), moment / shares.sum())
 
     def ridge(self, relative: float) -> float:
         """Return a ridge in units of the mean variance of a feature, so that scaling all features changes no order."""
@@ -199,10 +206,10 @@ def _centred(gram: Vector, moment: Vector, sums: Vector) -> tuple[Vector, Vector
     return gram - documents[..., :, None] * mean[..., None, :], moment - mean * gains[..., None]
 
 
-def _means(values: Vector, queries: QuerySet) -> Vector:
+def _means(values: Matrix | Vector, queries: QuerySet) -> Vector:
     """``[n_queries, n_columns]`` the mean of each query; empty ones get zero."""
     filled = np.flatnonzero(queries.lengths)
     means = np.zeros((len(queries), values.shape[1]))
-    sums = np.add.reduceat(values, queries.offsets[:-1][filled], axis=0)
+    sums = np.add.reduceat(values, queries.offsets[:-1][filled], axis=0, dtype=np.float64)
     means[filled] = sums / queries.lengths[filled, None]
     return means

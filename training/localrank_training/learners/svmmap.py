@@ -22,6 +22,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
 from localrank_training.learners.average_precision import AveragePrecisionLoss
+from localrank_training.learners.blocks import Products
 from localrank_training.learners.cutting_plane import minimise
 from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
@@ -74,12 +75,12 @@ class SvmMap:
                 f"(labels {queries.labels.min():g} to {queries.labels.max():g}, {len(queries)} queries)"
             )
         shares /= shares.sum()
-        documents = queries.documents.astype(np.float64)
+        documents = Products.of(queries.documents)
         document_shares = shares[queries.query_of]
 
         def oracle(point: Vector) -> tuple[float, Vector]:
-            worst = loss.worst(documents @ point)
-            return float(shares @ worst.losses), (worst.coefficients * document_shares) @ documents
+            worst = loss.worst(documents.scores(point))
+            return float(shares @ worst.losses), documents.combination(worst.coefficients * document_shares)
 
         solution = minimise(
             oracle,
