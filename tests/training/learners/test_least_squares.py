@@ -98,6 +98,7 @@ def test_adding_up_in_portions_changes_nothing(
 ) -> None:
     whole = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
 
+    monkeypatch.setattr("localrank_training.learners.least_squares.BLOCK", 33)
     monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 33)
 
     portions = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from localrank_training.learners.blocks import Products, row_blocks
+from localrank_training.learners.blocks import BLOCK, Products
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, Matrix, Vector
+    from collections.abc import Iterator
+
+    from localrank.arrays import Indices, Vector
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["CENTRES", "Centre", "NormalEquations", "PerQueryMatrices"]
@@ -67,19 +69,23 @@ class NormalEquations:
         """
         shares = np.ones(len(queries)) if weights is None else weights
         rows = np.repeat(shares, queries.lengths)
-        if centre == "query":
-            query_of = queries.query_of
-            mean, mean_gain = _means(queries.documents, queries), _means(gains[:, None], queries)[:, 0]
-        else:
-            query_of = np.zeros(queries.n_docs, np.int64)
-            mean = Products(queries.documents).combination(rows)[None] / rows.sum()
-            mean_gain = np.array([rows @ gains / rows.sum()])
+        if centre == "all":
+            mean = Products(queries.documents).combination(rows) / rows.sum()
+            mean_gain = rows @ gains / rows.sum()
         gram, moment = np.zeros((queries.n_features, queries.n_features)), np.zeros(queries.n_features)
-        for block in row_blocks(*queries.documents.shape):
-            documents = queries.documents[block] - mean[query_of[block]]
+        for begin, end in _portions(queries):
+            block = slice(int(queries.offsets[begin]), int(queries.offsets[end]))
+            documents = queries.documents[block].astype(np.float64)
+            targets = gains[block]
+            if centre == "query":
+                lengths = queries.lengths[begin:end]
+                starts = queries.offsets[begin:end] - queries.offsets[begin]
+                mean = np.repeat(_means(documents, starts, lengths), lengths, axis=0)
+                mean_gain = np.repeat(_means(targets, starts, lengths), lengths)
+            documents -= mean
             weighted = documents * rows[block, None]
             gram += weighted.T @ documents
-            moment += (gains[block] - mean_gain[query_of[block]]) @ weighted
+            moment += (targets - mean_gain) @ weighted
         return cls(gram / shares.sum(), moment / shares.sum())
 
     def ridge(self, relative: float) -> float:
@@ -206,10 +212,21 @@ def _centred(gram: Vector, moment: Vector, sums: Vector) -> tuple[Vector, Vector
     return gram - documents[..., :, None] * mean[..., None, :], moment - mean * gains[..., None]
 
 
-def _means(values: Matrix | Vector, queries: QuerySet) -> Vector:
-    """``[n_queries, n_columns]`` the mean of each query; empty ones get zero."""
-    filled = np.flatnonzero(queries.lengths)
-    means = np.zeros((len(queries), values.shape[1]))
-    sums = np.add.reduceat(values, queries.offsets[:-1][filled], axis=0, dtype=np.float64)
-    means[filled] = sums / queries.lengths[filled, None]
+def _portions(queries: QuerySet) -> Iterator[tuple[int, int]]:
+    """Yield the queries in portions of about `BLOCK` numbers, as first and last plus one."""
+    most, begin = max(1, BLOCK // max(1, queries.n_features)), 0
+    while begin < len(queries):
+        end = int(np.searchsorted(queries.offsets, queries.offsets[begin] + most, side="right")) - 1
+        end = min(max(end, begin + 1), len(queries))
+        yield begin, end
+        begin = end
+
+
+def _means(values: Vector, starts: Indices, lengths: Indices) -> Vector:
+    """``[n_queries, ...]`` the mean of each query's rows; empty ones get zero."""
+    filled = np.flatnonzero(lengths)
+    means = np.zeros((len(lengths), *values.shape[1:]))
+    if len(filled):
+        sums = np.add.reduceat(values, starts[filled], axis=0)
+        means[filled] = (sums.T / lengths[filled]).T
     return means
