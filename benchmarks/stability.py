@@ -4,7 +4,8 @@
 
 Every combination of similarity, number of components, clustering and routing, normalisation: trained on each official
 fold's training queries, flip rates and figures on its test queries (see `localrank_training.stability`). Nothing is
-chosen by these figures: settings of the learner are fixed, so that only what stands in the table differs.
+chosen by these figures: settings of the learner are fixed, so that only what stands in the table differs. ``chance`` is
+how often two training queries drawn at random are in different clusters: uneven clusters flip less of themselves.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> int:
     parser.add_argument("--normalisations", nargs="+", default=NORMALISATIONS, choices=NORMALISATIONS)
     options = parser.parse_args()
     print(
-        "set,clusters,normalise,similarity,P,router,drop,first 20,duplicate,jitter,smallest,map,ndcg@10,"
+        "set,clusters,normalise,similarity,P,router,drop,first 20,duplicate,jitter,chance,map,ndcg@10,"
         "map - global,p,ndcg@10 - global,p"
     )
     for name in options.sets:
@@ -82,10 +83,10 @@ def main() -> int:
 
 
 def measured(parts: list[tuple[QuerySet, QuerySet]], config: TrainingConfig) -> list[float]:
-    """Return flip rates, the smallest cluster's share of the training queries, figures and what they differ by."""
+    """Return flip rates, the rate of two unrelated training queries, figures, and what they differ by."""
     learner = candidates(config.learner.method, config.learner.settings)[0]
     rates: list[Vector] = []
-    smallest: list[float] = []
+    chance: list[float] = []
     weights: list[int] = []
     local: list[list[Measured]] = []
     global_: list[list[Measured]] = []
@@ -93,7 +94,8 @@ def measured(parts: list[tuple[QuerySet, QuerySet]], config: TrainingConfig) -> 
         built = build(lesson, config, learner)
         rates.append(np.array(list(flip_rates(built.ranker, test).values())))
         weights.append(len(test))
-        smallest.append(float(np.bincount(built.clusters[built.clusters >= 0]).min() / len(lesson)))
+        shares = np.bincount(built.clusters[built.clusters >= 0]) / np.count_nonzero(built.clusters >= 0)
+        chance.append(float(1 - np.square(shares).sum()))
         ranked = rank_all(built.ranker, test)
         for scores, into in ((ranked.scores, local), (ranked.global_scores, global_)):
             into.append(list(measure(test.labels, scores, test.offsets, METRICS, "standard")))
@@ -103,7 +105,7 @@ def measured(parts: list[tuple[QuerySet, QuerySet]], config: TrainingConfig) -> 
     differences = [(one.difference, one.p_holm) for one in compare_family(mine, base, seed=0)]
     return [
         *np.average(rates, axis=0, weights=weights).tolist(),
-        float(np.mean(smallest)),
+        float(np.mean(chance)),
         *(one.mean for one in mine),
         *(figure for pair in differences for figure in pair),
     ]

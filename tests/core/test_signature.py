@@ -289,3 +289,20 @@ def test_the_number_of_components_is_the_median_of_what_covers_the_share() -> No
     assert 1 == choose_components(spectra, share=0.4)
     assert 3 == choose_components([np.ones(10)], share=0.8, most=3)
     assert 1 == choose_components([np.zeros(0)])
+
+
+def test_the_spectrum_of_a_cloud_of_low_rank_is_as_short() -> None:
+    documents = cloud(np.random.default_rng(13), 30, 8, rank=2)
+
+    assert 2 == len(spectrum(documents))
+
+
+def test_the_rounding_of_a_large_offset_is_no_direction() -> None:
+    """The float32 mean of numbers around 4e6 is off by as much as a step."""
+    steps = np.random.default_rng(14).integers(-1, 2, size=(3000, 4)) * [2, 0.5, 0.5, 0.5]
+    documents = (steps + 8_388_607 / 2).astype(np.float32)
+
+    signature = QuerySigner(1).sign(documents)
+
+    check_directions(documents, signature)
+    np.testing.assert_allclose(signature.eigenvalues[0], eigensystem(documents)[0][0], rtol=1e-3)
