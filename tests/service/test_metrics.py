@@ -44,6 +44,7 @@ async def test_requests_are_counted_by_outcome(client: httpx.AsyncClient) -> Non
     assert 2 == found["localrank_http_requests_total", "POST", "/v1/rerank", "200"]
     assert 1 == found["localrank_http_requests_total", "POST", "/v1/rerank", "422"]
     assert 1 == found["localrank_http_requests_total", "GET", "other", "404"]
+    assert 1 == found["localrank_http_requests_total", "other", "/livez", "405"]
     assert 2 == found["localrank_request_duration_seconds_count", "rerank", "tiny"]
     assert 1 == found["localrank_inflight_requests",]
 
