@@ -10,7 +10,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.selection import train
-from localrank_training.tuning import combinations, tune
+from localrank_training.tuning import combinations, tune, tune_routing
 from localrank_training.tuning_report import against_best, draw, to_toml, write_best
 from tests.training.kinds import two_kinds
 
@@ -171,3 +171,23 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     draw(tune(two_kinds(), TABLES, tmp_path), tmp_path / "effects.png")
 
     assert (tmp_path / "effects.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_hash_tables_are_chosen_for_an_agreement() -> None:
+    queries = two_kinds(60)
+    settings = TrainingConfig.from_tables(
+        {**TABLES, "representation": {"components": 1}, "clustering": {"clusters": 2}, "learner": {"C": 1.0}}
+    )
+
+    config, trials = tune_routing(queries, settings, 0.9)
+
+    (chosen,) = [trial for trial in trials if trial.chosen]
+    assert chosen.agreement >= 0.9
+    assert (chosen.tables, chosen.planes) == (config.routing.tables, config.routing.planes)
+    assert settings.clustering == config.clustering
+
+
+def test_without_hash_tables_there_is_nothing_to_choose() -> None:
+    settings = TrainingConfig.read(method="global")
+
+    assert (settings, ()) == tune_routing(two_kinds(), settings, 0.95)

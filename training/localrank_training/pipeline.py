@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = ["Built", "build", "learn_contract", "lists_of", "viewed"]
+__all__ = ["Built", "build", "learn_contract", "lists_of", "make_signer", "viewed"]
 
 #: Fewer validation queries than this say nothing about when to stop learning a cluster.
 _ENOUGH_TO_STOP_BY = 10
@@ -122,7 +122,7 @@ def build(
             global_scorer = learner.fit(lesson, weights=weights, validation=held)
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
-    signer = QuerySigner(config.representation.components or _components(normalised, config))
+    signer = make_signer(normalised, config)
     if config.clustering.method == "none":
         none = np.full(len(queries), -1, np.int64)
         ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
@@ -167,6 +167,14 @@ def build(
     return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, typical, notes)
 
 
+def make_signer(normalised: QuerySet, config: TrainingConfig) -> QuerySigner:
+    """Make what signs queries, with P as set, or as many directions as cover the share."""
+    if config.representation.components is not None:
+        return QuerySigner(config.representation.components)
+    spectra = [spectrum(documents) for documents in normalised.clouds()]
+    return QuerySigner(choose_components(spectra, config.representation.share, config.representation.most))
+
+
 def make_router(
     signatures: Signatures, clusters: Indices, exemplars: Indices, config: TrainingConfig
 ) -> Router:
@@ -203,11 +211,6 @@ def _routed(
         here = np.array([query for query, route in enumerate(routes) if route == cluster_number], np.int64)
         found.append(held.select(here) if len(here) >= _ENOUGH_TO_STOP_BY else held)
     return found
-
-
-def _components(queries: QuerySet, config: TrainingConfig) -> int:
-    spectra = [spectrum(documents) for documents in queries.clouds()]
-    return choose_components(spectra, config.representation.share, config.representation.most)
 
 
 def _learn_cluster(

@@ -12,17 +12,19 @@ import hashlib
 import itertools
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
+from localrank_training.clustering import cluster
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
+from localrank_training.lsh_tuning import tune_tables
 from localrank_training.parallel import each_in_parallel
-from localrank_training.pipeline import build
+from localrank_training.pipeline import build, learn_contract, lists_of, make_signer, viewed
 from localrank_training.progress import silent
 from localrank_training.selection import candidates, expanded, folds_of
 
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
+    from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.progress import Progress
 
-__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "tune"]
+__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "tune", "tune_routing"]
 
 #: Tried where the configuration leaves nothing open.
 SPACE: dict[str, dict[str, Any]] = {
@@ -42,6 +45,9 @@ SPACE: dict[str, dict[str, Any]] = {
     "clustering": {"method": ["complete_link", "none"], "clusters": [2, 4, 8]},
     "learner": {"method": "ranksvm", "C": [1.0, 10.0, 100.0]},
 }
+
+#: A tenth of the queries is held out to see where they are routed.
+_FEWEST_TO_HOLD_OUT = 20
 
 #: Which settings say nothing under which others, so that one combination stands for all of theirs.
 _MOOT = {("clustering", "method", "none"): (("clustering", "clusters"), ("representation", "components"))}
@@ -218,6 +224,29 @@ def tune(
         settings.append(Setting(choices, config, routed, globally))
     ranked = sorted(settings, key=lambda setting: -setting.mean)
     return Tuned(tuple(ranked), first.selection.metric, len(folds))
+
+
+def tune_routing(
+    queries: QuerySet, config: TrainingConfig, wanted: float
+) -> tuple[TrainingConfig, tuple[TablesTrial, ...]]:
+    """Choose how many hash tables of how many hyperplanes agree with the exact scan, for settled settings.
+
+    Returns:
+        The configuration with them, and what was tried; nothing is tried where nothing is looked up in tables, or
+        where there are too few queries to hold any out.
+    """
+    if config.routing.method != "lsh" or len(queries) < _FEWEST_TO_HOLD_OUT:
+        return config, ()
+    lists, _ = lists_of(queries, config)
+    normalised = viewed(lists, learn_contract(lists, config), "normalised")
+    signatures = make_signer(normalised, config).sign_all(list(normalised.clouds()))
+    clusters = cluster(signatures, config.clustering, config.seed, config.similarity.form)
+    trials = tune_tables(
+        signatures, clusters, wanted=wanted, similarity=config.similarity.form, seed=config.seed
+    )
+    chosen = next(trial for trial in trials if trial.chosen)
+    routing = replace(config.routing, tables=chosen.tables, planes=chosen.planes)
+    return config.replace(routing=routing), trials
 
 
 def _examined(lesson: QuerySet, exam: QuerySet, config: TrainingConfig) -> tuple[list[float], list[float]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from localrank_training.config import TrainingConfig
     from localrank_training.tuning import Setting, Tuned
 
 __all__ = ["Shortfall", "against_best", "draw", "named", "to_toml", "write_best"]
@@ -58,15 +59,15 @@ def named(setting: Setting) -> str:
     )
 
 
-def write_best(tuned: Tuned, path: Path) -> None:
-    """Write the best settings as a configuration for ``localrank train``."""
+def write_best(tuned: Tuned, path: Path, config: TrainingConfig | None = None) -> None:
+    """Write the best settings, or what was made of them, as a configuration for ``localrank train``."""
     best = tuned.best
     head = (
         f"# {tuned.metric} {best.mean:.4f} (its global scorer {best.global_.mean():.4f}) over {len(best.local)} queries,\n"
         f"# cross-validated in {tuned.n_folds} folds; the best of {len(tuned.settings)} settings.\n"
     )
     try:
-        path.write_text(head + to_toml(best.config.to_json()))
+        path.write_text(head + to_toml((config or best.config).to_json()))
     except OSError as error:
         raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
 

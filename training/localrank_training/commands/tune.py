@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from localrank_training.commands.output import AsJson, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.tuning import Tuned
 
 __all__ = ["tune"]
@@ -27,13 +29,18 @@ def tune(
         Path, typer.Option(help="Folder for the trials, the plot and best.toml; a stopped run goes on there.")
     ] = Path("reports/tune"),
     most: Annotated[int, typer.Option(min=1, help="Combinations at most; more are sampled.")] = 100,
+    agreement: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Hash tables shall choose the exact scan's cluster this often."),
+    ] = 0.95,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Choose settings by cross-validation over queries; every list in the configuration is a choice.
 
-    Without --config and --method: the number of components, of clusters (or none at all) and C of RankSVM. What was
-    found is kept in --out trial by trial; the best settings are written there for localrank train --config.
+    Without --config and --method: the number of components, of clusters (or none at all) and C of RankSVM. Then, for
+    the best of them, how many hash tables it takes to route as the exact scan would. What was found is kept in --out
+    trial by trial; the best settings are written there for localrank train --config.
 
     Examples:
       localrank tune data/train.txt
@@ -43,14 +50,15 @@ def tune(
     from localrank_training.config import read_tables
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
-    from localrank_training.tuning import SPACE
+    from localrank_training.tuning import SPACE, tune_routing
     from localrank_training.tuning import tune as tune_settings
     from localrank_training.tuning_report import draw, write_best
 
     tables = read_tables(config, method) if config or method else SPACE
     with progress() as advance:
+        queries = read(data, progress=advance)
         tuned = tune_settings(
-            read(data, progress=advance),
+            queries,
             tables,
             out,
             most=most,
@@ -58,12 +66,14 @@ def tune(
             progress=advance,
             where=config or f"method {method}",
         )
-    write_best(tuned, out / "best.toml")
+        best, trials = tune_routing(queries, tuned.best.config, agreement)
+    write_best(tuned, out / "best.toml", best)
     draw(tuned, out / "effects.png")
     if as_json:
-        print_json(_as_json(tuned))
+        print_json(_as_json(tuned) | {"best": best.to_json(), "tables": [asdict(trial) for trial in trials]})
         return
     _print(tuned)
+    _print_tables(trials, agreement)
     typer.echo(f"\nwrote {out / 'best.toml'}, {out / 'effects.png'}, {out / 'trials.jsonl'}")
     typer.echo(f"train with it: localrank train {' '.join(data)} --config {out / 'best.toml'}")
 
@@ -74,7 +84,6 @@ def _as_json(tuned: Tuned) -> dict[str, Any]:
     return {
         "metric": tuned.metric,
         "folds": tuned.n_folds,
-        "best": tuned.best.config.to_json(),
         "settings": [
             {
                 "choices": setting.choices,
@@ -89,6 +98,27 @@ def _as_json(tuned: Tuned) -> dict[str, Any]:
             for effect in tuned.effects()
         ],
     }
+
+
+def _print_tables(trials: tuple[TablesTrial, ...], agreement: float) -> None:
+    if not trials:
+        return
+    typer.echo(f"\nHash tables, for an agreement of {agreement:g} with the exact scan on held-out queries")
+    print_table(
+        ("tables", "planes", "ms", "recall", "agreement", "compared", ""),
+        [
+            (
+                "exact scan" if not trial.tables else str(trial.tables),
+                str(trial.planes or ""),
+                trial.milliseconds,
+                trial.recall,
+                trial.agreement,
+                trial.candidates,
+                "chosen" if trial.chosen else "",
+            )
+            for trial in trials
+        ],
+    )
 
 
 def _print(tuned: Tuned) -> None:
