@@ -53,6 +53,6 @@ def test_svmmap_learns_a_fold_in_seconds_and_proves_its_gap() -> None:
         scorer = SvmMap(C=10.0).fit(train)
 
     assert time.process_time() - started < 5.0
-    assert notes[0].figures["gap"] <= 1e-3 * notes[0].figures["objective"]
+    assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]
     scores = np.concatenate([scorer.score(documents) for documents in train.clouds()])
     assert Judgements(train.labels, train.offsets).per_query(scores, "map").mean() > 0.45

@@ -19,6 +19,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import BordaScorer, LinearScorer
 from localrank.scorers.borda import ranked_behind
+from localrank_training.data.queries import QuerySet
 from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.learners.ranksvm import RankSvm
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector
     from localrank.scorers import Scorer, View
     from localrank.scorers.borda import Rule
-    from localrank_training.data.queries import QuerySet
 
 __all__ = ["Lesson", "MultipleHyperplanes", "fit_weights"]
 
@@ -163,12 +163,7 @@ class MultipleHyperplanes:
         rankers, kept = [], []
         for number, lesson in enumerate(lessons):
             try:
-                ranker = svm.fit(
-                    replace(queries, labels=lesson.labels),
-                    weights=lesson.weights,
-                    document_weights=lesson.documents.astype(np.float64),
-                    start=starts[number],
-                )
+                ranker = svm.fit(lesson.of(queries), weights=lesson.weights, start=starts[number])
             except InvalidData:
                 note(self.method, f"no base ranker for {lesson.name}: no query has a pair of such documents")
                 continue
@@ -221,6 +216,20 @@ class Lesson:
     labels: Vector
     documents: Bits
     weights: Vector
+
+    def of(self, queries: QuerySet) -> QuerySet:
+        """Return the queries as the ranker sees them."""
+        if self.documents.all():
+            return replace(queries, labels=self.labels)
+        kept = np.concatenate([[0], np.cumsum(self.documents)])
+        return QuerySet(
+            documents=queries.documents[self.documents],
+            labels=self.labels[self.documents],
+            offsets=kept[queries.offsets],
+            query_ids=queries.query_ids,
+            feature_names=queries.feature_names,
+            lines=queries.lines[self.documents],
+        )
 
 
 def fit_weights(
