@@ -80,7 +80,7 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
     for convention in CONVENTIONS[name]:
         baseline = measured("global", convention)
         lines += [
-            f"{convention}: {baseline[0].basis}, mean over the queries of the five folds.",
+            f"{baseline[0].basis}, mean over the queries of the five folds.",
             "",
             "| | " + " | ".join(METRICS) + " |",
             "|---|" + "---|" * len(METRICS),
