@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
 
 
+#: Models of other kinds of scorer, by their name, with the learner's settings.
+OTHERS = {
+    "trees": "method = 'lambdamart'\nnum_iterations = 30\n",
+    "borda": "method = 'mhr'\n",
+    "stumps": "method = 'rankboost'\nrounds = 20\n",
+    "metric": "method = 'gmml'\n",
+}
+
+
 def localrank(*arguments: str | Path, fails: int = 0) -> str:
     """Run the command line as a user would; return what it prints."""
     answer = subprocess.run(
@@ -63,6 +72,12 @@ def models(folder: Path, parts: tuple[Path, Path]) -> Path:
     common = ("--name", "web", "--models-dir", models)
     localrank("train", parts[0], *common, "--promote")
     localrank("train", parts[0], *common, "--method", "global")
+    for name, learner in OTHERS.items():
+        (folder / f"{name}.toml").write_text(
+            f"[clustering]\nclusters = 2\n[selection]\nfolds = 2\n[learner]\n{learner}"
+        )
+        run = ("--config", folder / f"{name}.toml", "--promote")
+        localrank("train", parts[0], "--name", name, "--models-dir", models, *run)
     return models
 
 
@@ -85,12 +100,13 @@ def served_scores(client: httpx.Client, model: str, queries: QuerySet) -> list[f
     return [float(score) for score in scores]
 
 
+@pytest.mark.parametrize("model", ["web", *OTHERS])
 def test_rank_and_the_service_give_the_same_bits_for_every_query(
-    client: httpx.Client, models: Path, parts: tuple[Path, Path]
+    model: str, client: httpx.Client, models: Path, parts: tuple[Path, Path]
 ) -> None:
-    offline = [float(line) for line in localrank("rank", "web", parts[1], "--models-dir", models).split()]
+    offline = [float(line) for line in localrank("rank", model, parts[1], "--models-dir", models).split()]
 
-    assert offline == served_scores(client, "web", read(parts[1]))
+    assert offline == served_scores(client, model, read(parts[1]))
 
 
 @pytest.mark.realdata
@@ -126,7 +142,7 @@ def test_the_same_model_ranks_in_python(client: httpx.Client, models: Path, part
 def test_the_answer_tells_route_stages_and_version(client: httpx.Client, parts: tuple[Path, Path]) -> None:
     documents = read(parts[1]).documents_of(0)
 
-    response = client.post("/v1/rerank", json={"features": documents.tolist()})
+    response = client.post("/v1/rerank", json={"model": "web", "features": documents.tolist()})
 
     answer = response.json()
     assert ("web", 1, "lsh") == (answer["model"], answer["version"], answer["route"]["strategy"])
