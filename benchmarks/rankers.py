@@ -67,6 +67,7 @@ ENTRIES = (
     Entry("lgmml, mean", "lgmml", {"weights": ("mean",), "t": _T}),
     Entry("lgmml, similarity", "lgmml", {"weights": ("similarity",), "t": _T}),
     Entry("lgmml, one query per set", "lgmml", {"queries_per_set": (1,), "t": _T}),
+    Entry("rmlr", "rmlr", {"C": (10.0, 100.0, 1000.0)}),
 )
 
 

@@ -21,6 +21,8 @@ RANKERS: list[Ranker] = [
     ("lgmml", {"weights": "uniform"}),
     ("lgmml", {"weights": "mean", "queries_per_set": 1}),
     ("lgmml", {"weights": "similarity"}),
+    ("rmlr", {}),
+    ("rmlr", {"anchor": "mean", "C": 1e-3}),
 ]
 
 

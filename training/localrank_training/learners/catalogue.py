@@ -13,6 +13,7 @@ from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.rmlr import RobustMetric
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.settings import checked
 
@@ -36,6 +37,7 @@ LEARNERS: dict[str, type[Learner]] = {
         RandomForest,
         GeometricMeanMetric,
         LocalGeometricMeanMetrics,
+        RobustMetric,
     )
 }
 

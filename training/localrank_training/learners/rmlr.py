@@ -1,0 +1,149 @@
+r"""R-MLR: a metric by structural SVM on rankings, with few features taking part [lim2013]; for comparison.
+
+.. math::
+
+    \min_{M \succeq 0} \; \|M\|_{2,1} + C \sum_q c_q \max_y \Big[\Delta(y_q, y) -
+        \big\langle M, \Psi(q, y_q) - \Psi(q, y)\big\rangle \Big], \qquad
+    \Psi(q, y) = \frac{1}{RN} \sum_{k\,\text{relevant}} \sum_{j\,\text{not}} y_{kj} \, (\phi_k - \phi_j)
+
+with :math:`\phi_i = -(x_i - a)(x_i - a)^\top`, so that a document scores :math:`\langle M, \phi_i \rangle = -\|x_i -
+a\|_M^2`, and :math:`\Delta = 1 - AP`. The score is linear in ``M``, so the most violated ranking is that of SVMmap
+(`localrank_training.learners.average_precision`).
+
+The paper retrieves what is near to a query that is a point of the same space. Judged queries have no such point; an
+ideal document stands for it, as in `localrank_training.learners.gmml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from localrank.metrics import Metric
+from localrank.scorers import AnchoredScorer
+
+# `checked` reads the annotations of settings when it runs.
+from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
+from localrank_training.learners.average_precision import AveragePrecisionLoss
+from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.notes import note
+from localrank_training.learners.structural_metric import minimise_metric, row_lengths
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank.arrays import Bits, Vector
+    from localrank.scorers import Scorer, View
+    from localrank_training.data.queries import QuerySet
+
+__all__ = ["RobustMetric"]
+
+
+@dataclass(frozen=True, slots=True)
+class RobustMetric:
+    """Learn an `AnchoredScorer` of one metric.
+
+    Attributes:
+        C: weight of the loss; documents are scaled to a mean squared distance of one to the anchor, queries alike.
+        relevant: lowest label that counts as relevant.
+        anchor: the relevant ``document`` by whose Euclidean nearness the training queries are ranked best, or the
+            ``mean`` of the relevant ones.
+        metric: what the anchor document maximises on the training queries.
+        candidates: documents tried as the anchor, drawn at random where there are more.
+        tolerance: stop when the objective is proven to be this near its optimum.
+        max_cuts: stop after so many cutting planes in any case.
+        seed: for drawing candidates.
+    """
+
+    C: float = setting(100.0, above=0, meaning="weight of the loss against the size of the metric")
+    relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
+    anchor: Anchor = "document"
+    metric: str = setting("ndcg@10", meaning="what the anchor maximises")
+    candidates: int = setting(200, low=1, meaning="documents tried as the anchor")
+    tolerance: float = setting(1e-3, above=0, high=1, meaning="relative distance to the optimum")
+    max_cuts: int = setting(500, low=1, meaning="stop after so many cutting planes in any case")
+    seed: int = setting(0, low=0)
+
+    method: ClassVar[str] = "rmlr"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        Metric.parse(self.metric)
+
+    @property
+    def view(self) -> View:
+        return "normalised"
+
+    def fit(
+        self,
+        queries: QuerySet,
+        *,
+        weights: Vector | None = None,
+        validation: QuerySet | None = None,  # noqa: ARG002 - convex, there is nothing to stop early
+        start: Scorer | None = None,  # noqa: ARG002 - a metric of another anchor is no help
+    ) -> AnchoredScorer:
+        check_finite(queries, self.method)
+        counted = query_weights(queries, weights)
+        check_informative(queries, counted, self.method)
+        relevant, shares = usable_queries(queries, self.relevant, counted, self.method)
+        anchor = self._anchor(queries, relevant, shares)
+        trained = np.flatnonzero(shares)
+        some, own = queries.select(trained), shares[trained]
+        apart = some.documents - anchor
+        # By the largest difference first, so that no square overflows or vanishes.
+        extent = float(np.abs(apart).max()) or 1.0
+        apart /= extent
+        document_shares = own[some.query_of]
+        lengths = some.lengths[some.query_of]
+        size = float(np.sqrt((document_shares / lengths) @ np.vecdot(apart, apart))) or 1.0
+        apart /= size
+        loss = AveragePrecisionLoss(some, relevant=self.relevant)
+
+        def oracle(metric: Vector) -> tuple[float, Vector]:
+            worst = loss.worst(-np.vecdot(apart @ metric, apart))
+            direction = -(apart.T * (worst.coefficients * document_shares)) @ apart
+            return float(own @ worst.losses), 0.5 * (direction + direction.T)
+
+        solution = minimise_metric(
+            oracle, queries.n_features, C=self.C, tolerance=self.tolerance, max_cuts=self.max_cuts
+        )
+        features = int(np.count_nonzero(row_lengths(solution.metric)))
+        note(
+            self.method,
+            f"{solution.cuts} cuts, objective {solution.objective:.6g} proven within {solution.gap:.3g} of the "
+            f"optimum; {features} of {queries.n_features} features take part"
+            + ("" if features else ": C is too small, documents are ranked by their Euclidean distance"),
+            cuts=solution.cuts,
+            objective=solution.objective,
+            gap=solution.gap,
+            features=features,
+        )
+        metric = solution.metric if features else np.eye(queries.n_features)
+        transform = _root(metric) / extent / size
+        return AnchoredScorer(transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.view)
+
+    def _anchor(self, queries: QuerySet, relevant: Bits, shares: Vector) -> Vector:
+        if self.anchor == "mean":
+            return relevant_mean(queries, relevant, shares)
+        anchor, _ = best_document(
+            queries,
+            relevant,
+            shares,
+            np.eye(queries.n_features),
+            metric=self.metric,
+            candidates=self.candidates,
+            rng=np.random.default_rng(self.seed),
+        )
+        return anchor
+
+
+def _root(metric: Vector) -> Vector:
+    """Return the ``W`` of a metric that is not zero: a row for each direction that it does not ignore."""
+    used = np.flatnonzero(row_lengths(metric))
+    # Features without a part are left out, or rounding would give them one.
+    values, axes = np.linalg.eigh(metric[np.ix_(used, used)])
+    kept = values > 1e-12 * values[-1]
+    root = np.zeros((np.count_nonzero(kept), len(metric)))
+    root[:, used] = np.sqrt(values[kept])[:, None] * axes[:, kept].T
+    return root
