@@ -1,8 +1,9 @@
 """``POST /v1/rerank`` as JSON: rows, columns, named features, flat and base64 forms; and its answer.
 
-No number passes through a validation library: rows are packed into one buffer by one call, and only a body that this
-call refuses (nulls, texts, booleans, ragged rows) is looked at value by value, to take its nulls as missing values or
-to say what is wrong and where.
+No number passes through a validation library: those of a plain body go straight into one buffer
+(`localrank_service.wire.numbers`). Any other body is parsed into Python objects, its rows packed by one call, and only
+what this call refuses (nulls, texts, booleans, ragged rows) is looked at value by value, to take its nulls as missing
+values or to say what is wrong and where.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import orjson
 from localrank_service.explanation import explain
 from localrank_service.problems import Problem, pointer
 from localrank_service.reranking import route_members, warnings_of
+from localrank_service.wire.numbers import plain_members
 from localrank_service.wire.query import (
     DTYPES,
     EXPLANATIONS,
@@ -71,10 +73,13 @@ _IDS = frozenset({str, int})
 
 def read(body: bytes) -> JsonQuery:
     """Parse the body and check everything that needs no model."""
-    try:
-        members = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        _explain_syntax(body, error)
+    members: Any = plain_members(body)
+    plain = members is not None
+    if not plain:
+        try:
+            members = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            _explain_syntax(body, error)
     if type(members) is not dict:
         _refuse("the body", "an object", members, "")
     if unknown := members.keys() - _MEMBERS:
@@ -82,7 +87,7 @@ def read(body: bytes) -> JsonQuery:
         raise Problem(
             422, f"unknown member {name!r}; expected some of {', '.join(MEMBERS)}", pointer=pointer(name)
         )
-    return JsonQuery(body, members)
+    return JsonQuery(body, members, plain=plain)
 
 
 def encode(ranked: Ranked, attempt: Attempt, request_id: str) -> bytes:
@@ -128,13 +133,14 @@ def _results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: in
 class JsonQuery:
     """A parsed request."""
 
-    __slots__ = ("_body", "_members", "_strict_cells", "form", "options")
+    __slots__ = ("_body", "_members", "_plain", "_strict_cells", "form", "options")
 
-    def __init__(self, body: bytes, members: dict[str, Any]) -> None:
+    def __init__(self, body: bytes, members: dict[str, Any], *, plain: bool) -> None:
         self._body = body
         self._members = members
+        self._plain = plain
         # Packing takes a boolean for a number; a body with none of these words cannot hold one.
-        self._strict_cells = b"true" in body or b"false" in body
+        self._strict_cells = not plain and (b"true" in body or b"false" in body)
         self.options = _options(members)
         forms = [name for name in _FORMS if name in members]
         if len(forms) != 1:
@@ -154,6 +160,11 @@ class JsonQuery:
         names = self._feature_names()
         columns, extra = (None, ()) if names is None else columns_of(names, contract, limits)
         width = contract.n_features if names is None else len(names)
+        if self._plain:
+            if (documents := self._of_plain(limits, columns, width, extra)) is not None:
+                return documents
+            # It does not fit: find out where.
+            self._members, self._plain = orjson.loads(self._body), False
         if self.form == "documents":
             return self._rows(contract, limits, columns, width, extra)
         matrix, locate = self._columns(width, limits)
@@ -163,6 +174,35 @@ class JsonQuery:
             self._ids(len(matrix)),
             in_model_order(locate, columns),
             dict.fromkeys(extra, len(matrix)),
+        )
+
+    def _of_plain(
+        self, limits: Limits, columns: Array | None, width: int, extra: tuple[str, ...]
+    ) -> Documents | None:
+        """Return the documents of members that `plain_members` has read, if they fit."""
+        if self.form == "documents":
+            values, ids = self._members["documents"]
+            locate: Callable[[int, int | None], str] = _in_row
+        elif "shape" in self._members:
+            n_docs, n_features = self._shape(width, limits)
+            values, ids = self._members["features"], None
+            if values.shape != (n_docs * n_features,):
+                return None
+            values = values.reshape(n_docs, n_features)
+            locate = _in_flat(n_features)
+        else:
+            values, ids = self._members["features"], None
+            locate = _in_column
+        n_docs = len(values)
+        if values.ndim != 2 or values.shape[1] != width or n_docs > limits.max_documents:
+            return None
+        if self.form == "features":
+            ids = self._ids(n_docs)
+        return Documents(
+            ordered(to_float32(values), columns),
+            ids,
+            in_model_order(locate, columns),
+            dict.fromkeys(extra, n_docs),
         )
 
     def _rows(
@@ -251,13 +291,7 @@ class JsonQuery:
             _refuse("features", "a list of rows, or a flat list with shape", rows, "/features")
         if "shape" not in members:
             check_count(len(rows), limits, "/features")
-
-            def cell(document: int, column: int | None) -> str:
-                return (
-                    pointer("features", document) if column is None else pointer("features", document, column)
-                )
-
-            return self._pack(rows, width, "features[{}]", cell), cell
+            return self._pack(rows, width, "features[{}]", _in_column), _in_column
         n_docs, n_features = self._shape(width, limits)
         if len(rows) != n_docs * n_features:
             raise Problem(
@@ -265,12 +299,8 @@ class JsonQuery:
                 f"features holds {len(rows)} numbers; shape [{n_docs}, {n_features}] needs {n_docs * n_features}",
                 pointer="/features",
             )
-
-        def flat(document: int, column: int | None) -> str:
-            return pointer("features", document * n_features + (column or 0))
-
         packed = self._pack([rows], len(rows), "features", lambda _, at: pointer("features", at or 0))
-        return packed.reshape(n_docs, n_features), flat
+        return packed.reshape(n_docs, n_features), _in_flat(n_features)
 
     def _decoded(self, width: int, limits: Limits) -> Matrix:
         text, dtype = self._members["features_b64"], self._members.get("dtype", "float32")
@@ -378,7 +408,9 @@ class JsonQuery:
             top.get("feature_names") or (),
             (top.get("model"), top.get("query_id"), top.get("contract")),
         )
-        if colons == members + "".join(text for text in known if type(text) is str).count(":"):
+        texts_colons = "".join(text for text in known if type(text) is str).count(":")
+        # A colon in a text may be written \\u003a, and would make room for one that is not in a text.
+        if colons == members + texts_colons and b"\\u" not in self._body:
             return
 
         def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -413,6 +445,19 @@ def _check_ids(ids: list[Any], locate: Callable[[int], str]) -> None:
         return
     position = next(i for i, one in enumerate(ids) if type(one) not in _IDS)
     _refuse(f"the id of document {position}", "a text or an integer", ids[position], locate(position))
+
+
+def _in_row(document: int, column: int | None) -> str:
+    steps = ("documents", document, "features")
+    return pointer(*steps) if column is None else pointer(*steps, column)
+
+
+def _in_column(document: int, column: int | None) -> str:
+    return pointer("features", document) if column is None else pointer("features", document, column)
+
+
+def _in_flat(n_features: int) -> Callable[[int, int | None], str]:
+    return lambda document, column: pointer("features", document * n_features + (column or 0))
 
 
 def _whole(member: str) -> Callable[[int, int | None], str]:
