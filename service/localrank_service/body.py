@@ -5,12 +5,18 @@ The limit holds for what is declared, for what arrives in chunks, and for what c
 
 from __future__ import annotations
 
+import sys
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
 
 from localrank_service.problems import Problem
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,31 +85,48 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, f"the body is larger than {limit} bytes, the most that this server takes")
 
 
+class _Inflater(Protocol):
+    """Decompresses one gzip member, zlib stream or zstd frame."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
 def _gunzip(body: bytes, limit: int) -> bytes:
-    """Decompress one or several gzip members."""
+    return _members(body, limit, lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    return _members(body, limit, lambda: zstd.ZstdDecompressor(options=_WINDOW))
+
+
+def _members(body: bytes, limit: int, inflater: Callable[[], _Inflater]) -> bytes:
+    """Decompress one or several members."""
     parts: list[bytes] = []
     size = 0
     while body or not parts:
-        part, body = _inflate(body, limit - size, zlib.MAX_WBITS | 16, limit)
+        part, body = _inflate(body, limit - size, inflater(), limit)
         parts.append(part)
         size += len(part)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _deflated(body: bytes, limit: int) -> bytes:
     """Decompress zlib's format, which HTTP calls deflate."""
-    inflated, rest = _inflate(body, limit, zlib.MAX_WBITS, limit)
+    inflated, rest = _inflate(body, limit, zlib.decompressobj(zlib.MAX_WBITS), limit)
     if rest:
         raise Problem(400, f"the deflate body has {len(rest)} bytes after its end", pointer="")
     return inflated
 
 
-def _inflate(body: bytes, room: int, window: int, limit: int) -> tuple[bytes, bytes]:
-    inflater = zlib.decompressobj(window)
+def _inflate(body: bytes, room: int, inflater: _Inflater, limit: int) -> tuple[bytes, bytes]:
     try:
         # One byte more than allowed tells a full buffer from one that overflows.
         inflated = inflater.decompress(body, room + 1)
-    except zlib.error as error:
+    except (zlib.error, zstd.ZstdError) as error:
         raise Problem(400, f"the compressed body cannot be read: {error}", pointer="") from None
     if len(inflated) > room:
         raise _too_large(limit)
@@ -112,5 +135,8 @@ def _inflate(body: bytes, room: int, window: int, limit: int) -> tuple[bytes, by
     return inflated, inflater.unused_data
 
 
+#: RFC 9659 allows zstd in HTTP windows of 8 MiB; what a frame asks for is allocated before anything comes out of it.
+_WINDOW: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
+
 #: Content encodings that a body may have.
-ENCODINGS: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gunzip, "deflate": _deflated}
+ENCODINGS: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gunzip, "deflate": _deflated, "zstd": _unzstd}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.problems import Problem, respond
+from localrank_service.problems import FAILED, Problem, respond
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,7 +72,7 @@ class Edge:
             _log.exception("%s %s failed", method, scope["path"], extra={"request_id": scope["request_id"]})
             if status:
                 raise
-            failure = Problem(500, "the server failed; its log tells why, under this request's id")
+            failure = Problem(500, FAILED)
             await respond(scope, failure)(scope, receive, send_on)
         finally:
             self._metrics.in_flight.dec()

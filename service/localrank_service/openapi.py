@@ -199,6 +199,27 @@ SCHEMAS: dict[str, Any] = {
         },
         optional=("explanation",),
     ),
+    "BatchRequest": _closed({"queries": _list(_ref("RerankRequest"))}),
+    "BatchAnswer": _closed(
+        {
+            "request_id": _TEXT,
+            "answers": _list(
+                {
+                    "oneOf": [
+                        _closed({"status": {"const": 200}, "answer": _ref("RerankAnswer")}),
+                        _closed(
+                            {
+                                "status": {"type": "integer", "minimum": 400, "maximum": 599},
+                                "problem": _ref("Problem"),
+                            }
+                        ),
+                    ]
+                }
+            )
+            | {"description": "As many as queries, in their order; pointers begin at the whole body."},
+            "timings_ms": _map(_NUMBER),
+        }
+    ),
     "ModelSummary": _closed(_SUMMARY | {"default": {"type": "boolean"}}),
     "Models": _closed({"models": _list(_ref("ModelSummary")), "broken": _map(_TEXT)}),
     "Model": _closed(
@@ -264,6 +285,12 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "RerankAnswer",
         "application/json",
         (400, 401, 403, 404, 409, 413, 415, 422, 503),
+    ),
+    ("post", "/v1/rerank/batch"): (
+        "BatchRequest",
+        "BatchAnswer",
+        "application/json",
+        (400, 401, 403, 413, 415, 422),
     ),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),

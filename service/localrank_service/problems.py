@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-__all__ = ["STATUSES", "Problem", "install", "pointer", "problem_of", "respond"]
+__all__ = ["FAILED", "STATUSES", "Problem", "install", "pointer", "problem_of", "respond"]
 
 #: The status of every error that core may raise, for exactly that class.
 STATUSES: dict[type[errors.LocalRankError], int] = {
@@ -45,6 +45,9 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
 
 #: RFC 9110's words, where those of older Pythons are from before it.
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+#: What a caller is told of a failure that is not its own.
+FAILED = "the server failed; its log tells why, under this request's id"
+
 _MEDIA_TYPE = "application/problem+json"
 
 

@@ -95,12 +95,17 @@ class Attempt:
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""
-        service, options = self._service, query.options
+        return self.order(query.options, *await self.decode(query, at=at))
+
+    async def decode(self, query: Query, *, at: str | None = "/model") -> tuple[LiveModel, Documents]:
+        """Return the model that the query names, and its documents for that model."""
+        service, address = self._service, query.options.model
         with self.timing("decode"):
-            self._model = model = service.live.find(options.model) or await service.resolve(
-                options.model, at=at
-            )
-            documents = query.documents(model.ranker.contract, service.limits)
+            self._model = model = service.live.find(address) or await service.resolve(address, at=at)
+            return model, query.documents(model.ranker.contract, service.limits)
+
+    def order(self, options: Options, model: LiveModel, documents: Documents) -> Ranked:
+        """Rank the documents."""
         ranking = rank(model.ranker, documents, self.timing)
         self._ranked = ranked = Ranked(model, options, documents, ranking)
         return ranked

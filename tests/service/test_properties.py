@@ -286,7 +286,7 @@ def test_any_json_is_answered_without_failure(members: Any, post: Callable[..., 
 
 
 @many
-@given(junk=st.binary(max_size=300), encoding=st.sampled_from(["identity", "gzip", "deflate"]))
+@given(junk=st.binary(max_size=300), encoding=st.sampled_from(["identity", "gzip", "deflate", "zstd"]))
 def test_junk_is_never_a_failure(junk: bytes, encoding: str, post: Callable[..., httpx.Response]) -> None:
     response = post(junk, **{"content-encoding": encoding})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     import httpx
 
 pytestmark = pytest.mark.anyio
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+#: A frame of a few bytes that wants a window of a gigabyte.
+WIDE_WINDOW = b"\x28\xb5\x2f\xfd" + b"\x00" + b"\xa0" + b"\x11\x00\x00" + b"{}"
 
 JSON = {"content-type": "application/json"}
 ROW = [1, 2, 3, 4]
@@ -322,7 +331,7 @@ async def test_another_content_type_is_415_and_the_right_one_is_named(
 async def test_an_unknown_content_encoding_is_415(client: httpx.AsyncClient) -> None:
     response = await client.post("/v1/rerank", content=b"...", headers=JSON | {"content-encoding": "br"})
 
-    assert (415, "gzip, deflate") == (response.status_code, response.headers["accept-encoding"])
+    assert (415, "gzip, deflate, zstd") == (response.status_code, response.headers["accept-encoding"])
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
@@ -372,11 +381,17 @@ async def test_a_body_over_the_limit_is_413_however_it_comes(connect: Any, tiny_
         assert 413 == await status(too_large)
         assert 200 == await status(in_chunks(too_large[:-1], 7))
         assert 413 == await status(in_chunks(too_large, 7))
-        for encoding, compress in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+        for encoding, compress in (
+            ("gzip", gzip.compress),
+            ("deflate", zlib.compress),
+            ("zstd", zstd.compress),
+        ):
             assert 200 == await status(compress(too_large[:-1]), **{"content-encoding": encoding})
             assert 413 == await status(compress(too_large), **{"content-encoding": encoding})
         pieces = gzip.compress(too_large[:500]) + gzip.compress(too_large[500:])
         assert 413 == await status(pieces, **{"content-encoding": "gzip"})
+        frames = zstd.compress(too_large[:500]) + zstd.compress(too_large[500:])
+        assert 413 == await status(frames, **{"content-encoding": "zstd"})
 
 
 @pytest.mark.parametrize(
@@ -390,6 +405,11 @@ async def test_a_body_over_the_limit_is_413_however_it_comes(connect: Any, tiny_
         ("deflate", zlib.compress(b"{}")[:-1]),
         ("deflate", zlib.compress(b"{}") + b"and more"),
         ("deflate", gzip.compress(b"{}", mtime=0)),
+        ("zstd", b""),
+        ("zstd", b"not zstd"),
+        ("zstd", zstd.compress(b"{}")[:-1]),
+        ("zstd", zstd.compress(b"{}") + b"and more"),
+        ("zstd", WIDE_WINDOW),
     ],
 )
 async def test_a_compressed_body_that_cannot_be_read_is_400(

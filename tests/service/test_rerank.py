@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 pytestmark = pytest.mark.anyio
 
@@ -325,6 +331,8 @@ async def test_models_are_addressed_by_name_version_and_alias(connect: Any, make
         ("gzip", lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])),
         ("deflate", zlib.compress),
         ("GZIP", gzip.compress),
+        ("zstd", zstd.compress),
+        ("zstd", lambda body: zstd.compress(body[:9]) + zstd.compress(body[9:])),
         ("identity", bytes),
     ],
 )

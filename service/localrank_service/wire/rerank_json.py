@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranking
     from localrank_service.reranking import Attempt, Ranked
 
-__all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "read"]
+__all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "explain_syntax", "once", "read"]
 
 MEDIA_TYPE = "application/json"
 
@@ -79,7 +79,7 @@ def read(body: bytes) -> JsonQuery:
         try:
             members = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            _explain_syntax(body, error)
+            explain_syntax(body, error)
     if type(members) is not dict:
         _refuse("the body", "an object", members, "")
     if unknown := members.keys() - _MEMBERS:
@@ -413,15 +413,17 @@ class JsonQuery:
         if colons == members + texts_colons and b"\\u" not in self._body:
             return
 
-        def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            found = dict(pairs)
-            if len(found) != len(pairs):
-                counts = Counter(name for name, _ in pairs)
-                twice = next(name for name, count in counts.items() if count > 1)
-                raise Problem(400, f"member {twice!r} stands twice in one object", pointer="")
-            return found
-
         json.loads(self._body, object_pairs_hook=once)
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its members, none of which may stand twice; for `json.loads`."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise Problem(400, f"member {twice!r} stands twice in one object", pointer="")
+    return found
 
 
 def _options(members: dict[str, Any]) -> Options:
@@ -484,7 +486,7 @@ def _refuse_members(document: dict[str, Any], position: int) -> NoReturn:
     raise Problem(422, f"documents[{position}] has no features", pointer=pointer("documents", position))
 
 
-def _explain_syntax(body: bytes, error: orjson.JSONDecodeError) -> NoReturn:
+def explain_syntax(body: bytes, error: orjson.JSONDecodeError) -> NoReturn:
     """Say what is wrong with a body that could not be parsed."""
     if not body.strip():
         raise Problem(400, "the body is empty; expected a JSON object", pointer="") from None

@@ -1,0 +1,85 @@
+"""``POST /v1/rerank/batch``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank_service.body import media_type, read_body
+from localrank_service.problems import FAILED, Problem
+from localrank_service.reranking import Attempt, Timing, server_timing
+from localrank_service.wire import batch, rerank_json
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_log = logging.getLogger("localrank.service")
+
+
+@router.post("/v1/rerank/batch")
+async def rerank_batch(request: Request) -> Response:
+    """Order many queries' documents, each with the model of its own kind; one that fails does not fail the rest."""
+    service: Service = request.app.state.service
+    request_id: str = request.scope["request_id"]
+    most = service.limits.max_documents
+    with Attempt(service, "rerank_batch"):
+        media_type(request.headers, (rerank_json.MEDIA_TYPE,))
+        body = await read_body(request, service.settings.max_body_bytes)
+        timing = Timing()
+        bodies = batch.split(body)
+        if len(bodies) > most:
+            raise Problem(
+                413, f"{len(bodies)} queries; this server takes {most} per request", pointer="/queries"
+            )
+    answers: list[dict[str, Any]] = []
+    room = most
+    for position, one in enumerate(bodies):
+        try:
+            content, n_documents = await _answer(service, one, room, request_id)
+        except Problem as problem:
+            if problem.pointer is not None:
+                problem.pointer = f"/queries/{position}{problem.pointer}"
+            answers.append({"status": problem.status, "problem": orjson.Fragment(problem.body(request_id))})
+        except Exception:  # noqa: BLE001 - whatever it is, the others are answered
+            _log.exception("query %d of a batch failed", position, extra={"request_id": request_id})
+            failure = Problem(500, FAILED)
+            answers.append({"status": 500, "problem": orjson.Fragment(failure.body(request_id))})
+        else:
+            room -= n_documents
+            answers.append({"status": 200, "answer": orjson.Fragment(content)})
+        # Health checks and other requests come in between.
+        await asyncio.sleep(0)
+    milliseconds = timing.stop()
+    members = {"request_id": request_id, "answers": answers, "timings_ms": milliseconds}
+    return Response(
+        orjson.dumps(members),
+        media_type="application/json",
+        headers={"server-timing": server_timing(milliseconds)},
+    )
+
+
+async def _answer(service: Service, body: bytes, room: int, request_id: str) -> tuple[bytes, int]:
+    """Return the answer to one query, and how many documents it has."""
+    with Attempt(service, "rerank_batch") as attempt:
+        attempt.begin()
+        with attempt.timing("decode"):
+            query = rerank_json.read(body)
+        model, documents = await attempt.decode(query)
+        n_documents = len(documents.matrix)
+        if n_documents > room:
+            raise Problem(
+                413,
+                f"{n_documents} documents; this server takes {service.limits.max_documents} per request, and "
+                f"{room} are left",
+                pointer="",
+            )
+        ranked = attempt.order(query.options, model, documents)
+        return rerank_json.encode(ranked, attempt, request_id), n_documents

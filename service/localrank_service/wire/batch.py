@@ -1,0 +1,51 @@
+"""``POST /v1/rerank/batch``: many requests of ``POST /v1/rerank`` in one body.
+
+The body is only cut into its queries here; each is then read as a body of its own, so that one which cannot be read
+takes no other with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import orjson
+
+from localrank_service.problems import Problem, pointer
+from localrank_service.wire.rerank_json import explain_syntax, once
+
+__all__ = ["split"]
+
+_HEAD = re.compile(rb'\s*\{\s*"queries"\s*:')
+_CUT = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def split(body: bytes) -> list[bytes]:
+    """Return the JSON of each query."""
+    head = _HEAD.match(body)
+    end = body.rfind(b"}")
+    if head is not None and not body[end + 1 :].strip():
+        try:
+            return [bytes(query) for query in _CUT.decode(memoryview(body)[head.end() : end])]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+    return [orjson.dumps(query) for query in _queries(body)]
+
+
+def _queries(body: bytes) -> list[Any]:
+    """Return the queries of a body that is written in an unusual way, or say what is wrong with it."""
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        explain_syntax(body, error)
+    if type(members) is not dict:
+        raise Problem(422, "the body: expected an object", pointer="")
+    if unknown := members.keys() - {"queries"}:
+        name = min(unknown)
+        raise Problem(422, f"unknown member {name!r}; expected queries", pointer=pointer(name))
+    if type(queries := members.get("queries")) is not list:
+        raise Problem(422, "queries: expected a list of rerank requests", pointer="/queries")
+    json.loads(body, object_pairs_hook=once)
+    return queries
