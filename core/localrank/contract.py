@@ -153,19 +153,22 @@ class FeatureContract:
         if documents.ndim != 2 or documents.shape[1] != self.n_features:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
-        finite = np.isfinite(documents)
-        if finite.all():
-            return Views(documents, self._normalised(documents))
-        return self._imputed(documents, finite)
+        if not len(documents):
+            return Views(documents, documents)
+        # Extremes are needed in any case, and are finite where all values are.
+        low, high = documents.min(axis=0), documents.max(axis=0)
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            return Views(documents, self._normalised(documents, low, high))
+        return self._imputed(documents)
 
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values outside what training saw."""
         outside = (documents < self.quantiles[0]) | (documents > self.quantiles[-1])
         return int(np.count_nonzero(outside))
 
-    def _imputed(self, documents: Matrix, finite: np.ndarray[Any, np.dtype[np.bool_]]) -> Views:
+    def _imputed(self, documents: Matrix) -> Views:
         missing = np.isnan(documents)
-        if (infinite := ~(finite | missing)).any():
+        if (infinite := np.isinf(documents)).any():
             document, feature = (int(i) for i in np.argwhere(infinite)[0])
             raise InvalidDocuments(
                 f"feature {self.names[feature]!r} of document {document} is infinite or beyond float32; "
@@ -190,22 +193,22 @@ class FeatureContract:
             raw = filled.copy()
             raw[:, keeps_nan] = documents[:, keeps_nan]
         counts = {int(feature): int(missing[:, feature].sum()) for feature in columns}
-        return Views(raw, self._normalised(filled), counts)
+        return Views(raw, self._normalised(filled, filled.min(axis=0), filled.max(axis=0)), counts)
 
-    def _normalised(self, documents: Matrix) -> Matrix:
-        if self.normalise == "none" or not len(documents):
+    def _normalised(self, documents: Matrix, low: Matrix, high: Matrix) -> Matrix:
+        """Normalise documents without holes; ``low`` and ``high`` are the extremes of their columns."""
+        if self.normalise == "none":
             return documents
         if self.normalise == "global_zscore":
             return _rescaled(documents, self.shift, self.scale)
-        low, high = documents.min(axis=0), documents.max(axis=0)
         spread = high.astype(np.float64) - low
         # A constant column must become zeros, not its own rounding blown up to the size of the others.
         constant = spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
         scale = np.where(constant, 1.0, spread)
         if self.normalise == "query_minmax":
-            scaled = _rescaled(documents, low, scale)
+            scaled = _rescaled(documents, low, scale, bounded=True)
         else:
-            scaled = _rescaled(documents, low + spread / 2, scale)
+            scaled = _rescaled(documents, low + spread / 2, scale, bounded=True)
             # Twice, because the first mean of many float32 numbers is only nearly right.
             scaled -= scaled.mean(axis=0)
             scaled -= scaled.mean(axis=0)
@@ -281,8 +284,11 @@ class FeatureContract:
                 raise ArtifactCorrupt(f"manifest.json: the contract of {n} features: {what}")
 
 
-def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector) -> Matrix:
-    """Return ``(documents - shift) / scale``, clipped to what float32 holds."""
+def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounded: bool = False) -> Matrix:
+    """Return ``(documents - shift) / scale``, clipped to what float32 holds.
+
+    ``bounded`` says that no difference exceeds its scale, or the scale is 1: then no quotient can be beyond float32.
+    """
     narrow = (
         scale.astype(np.float32) if scale.max() <= _FLOAT32_MAX and scale.min() >= _FLOAT32_TINY else None
     )
@@ -290,7 +296,7 @@ def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector) -> Matri
         with np.errstate(over="ignore"):
             rescaled = documents - shift.astype(np.float32)
             rescaled /= narrow
-        if np.isfinite(rescaled).all():
+        if bounded or np.isfinite(rescaled).all():
             return rescaled
     # Only at the ends of float32, where a difference or a quotient of two numbers is beyond it.
     wide = (documents - shift.astype(np.float64)) / scale

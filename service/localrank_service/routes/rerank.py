@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from localrank_service.body import media_type, read_body
 from localrank_service.reranking import Attempt, server_timing
+from localrank_service.routes.direct import DirectRoute
 from localrank_service.wire import npy, rerank_json
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=DirectRoute)
 
 _MEDIA_TYPES = (rerank_json.MEDIA_TYPE, npy.MEDIA_TYPE)
 

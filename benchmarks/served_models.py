@@ -1,0 +1,98 @@
+"""Made-up models and requests for benchmarks of serving: any number of training queries, features and clusters."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.routing import draw
+from localrank import Registry
+from localrank.artifact import Provenance
+from localrank.contract import FeatureContract
+from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
+from localrank.probe import choose
+from localrank.ranker import Ranker
+from localrank.routing import LshRouter
+from localrank.scorers import LinearScorer
+from localrank.signature import QuerySigner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.arrays import Matrix
+
+COMPONENTS = 5
+
+
+def documents(n_docs: int, n_features: int, seed: int = 0) -> Matrix:
+    """Return a query's documents: values in [0, 1] whose variance falls from one direction to the next."""
+    random = np.random.default_rng(1000 * n_docs + n_features + seed)
+    turn = np.linalg.qr(random.standard_normal((n_features, n_features)))[0]
+    cloud = random.standard_normal((n_docs, n_features)) * 0.93 ** np.arange(n_features) @ turn
+    low, high = cloud.min(axis=0), cloud.max(axis=0)
+    return np.asarray((cloud - low) / np.where(high > low, high - low, 1.0), np.float32)
+
+
+def ranker(n_queries: int, n_features: int, kind: str = "spread") -> Ranker:
+    """Make a linear model with the settings that training ships."""
+    random = np.random.default_rng(0)
+    components = min(COMPONENTS, n_features)
+    signatures, clusters = draw(kind, n_queries, components, n_features, seed=1)
+    n_clusters = int(clusters.max()) + 1
+    exemplars = np.unique(clusters, return_index=True)[1]
+    planes = draw_planes(n_features, 16, automatic_planes(n_queries), seed=0)
+    seen = np.concatenate([documents(100, n_features, seed) for seed in range(10)])
+    return Ranker(
+        contract=FeatureContract.learn(seen, [100] * 10),
+        signer=QuerySigner(components),
+        router=LshRouter(
+            signatures,
+            clusters,
+            HyperplaneTables.build(signatures, planes),
+            exemplars=tuple(map(int, exemplars)),
+        ),
+        scorers=tuple(LinearScorer(random.standard_normal(n_features)) for _ in range(n_clusters)),
+        global_scorer=LinearScorer(random.standard_normal(n_features)),
+    )
+
+
+def publish(folder: Path, made: Ranker, name: str = "bench") -> None:
+    """Publish a model and make it the champion."""
+    n_features = made.contract.n_features
+    probe = choose(made, [documents(60, n_features, 100 + seed) for seed in range(20)])
+    registry = Registry(folder)
+    reference = registry.publish(name, made, Provenance("", {}, probe))
+    registry.promote(name, reference.version)
+
+
+def as_json(matrix: Matrix) -> bytes:
+    """Return a body of ``/v1/rerank`` with numbers as short as float32 has them."""
+    rows = ",".join("[" + ",".join(map(str, row)) + "]" for row in matrix)
+    return b'{"features":[' + rows.encode() + b"]}"
+
+
+def as_npy(matrix: Matrix) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, matrix)
+    return buffer.getvalue()
+
+
+def as_v2_binary(matrix: Matrix, name: str = "features") -> tuple[bytes, int]:
+    """Return a body of the Open Inference Protocol's binary form, and the length of its JSON part."""
+    header = json.dumps(
+        {
+            "inputs": [
+                {
+                    "name": name,
+                    "shape": list(matrix.shape),
+                    "datatype": "FP32",
+                    "parameters": {"binary_data_size": matrix.nbytes},
+                }
+            ],
+            "parameters": {"binary_data_output": True},
+        }
+    ).encode()
+    return header + matrix.tobytes(), len(header)
