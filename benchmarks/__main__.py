@@ -30,6 +30,7 @@ BENCHMARKS = {
     "signature": Benchmark(short=("--decays", "0.9")),
     "routing": Benchmark(short=("--queries", "1000,10000")),
     "trees": Benchmark(),
+    "distances": Benchmark(short=()),
     "decoding": Benchmark(short=()),
     "loading": Benchmark(short=()),
     "loading_models": Benchmark(),

@@ -29,6 +29,7 @@ OTHERS = {
     "borda": "method = 'mhr'\n",
     "stumps": "method = 'rankboost'\nrounds = 20\n",
     "metric": "method = 'gmml'\n",
+    "metrics": "method = 'lgmml'\nmetrics = 5\nweights = 'similarity'\n",
 }
 
 

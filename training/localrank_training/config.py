@@ -245,5 +245,13 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "clustering": {"method": "none"},
         "learner": {"method": "mhr", "C": [0.1, 1.0, 10.0, 100.0], "aggregate": ["borda", "weighted_borda"]},
     },
+    "lgmml": {
+        "clustering": {"method": "none"},
+        "learner": {
+            "method": "lgmml",
+            "t": [0.3, 0.5, 0.7, 0.9],
+            "weights": ["uniform", "mean", "similarity"],
+        },
+    },
     "global": {"clustering": {"method": "none"}},
 }

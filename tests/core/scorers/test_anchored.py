@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from localrank.errors import ArtifactCorrupt
 from localrank.scorers import SCORERS, AnchoredBySimilarityScorer, AnchoredScorer, LinearScorer
-from localrank.scorers.anchored import CURVES, Curve, bent
+from localrank.scorers.anchored import CURVES, Curve, _distinct, bent
 from localrank.signature import QuerySigner
 from localrank.similarity import one_to_many
 
@@ -105,6 +105,18 @@ def test_a_negative_zero_is_a_zero() -> None:
     documents[:, 7] = [0.0, -0.0, 0.0, 0.0, -0.0]
 
     assert len(set(scorer.score(documents).tolist())) == 1
+
+
+def test_different_documents_of_the_same_key_are_told_apart() -> None:
+    """The third feature counts twice in a key and the eighth three times."""
+    documents = np.zeros((4, 8))
+    documents[[0, 2, 3], 2] = 3.0, 1.0, 3.0
+    documents[1, 7] = 2.0
+
+    distinct, places = _distinct(documents)
+
+    np.testing.assert_array_equal(distinct, documents[:3])
+    np.testing.assert_array_equal(places, [0, 1, 2, 0])
 
 
 def test_long_lists_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
