@@ -73,15 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
     command = COMMANDS[arguments[0]]
     try:
-        run = importlib.import_module(command.module).run
+        return int(importlib.import_module(command.module).run(arguments))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
         return _complain(
             f"'localrank {arguments[0]}' needs {error.name!r}: pip install 'localrank[{command.extra}]'", 1
         )
-    try:
-        return int(run(arguments))
     except LocalRankError as error:
         return _complain(str(error), 1)
     except BrokenPipeError:
