@@ -117,6 +117,15 @@ def test_where_no_feature_is_worth_its_row_the_distance_is_euclidean(queries: Qu
     np.testing.assert_allclose(np.argsort(scorer.score(queries.documents)), np.argsort(-distances))
 
 
+def test_documents_are_worked_on_in_portions(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = RobustMetric(anchor="mean", tolerance=1e-4).fit(queries).score(queries.documents)
+
+    monkeypatch.setattr("localrank_training.learners.rmlr._PORTION", 7)
+
+    portions = RobustMetric(anchor="mean", tolerance=1e-4).fit(queries).score(queries.documents)
+    np.testing.assert_allclose(portions, whole, rtol=1e-2, atol=1e-2)
+
+
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
     first, second = (RobustMetric(candidates=5).fit(queries).score(queries.documents) for _ in range(2))
 

@@ -33,11 +33,16 @@ from localrank_training.learners.structural_metric import minimise_metric, row_l
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localrank.arrays import Bits, Vector
     from localrank.scorers import Scorer, View
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["RobustMetric"]
+
+#: Documents that are worked on at a time.
+_PORTION = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +95,24 @@ class RobustMetric:
         anchor = self._anchor(queries, relevant, shares)
         trained = np.flatnonzero(shares)
         some, own = queries.select(trained), shares[trained]
-        apart = some.documents - anchor
-        # By the largest difference first, so that no square overflows or vanishes.
-        extent = float(np.abs(apart).max()) or 1.0
-        apart /= extent
         document_shares = own[some.query_of]
-        lengths = some.lengths[some.query_of]
-        size = float(np.sqrt((document_shares / lengths) @ np.vecdot(apart, apart))) or 1.0
-        apart /= size
+        # By the largest difference first, so that no square overflows or vanishes.
+        extent = max(float(np.abs(apart).max()) for _, apart in _differences(some, anchor, 1.0)) or 1.0
+        squares = sum(
+            float((document_shares / some.lengths[some.query_of])[part] @ np.vecdot(apart, apart))
+            for part, apart in _differences(some, anchor, extent)
+        )
+        scale = extent * (np.sqrt(squares) or 1.0)
         loss = AveragePrecisionLoss(some, relevant=self.relevant)
 
         def oracle(metric: Vector) -> tuple[float, Vector]:
-            worst = loss.worst(-np.vecdot(apart @ metric, apart))
-            direction = -(apart.T * (worst.coefficients * document_shares)) @ apart
+            scores, direction = np.empty(some.n_docs), np.zeros_like(metric)
+            for part, apart in _differences(some, anchor, scale):
+                scores[part] = -np.vecdot(apart @ metric, apart)
+            worst = loss.worst(scores)
+            counts = worst.coefficients * document_shares
+            for part, apart in _differences(some, anchor, scale):
+                direction -= (apart.T * counts[part]) @ apart
             return float(own @ worst.losses), 0.5 * (direction + direction.T)
 
         solution = minimise_metric(
@@ -120,7 +130,7 @@ class RobustMetric:
             features=features,
         )
         metric = solution.metric if features else np.eye(queries.n_features)
-        transform = _root(metric) / extent / size
+        transform = _root(metric) / scale
         return AnchoredScorer(transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.view)
 
     def _anchor(self, queries: QuerySet, relevant: Bits, shares: Vector) -> Vector:
@@ -136,6 +146,13 @@ class RobustMetric:
             rng=np.random.default_rng(self.seed),
         )
         return anchor
+
+
+def _differences(queries: QuerySet, anchor: Vector, scale: float) -> Iterator[tuple[slice, Vector]]:
+    """Yield portions of the documents and how far they are from the anchor, over a scale; all at once take much memory."""
+    for begin in range(0, queries.n_docs, _PORTION):
+        part = slice(begin, begin + _PORTION)
+        yield part, (queries.documents[part] - anchor) / scale
 
 
 def _root(metric: Vector) -> Vector:
