@@ -18,7 +18,7 @@ from localrank_training.learners.notes import collected
 from localrank_training.learners.warp import learn_weights
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
+    from localrank.arrays import Bits, Indices, Vector
     from localrank_training.data.queries import QuerySet
     from tests.training.learners.conftest import Judged
 
@@ -105,6 +105,25 @@ def test_the_mean_weights_are_the_mean_of_the_training_queries(judged: Judged) -
     np.testing.assert_allclose(mean.weights, share @ near.weights / share.sum(), rtol=1e-12)
     assert (near.weights != uniform.weights).any(axis=1).mean() > 0.5
     assert near.weights.min() >= 0
+
+
+def test_the_step_is_in_units_of_the_first_weights(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, _ = two_kinds(judged)
+    told: dict[str, object] = {}
+
+    def record(curves: Vector, relevant: Bits, offsets: Indices, **settings: object) -> Vector:
+        told.update(settings, n_docs=len(curves), n_relevant=relevant.sum(), n_queries=len(offsets) - 1)
+        return np.ones((20, 4))
+
+    monkeypatch.setattr("localrank_training.learners.lgmml.learn_weights", record)
+
+    LocalGeometricMeanMetrics(metrics=4, step=0.2, rounds=7, margin=0.3).fit(queries)
+
+    assert told["step"] == 0.2 / 4
+    assert (told["rounds"], told["margin"]) == (7, 0.3)
+    np.testing.assert_array_equal(told["start"], np.full(4, 1 / 4))
+    assert (told["n_docs"], told["n_queries"]) == (600, 20)
+    assert told["n_relevant"] == (queries.labels > 0).sum()
 
 
 def test_training_lowers_misranking_of_the_training_queries(judged: Judged) -> None:

@@ -89,7 +89,7 @@ def test_the_metric_that_ranks_well_gains_weight() -> None:
 
 def test_drawing_at_once_is_drawing_one_by_one() -> None:
     """The mean step after one round, against draws with replacement until a violator is found."""
-    curves = np.array([[0.1], [0.05], [0.12], [0.3], [0.4], [0.5]])
+    curves = np.array([[0.1], [0.05], [0.3], [0.09], [0.4], [0.5]])
     labels, margin, n = [1, 0, 0, 0, 0, 0], 0.01, 40_000
     rng = np.random.default_rng(2)
     of_rank = rank_weights(5)
@@ -101,7 +101,7 @@ def test_drawing_at_once_is_drawing_one_by_one() -> None:
             if margin + curves[0, 0] - curves[drawn, 0] > 0:
                 break
             draws += 1
-        steps.append(of_rank[5 // draws] * (curves[0, 0] - curves[1, 0]))
+        steps.append(of_rank[5 // draws] * (curves[0, 0] - curves[drawn, 0]))
 
     learned = learn_weights(
         np.tile(curves, (n, 1)),
