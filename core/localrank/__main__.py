@@ -7,11 +7,12 @@ installed. This module imports the standard library and errors only; a missing e
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from localrank._version import __version__
-from localrank.errors import LocalRankError
+from localrank.errors import InvalidConfiguration, LocalRankError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,8 @@ Examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, 1 (failed) or 2 (wrong use)."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
         width = max(map(len, COMMANDS))
         lines = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items())
@@ -72,22 +75,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments[0] not in COMMANDS:
         return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
     command = COMMANDS[arguments[0]]
+    if sys.stdout is None and command.module == _OFFLINE:
+        return _complain("standard output: expected to be open, found it closed", 1)
     try:
-        return int(importlib.import_module(command.module).run(arguments))
+        code = int(importlib.import_module(command.module).run(arguments))
+        # What is still in the buffer may find no reader, or no room.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code  # noqa: TRY300
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
         return _complain(
             f"'localrank {arguments[0]}' needs {error.name!r}: pip install 'localrank[{command.extra}]'", 1
         )
+    except InvalidConfiguration as error:
+        return _complain(str(error), 2)
     except LocalRankError as error:
         return _complain(str(error), 1)
     except BrokenPipeError:
         # The reader (head, less) has seen enough; there is nobody left to tell.
-        sys.stderr.close()
+        _drop_output()
         return 1
+    except OSError as error:
+        if error.filename is not None:
+            return _complain(f"{error.filename}: {error.strerror}", 1)
+        _drop_output()
+        return _complain(f"the output cannot be written: {error.strerror or error}", 1)
+    except MemoryError as error:
+        return _complain(f"not enough memory: {error}" if str(error) else "not enough memory", 1)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
+
+
+def _drop_output() -> None:
+    """Let the interpreter's last flush go nowhere, as where it should have gone takes no more."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - pathlib would be imported for every command
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:

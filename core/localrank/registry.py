@@ -138,6 +138,10 @@ class Registry:
             version = versions[0] if champion is None else champion
         elif _VERSION.fullmatch(which):
             version = int(which)
+        elif which.isdecimal():
+            raise ArtifactNotFound(
+                f"{name}: expected a version as it is counted, from 1, or an alias, found {which!r:.80}"
+            )
         else:
             aliases = self.aliases(name)
             if _checked_alias(which) not in aliases:
@@ -171,6 +175,21 @@ class Registry:
                                 raise
                             continue
                     return Reference(name, version, family / str(version))
+
+    def check_publishable(self, name: str) -> None:
+        """Refuse at once what `publish` would refuse after hours of training: the name, or where it would go.
+
+        Raises:
+            ArtifactNotFound: the name cannot be one.
+            PublishFailed: the folder cannot be written.
+        """
+        family = self.models_dir / _checked(name)
+        with _failing(f"{family}: expected to publish a version"):
+            there = next(folder for folder in (family, *family.absolute().parents) if folder.exists())
+            if not there.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+            if not os.access(there, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
     def promote(
         self, name: str, version: int, alias: str = CHAMPION, *, since: str | None = None

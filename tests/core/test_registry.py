@@ -70,7 +70,9 @@ def test_a_reference_is_a_name_a_number_or_an_alias(registry: Registry, referenc
         (".web", "expected a model name of letters"),
         ("", "expected a model name of letters"),
         ("web\n", "expected a model name of letters"),
-        ("web@03", "expected an alias of letters"),
+        ("web@03", "web: expected a version as it is counted, from 1, or an alias, found '03'"),
+        ("web@0", "web: expected a version as it is counted, from 1, or an alias, found '0'"),
+        ("web@-1", "expected an alias of letters"),
     ],
 )
 def test_what_cannot_be_resolved_is_named(registry: Registry, reference: str, message: str) -> None:

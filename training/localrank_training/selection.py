@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from localrank.errors import InvalidData
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
 from localrank_training.evaluation import Ranked, rank_all
@@ -185,6 +185,11 @@ def expanded(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each combination of the settings that are lists, except where a list is one value."""
     make(method, {})  # an unknown method is named before its settings are looked at
     hints = get_type_hints(LEARNERS[method])
+    for name, value in settings.items():
+        if isinstance(value, list | tuple) and not value:
+            raise InvalidConfiguration(
+                f"learner {method!r}: {name}: expected at least one value to choose from, found none"
+            )
     choices = {
         name: value if isinstance(value, list | tuple) and not _takes_list(hints.get(name)) else [value]
         for name, value in settings.items()

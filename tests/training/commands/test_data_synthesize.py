@@ -60,14 +60,17 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--documents", "many"], 2, "expected a number or a range such as 20-40, found 'many'"),
         (["--shares", "a,b"], 2, "expected numbers with commas between, found 'a,b'"),
         (["--separation", "2"], 2, "Input should be less than or equal to 1"),
-        (["--documents", "9-3"], 1, "documents: expected the fewest, then the most, found 9, 3"),
-        (["--shares", "1,1"], 1, "label_shares: expected 5, one per level, found 2"),
+        (["--documents", "9-3"], 2, "documents: expected the fewest, then the most, found 9, 3"),
+        (["--shares", "1,1"], 2, "label_shares: expected 5, one per level, found 2"),
+        (["--documents", "99999999999999999999"], 2, "documents: expected at most 1000000, found"),
+        (["--levels", "5000"], 2, "levels: expected at most 1001, found 5000"),
+        (["--out", ""], 2, "expected a path, found nothing"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: int, message: str
 ) -> None:
-    assert code == main([*SMALL, *options, "--out", str(tmp_path / "made.txt")])
+    assert code == main([*SMALL, "--out", str(tmp_path / "made.txt"), *options])
 
     assert message in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())

@@ -243,6 +243,13 @@ def test_negative_labels_and_repeated_comments_are_named() -> None:
     assert (1, ("q0",)) == (suspicion(found, "comment").count, suspicion(found, "comment").examples)
 
 
+def test_comments_that_say_something_else_than_which_document_it_is_are_no_fault() -> None:
+    comments = ("kind=0", "kind=0", "kind=0", "kind=1", "kind=1", "kind=1")
+    queries = query_set(np.random.default_rng(0).random((6, 2)), [1, 0, 2, 0, 1, 2], [3, 3], comments)
+
+    assert not [one for one in inspect(queries).suspicions if "comment" in one.what]
+
+
 def test_too_many_features_are_not_correlated(plain: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "_MOST_CORRELATED", 5)
 

@@ -176,6 +176,12 @@ def test_labels_are_as_frequent_as_asked_for(shares: tuple[float, ...] | None, n
     np.testing.assert_allclose(found, wanted / wanted.sum(), atol=0.01)
 
 
+def test_there_may_be_more_levels_than_a_double_tells_apart() -> None:
+    queries, _ = synthesize(3, Recipe(levels=200), seed=1)
+
+    assert 0 <= queries.labels.min() < queries.labels.max() < 200
+
+
 def test_missing_values_are_as_frequent_as_asked_for() -> None:
     queries, _ = synthesize(100, Recipe(missing=0.2))
     whole, _ = synthesize(100, Recipe())

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
+#: What Typer ends with, without a word, when Ctrl-C is pressed.
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="localrank",
     no_args_is_help=True,
@@ -43,5 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(spread(arguments), prog_name="localrank")
     except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            raise KeyboardInterrupt from None
         return stop.code if isinstance(stop.code, int) else 0
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank_training.commands.arguments import described
-from localrank_training.commands.output import AsJson, print_json, print_table, progress
+from localrank_training.commands.output import AsJson, given, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from localrank_training.data.inspection import Inspection
@@ -71,7 +71,10 @@ def convert(
     data: Data,
     *,
     out: Annotated[
-        str, typer.Option(help="The file to write; for the mapped form a folder.", show_default=False)
+        str,
+        typer.Option(
+            help="The file to write; for the mapped form a folder.", show_default=False, callback=given
+        ),
     ],
     to: Annotated[To | None, typer.Option(help="The format; by default what the name of --out says.")] = None,
     sparse: Annotated[
@@ -106,7 +109,7 @@ def convert(
 def split(
     data: Data,
     *,
-    out: Annotated[str, typer.Option(help="A new folder for the files.", show_default=False)],
+    out: Annotated[str, typer.Option(help="A new folder for the files.", show_default=False, callback=given)],
     fractions: Annotated[
         str | None, typer.Option(help="Shares of the queries: train,test or train,validation,test.")
     ] = None,
@@ -150,7 +153,9 @@ def synthesize(
     queries: Annotated[int, typer.Option(min=1, help="How many queries.")],
     documents: Annotated[str, typer.Option(help="Documents per query: a number, or a range such as 20-40.")],
     features: Annotated[int, typer.Option(min=1, help="Columns, those that never matter included.")],
-    out: Annotated[str, typer.Option(help="File to write: .txt, .txt.gz, .txt.zst or .parquet.")],
+    out: Annotated[
+        str, typer.Option(help="File to write: .txt, .txt.gz, .txt.zst or .parquet.", callback=given)
+    ],
     kinds: Annotated[int, typer.Option(min=1, help="Latent kinds of queries.")] = 4,
     separation: Annotated[
         float, typer.Option(min=0, max=1, help="How much of what is relevant is each kind's own.")

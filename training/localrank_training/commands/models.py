@@ -64,6 +64,9 @@ def list_(models_dir: ModelsDir = "models", as_json: AsJson = False) -> None:
     if as_json:
         print_json(answers)
         return
+    if not answers:
+        typer.echo(f"{models_dir}: no published model; localrank train publishes one", err=True)
+        return
     figures = ("created", "features", "clusters", "router", "bytes")
     print_table(
         ("name", "version", "aliases", *figures),

@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 
     from localrank_training.progress import Progress
 
-__all__ = ["AsJson", "ModelsDir", "print_json", "print_table", "progress"]
+__all__ = ["AsJson", "ModelsDir", "given", "print_json", "print_table", "progress"]
+
+
+def given(path: str | None) -> str | None:
+    """Refuse an empty path, for options: it comes from a variable that is not set, and would mean this folder."""
+    if path == "":
+        raise typer.BadParameter("expected a path, found nothing")
+    return path
+
 
 #: ``--json``, on every command that answers figures.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 #: ``--models-dir``, on every command that touches models.
 ModelsDir = Annotated[
-    str, typer.Option("--models-dir", help="Where the models are.", envvar="LOCALRANK_MODELS_DIR")
+    str,
+    typer.Option("--models-dir", help="Where the models are.", envvar="LOCALRANK_MODELS_DIR", callback=given),
 ]
 
 

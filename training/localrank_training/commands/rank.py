@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank_training.commands.output import ModelsDir, progress
+from localrank_training.commands.output import ModelsDir, given, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,9 @@ def rank(
     model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
     data: Annotated[list[str], typer.Argument(help="LETOR text, Parquet, or a folder of these.")],
     *,
-    out: Annotated[str | None, typer.Option(help="Where the scores go; standard output by default.")] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Where the scores go; standard output by default.", callback=given)
+    ] = None,
     models_dir: ModelsDir = "models",
 ) -> None:
     """Print one score per input line, in input order; higher is better.
@@ -45,7 +47,6 @@ def rank(
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract
         queries = aligned(read(data, progress=advance, n_features=contract.n_features), contract)
-        queries = aligned(queries, ranker.contract)
         scores = np.empty(queries.n_docs)
         for query in range(len(queries)):
             span = queries.span(query)
@@ -59,14 +60,22 @@ def rank(
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write the whole file or none of it."""
+    """Write the whole file or none of it; a device, a pipe or what a link leads to is written, never replaced."""
     from localrank.errors import PublishFailed
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with partial.open("w") as file:
-            file.writelines(lines)
-        partial.replace(path)
+        if path.exists() and not path.is_file():
+            with path.open("w") as file:
+                file.writelines(lines)
+            return
+        target = path.resolve()
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with partial.open("w") as file:
+                file.writelines(lines)
+            partial.replace(target)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None

@@ -21,7 +21,9 @@ def train(
         list[str] | None,
         typer.Option(help="Queries to choose settings on and to measure with; else cross-validation."),
     ] = None,
-    method: Annotated[str | None, typer.Option(help="A ready configuration: localrank, global, ….")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="A ready configuration: localrank, global, …; a wrong one lists them.")
+    ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
     models_dir: ModelsDir = "models",
@@ -42,9 +44,14 @@ def train(
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
+    from localrank_training.selection import candidates
     from localrank_training.selection import train as train_model
 
     settings = TrainingConfig.read(config, method or ("localrank" if config is None else None))
+    # Whatever is wrong with what was asked for is said before the work.
+    candidates(settings.learner.method, settings.learner.settings)
+    registry = Registry(Path(models_dir))
+    registry.check_publishable(name)
     with progress() as advance:
         queries = read(data, progress=advance)
         held = read(validation, progress=advance, n_features=queries.n_features) if validation else None
@@ -52,7 +59,6 @@ def train(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
         )
         report = report_of(trained, queries)
-        registry = Registry(Path(models_dir))
         reference = publish(registry, name, trained, queries, validation=held, report=report)
     if promote:
         registry.promote(name, reference.version)

@@ -388,7 +388,10 @@ def _suspicions(
         twins.conflicting,
     )
     if queries.comments is not None:
-        yield from of_documents("documents whose comment another of their query has", *_repeated(queries))
+        count, where = _repeated(queries)
+        # Comments that most documents share say something else than which document it is.
+        if 2 * count < queries.n_docs:
+            yield from of_documents("documents whose comment another of their query has", count, where)
 
     empty = [feature for feature in features if feature.missing == queries.n_docs]
     constant = [feature for feature in features if feature.constant and feature.missing < queries.n_docs]

@@ -71,6 +71,8 @@ def locate(paths: Sequence[str | Path]) -> list[Source]:
     """
     if not paths:
         raise InvalidData("no data: expected at least one file or folder")
+    if "" in paths:
+        raise InvalidData("expected the path of a file or folder, found nothing")
     return [source for path in paths for source in _locate(Path(path))]
 
 
@@ -78,6 +80,8 @@ def _locate(path: Path) -> list[Source]:
     try:
         if path.is_dir():
             return _partitions(path)
+        if path.exists() and not path.is_file():
+            raise InvalidData(f"{path}: expected a file or a folder, which can be read twice, found neither")
         return [Source(path, _kind(path), _names_beside(path))]
     except FileNotFoundError:
         raise InvalidData(f"{path}: no such file or folder") from None

@@ -65,14 +65,14 @@ class Recipe:
         missing: share of values that are missing (NaN).
     """
 
-    documents: tuple[int, int] = setting((30, 30), low=1)
+    documents: tuple[int, int] = setting((30, 30), low=1, high=1_000_000)
     features: int = setting(10, low=1)
     kinds: int = setting(4, low=1)
     separation: float = setting(1.0, low=0, high=1)
     shapes: float = setting(1.0, low=0, high=1)
     noise: float = setting(0.3, low=0)
     noise_features: int = setting(0, low=0)
-    levels: int = setting(5, low=2)
+    levels: int = setting(5, low=2, high=1001)
     label_shares: tuple[float, ...] | None = setting(None, above=0)
     missing: float = setting(0.0, low=0, high=1)
 
@@ -97,7 +97,9 @@ class Recipe:
         shares = np.array(self.label_shares or [2.0**-level for level in range(self.levels)])
         below = np.cumsum(shares)[:-1] / shares.sum()
         deviation = float(np.sqrt(1.0 + self.noise**2))
-        return np.array([NormalDist(0.0, deviation).inv_cdf(share) for share in below])
+        # Beyond half a hundred levels the upper ones are too rare for a double to tell from never.
+        relevance = NormalDist(0.0, deviation)
+        return np.array([relevance.inv_cdf(share) if share < 1 else np.inf for share in below])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

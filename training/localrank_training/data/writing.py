@@ -448,6 +448,8 @@ def _replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         raise InvalidData(
             f"{path}: expected a name that is free, found something there (--overwrite replaces it)"
         )
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InvalidData(f"{path}: expected a file or a folder to replace, found neither")
     room = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         temporary = room / path.name

@@ -1,0 +1,186 @@
+"""What every command owes to whoever runs it: one sentence, the right code, and nothing destroyed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from localrank.__main__ import COMMANDS, main
+
+ROOT = Path(__file__).parents[3]
+MODELS = ["--models-dir", str(ROOT / "models")]
+LOCALRANK = [sys.executable, "-m", "localrank"]
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    """Judged queries with as many features as the demo model takes."""
+    path = tmp_path / "judged.txt"
+    options = ["--queries", "6", "--documents", "8", "--features", "10", "--seed", "3"]
+    assert main(["data", "synthesize", *options, "--out", str(path)]) == 0
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_may_stand_before_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main([command, "--help"])
+    asked_after = capsys.readouterr().out
+
+    assert 0 == main(["help", command])
+    assert asked_after == capsys.readouterr().out
+
+
+def test_a_pipe_takes_the_scores_and_stays_a_pipe(judged: Path, tmp_path: Path) -> None:
+    pipe, plain = tmp_path / "pipe", tmp_path / "plain"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert 0 == main(["rank", "demo", str(judged), *MODELS, "--out", str(pipe)])
+        assert reader.stdout is not None
+        read = reader.stdout.read()
+    assert 0 == main(["rank", "demo", str(judged), *MODELS, "--out", str(plain)])
+
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert plain.read_bytes() == read
+
+
+def test_scores_go_where_a_link_leads(judged: Path, tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("real.txt")
+
+    assert 0 == main(["rank", "demo", str(judged), *MODELS, "--out", str(tmp_path / "link.txt")])
+
+    assert (tmp_path / "link.txt").is_symlink()
+    assert 6 * 8 == len((tmp_path / "real.txt").read_text().splitlines())
+
+
+def test_data_are_not_converted_over_a_pipe(
+    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert 1 == main(["data", "convert", str(judged), "--out", str(pipe), "--overwrite"])
+
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert f"{pipe}: expected a file or a folder to replace" in said(capsys)
+
+
+def test_data_are_not_read_from_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert 1 == main(["data", "inspect", str(pipe)])
+
+    assert f"{pipe}: expected a file or a folder, which can be read twice" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["data", "inspect", ""], 1, "expected the path of a file or folder, found nothing"),
+        (["data", "convert", "x", "--out", ""], 2, "expected a path, found nothing"),
+        (["data", "split", "x", "--out", "", "--folds", "3"], 2, "expected a path, found nothing"),
+        (["rank", "demo", "x", "--out", ""], 2, "expected a path, found nothing"),
+        (["train", "x", "--models-dir", ""], 2, "expected a path, found nothing"),
+        (["train", "x", "--method", "no"], 2, "no method 'no'; expected one of localrank"),
+        (["train", "x", "--config", "no.toml"], 2, "no.toml: cannot be read"),
+        (["train", "x", "--name", "../x"], 1, "expected a model name"),
+        (["train", "x", "--models-dir", __file__], 1, "expected to publish a version: Not a directory"),
+    ],
+)
+def test_wrong_use_is_named_before_any_data_are_read(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code == main(arguments)
+
+    assert words in said(capsys)
+
+
+def test_a_choice_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.toml").write_text('[learner]\nmethod = "ranksvm"\nC = []\n')
+
+    assert 2 == main(["train", "x", "--config", str(tmp_path / "run.toml")])
+
+    assert "learner 'ranksvm': C: expected at least one value to choose from, found none" in said(capsys)
+
+
+def test_no_models_are_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["models", "list", "--models-dir", str(tmp_path)])
+
+    assert f"{tmp_path}: no published model" in said(capsys)
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full on this system")
+def test_a_full_disk_behind_standard_output_is_named(judged: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [*LOCALRANK, "data", "inspect", judged],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (1, "localrank: the output cannot be written: No space left on device\n") == (
+        ran.returncode,
+        ran.stderr,
+    )
+
+
+def test_a_closed_standard_output_is_named() -> None:
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *LOCALRANK, "models", "list"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert (1, "localrank: standard output: expected to be open, found it closed\n") == (
+        ran.returncode,
+        ran.stderr,
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_to_speak_of(judged: Path) -> None:
+    with subprocess.Popen(
+        [*LOCALRANK, "data", "inspect", judged], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+
+        assert b"" == process.stderr.read()
+
+
+def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    program = (
+        "import os, signal, sys; from localrank.__main__ import main; "
+        "import localrank_training.selection as s; "
+        "s.train = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT); "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    data = tmp_path / "data.txt"
+    data.write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "train", data, "--models-dir", models],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        # A shell's background jobs ignore the signal, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+    assert (130, "localrank: interrupted\n") == (ran.returncode, ran.stderr)
+    assert not models.exists()
