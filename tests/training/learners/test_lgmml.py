@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -178,22 +179,38 @@ def test_no_more_metrics_than_there_are_queries_to_learn_from(judged: Judged) ->
 
     assert isinstance(scorer, AnchoredScorer)
     assert len(scorer.weights) == 3
-    assert notes[0].text == "3 metrics instead of 20: there are no more queries to learn from"
+    assert notes[0].text == "3 metrics instead of 20: 3 queries to learn from have no more sets"
 
 
 def test_a_set_of_several_queries_counts_each_by_its_weight(judged: Judged) -> None:
-    queries, _ = two_kinds(judged, n_queries=2)
-    share = np.array([1.0, 3.0])
+    queries, _ = two_kinds(judged, n_queries=4)
+    share = np.array([1.0, 3.0, 2.0, 5.0])
 
     scorer = LocalGeometricMeanMetrics(metrics=1, queries_per_set=2, weights="uniform").fit(
         queries, weights=share
     )
 
     assert isinstance(scorer, AnchoredScorer)
-    scatter = PairScatter.of(queries, queries.labels > 0, share / 4)
-    expected = metric_transform(scatter, regularisation=0.1)
-    ratio = scorer.transforms[0] / expected
-    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
+    found = []
+    for pair in combinations(range(4), 2):
+        own = np.where(np.isin(np.arange(4), pair), share, 0.0)
+        scatter = PairScatter.of(queries, queries.labels > 0, own)
+        ratio = scorer.transforms[0] / metric_transform(scatter, regularisation=0.1)
+        found.append(np.ptp(ratio / ratio[0, 0]) < 1e-6)
+    assert found.count(True) == 1
+
+
+def test_no_set_comes_twice_nor_has_more_than_half_of_the_queries(judged: Judged) -> None:
+    queries, _ = two_kinds(judged, n_queries=4)
+
+    with collected() as notes:
+        scorer = LocalGeometricMeanMetrics(metrics=200, weights="uniform").fit(queries)
+
+    assert isinstance(scorer, AnchoredScorer)
+    assert len(scorer.weights) == 6
+    assert len(np.unique(scorer.transforms.reshape(6, -1).round(9), axis=0)) == 6
+    np.testing.assert_allclose(scorer.weights, 1 / 6)
+    assert "6 metrics instead of 200: 4 queries to learn from" in notes[0].text
 
 
 def test_a_low_rank_is_kept_in_the_scorer(judged: Judged) -> None:

@@ -50,9 +50,9 @@ class LocalGeometricMeanMetrics:
     """Learn an `AnchoredScorer`, or an `AnchoredBySimilarityScorer`.
 
     Attributes:
-        metrics: how many candidate sets are sampled; fewer where there are fewer queries to learn from and a set is one
-            of them.
-        queries_per_set: 1 is the paper's section 3, step 1; its algorithm 2 samples from the documents of all queries.
+        metrics: how many candidate sets are sampled; fewer where there are few queries, as no set comes twice.
+        queries_per_set: 1 is the paper's section 3, step 1; its algorithm 2 samples from the documents of all queries. Half
+            of the queries to learn from at most.
         weights: of a query that was not trained on. ``uniform``: all metrics count the same, and there is nothing to
             train. ``mean``: the mean of the training queries' weights. ``similarity``: their mean, each weighted by how
             much its signature resembles the list's.
@@ -184,18 +184,21 @@ class LocalGeometricMeanMetrics:
     def _drawn(self, shares: Vector, rng: np.random.Generator) -> list[Indices]:
         """Draw the queries of each candidate set, ascending."""
         available = int(np.count_nonzero(shares))
-        if self.queries_per_set > 1:
-            size = min(self.queries_per_set, available)
+        # Sets of more than half of the queries would be too much alike.
+        size = min(self.queries_per_set, -(-available // 2))
+        if size == 1:
+            count = min(self.metrics, available)
+            sets = list(rng.choice(len(shares), count, replace=False, p=shares)[:, None])
+        else:
             drawn = (rng.choice(len(shares), size, replace=False, p=shares) for _ in range(self.metrics))
-            return [np.sort(one) for one in drawn]
-        count = min(self.metrics, available)
-        if count < self.metrics:
+            sets = [np.array(one) for one in dict.fromkeys(tuple(np.sort(one).tolist()) for one in drawn)]
+        if len(sets) < self.metrics:
             note(
                 self.method,
-                f"{count} metrics instead of {self.metrics}: there are no more queries to learn from",
-                metrics=count,
+                f"{len(sets)} metrics instead of {self.metrics}: {available} queries to learn from have no more sets",
+                metrics=len(sets),
             )
-        return list(rng.choice(len(shares), count, replace=False, p=shares)[:, None])
+        return sets
 
     def _scale(self, transform: Vector, anchor: Vector, documents: Matrix) -> float:
         """Return the factor by which the share `reach` of the documents is within a distance of 1."""
