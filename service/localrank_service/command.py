@@ -125,6 +125,8 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         timeout_keep_alive=75,
         timeout_worker_healthcheck=30,
         lifespan="on",
+        ws="none",
+        http=_http(),
     )
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_announce, args=(settings,), daemon=True).start()
@@ -135,6 +137,15 @@ def _run(settings: Settings, listener: socket.socket) -> None:
             Supervisor(config, sockets=[listener]).run()
     except (KeyboardInterrupt, _Stopped):
         pass
+
+
+def _http() -> Any:
+    """Return the protocol that reads requests: uvicorn's own where the fast parser has no build."""
+    try:
+        from localrank_service.protocol import Http
+    except ModuleNotFoundError:
+        return "auto"
+    return Http
 
 
 class _Stopped(Exception):

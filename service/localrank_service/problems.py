@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-__all__ = ["FAILED", "STATUSES", "Problem", "install", "pointer", "problem_of", "respond"]
+__all__ = ["FAILED", "MEDIA_TYPE", "STATUSES", "Problem", "install", "pointer", "problem_of", "respond"]
 
 #: The status of every error that core may raise, for exactly that class.
 STATUSES: dict[type[errors.LocalRankError], int] = {
@@ -48,7 +48,7 @@ _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 #: What a caller is told of a failure that is not its own.
 FAILED = "the server failed; its log tells why, under this request's id"
 
-_MEDIA_TYPE = "application/problem+json"
+MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):
@@ -109,7 +109,7 @@ def respond(scope: Scope, problem: Problem) -> Response:
         problem.body(scope.get("request_id", "")),
         status_code=problem.status,
         headers=problem.headers,
-        media_type=_MEDIA_TYPE,
+        media_type=MEDIA_TYPE,
     )
 
 
