@@ -22,7 +22,7 @@ from localrank_service.keys import Keys
 from localrank_service.live import LiveModels, addresses_of
 from localrank_service.loading import Loader
 from localrank_service.metrics import Metrics
-from localrank_service.routes import batch, docs, health, rerank
+from localrank_service.routes import batch, docs, health, repository, rerank, v2
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.settings import Settings
@@ -72,9 +72,18 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     app.state.service = service
     app.add_middleware(Edge, keys=service.keys, metrics=service.metrics)
     problems.install(app)
-    for module in (rerank, batch, model_routes, health, docs):
+    for router in (
+        rerank.router,
+        batch.router,
+        v2.inference,
+        model_routes.router,
+        v2.router,
+        repository.router,
+        health.router,
+        docs.router,
+    ):
         # Flat instead of included: an included router is matched anew below its own node for every request.
-        app.router.routes.extend(module.router.routes)
+        app.router.routes.extend(router.routes)
     openapi.install(app)
     return app
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Keys"]
 
 #: Paths that need the serving key where one is set. Health, metrics and documentation do not.
-_GUARDED = ("/v1/", "/v2/", "/info")
+_GUARDED = ("/v1/", "/v2", "/info")
 _OPEN = ("/v2/health/",)
 
 

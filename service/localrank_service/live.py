@@ -49,22 +49,29 @@ class LiveModels:
         default: the address of requests that have none.
         loaded: whether every model was tried.
         broken: why an address that should be served is not, or not in the version that it should be.
+        unloaded: names that are not to be served.
     """
 
     def __init__(self, default: str | None = None) -> None:
         self.default = default
         self.loaded = False
         self.broken: Mapping[str, str] = {}
+        self.unloaded: frozenset[str] = frozenset()
         self._by_address: Mapping[str | None, LiveModel] = {}
 
-    def replace(self, addresses: Mapping[str, LiveModel], broken: Mapping[str, str]) -> None:
+    def replace(
+        self,
+        addresses: Mapping[str, LiveModel],
+        broken: Mapping[str, str],
+        unloaded: frozenset[str] = frozenset(),
+    ) -> None:
         """Serve these and nothing else."""
         by_address: dict[str | None, LiveModel] = dict(addresses.items())
-        names = {address.partition("@")[0] for address in (*addresses, *broken)}
+        names = {address.partition("@")[0] for address in (*addresses, *broken)} | unloaded
         default = self.default or (names.pop() if len(names) == 1 else None)
         if default in by_address:
             by_address[None] = by_address[default]
-        self._by_address, self.broken, self.loaded = by_address, broken, True
+        self._by_address, self.broken, self.unloaded, self.loaded = by_address, broken, unloaded, True
 
     @property
     def addresses(self) -> dict[str, LiveModel]:
@@ -90,4 +97,6 @@ class LiveModels:
         address = address or self.default or ""
         if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
             return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
+        if (name := address.partition("@")[0]) in self.unloaded:
+            return Problem(404, f"model {name!r} is unloaded", pointer=at)
         return Problem(404, f"no model {address!r}; there are: {names}", pointer=at)

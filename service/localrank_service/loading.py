@@ -50,7 +50,8 @@ class Loader:
         self._metrics = metrics
         self._workers = workers
         self._extra_versions = extra_versions
-        self._seen: _Seen | None = None
+        self._seen: tuple[_Seen, frozenset[str]] | None = None
+        self._unloaded: frozenset[str] = frozenset()
         self._retry_at = float("inf")
         self._aliased: dict[str, LiveModel] = {}
         self._extra: OrderedDict[str, LiveModel] = OrderedDict()
@@ -67,12 +68,14 @@ class Loader:
                 _log.exception("%s could not be looked at", self.registry.models_dir)
             await asyncio.sleep(seconds)
 
-    async def refresh(self) -> None:
-        """Serve what the aliases stand for, if any has moved since it was looked at."""
+    async def refresh(self, *, retry: bool = False) -> None:
+        """Serve what the aliases stand for, if any has moved since it was looked at, or what is broken may be whole."""
         async with self._changing:
-            seen = await asyncio.to_thread(self._look)
-            if seen == self._seen and time.monotonic() < self._retry_at:
+            seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
+            again = bool(retry and self._broken)
+            if seen == self._seen and not again and time.monotonic() < self._retry_at:
                 return
+            self._unloaded = seen[1]
             await asyncio.to_thread(self._load)
             self._seen = seen
             self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
@@ -85,6 +88,8 @@ class Loader:
         """
         name, _, version = address.partition("@")
         if not _VERSION.fullmatch(version) or not self._live.loaded or not self._extra_versions:
+            return None
+        if name in self._unloaded:
             return None
         async with self._changing:
             if (model := self._live.find(address)) is not None:
@@ -117,6 +122,8 @@ class Loader:
         aliased: dict[str, LiveModel] = {}
         broken: dict[str, str] = {}
         for name in self.registry.models():
+            if name in self._unloaded:
+                continue
             try:
                 aliases = self.registry.aliases(name)
             except LocalRankError as error:
@@ -138,6 +145,8 @@ class Loader:
                 else:
                     kept[key] = aliased[address] = model
         self._aliased, self._broken = aliased, broken
+        for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
+            del self._extra[address]
 
     def _shown(self, error: Exception) -> str:
         """Return what everybody may read: not where on this machine the models are."""
@@ -165,7 +174,7 @@ class Loader:
             address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
         }:
             self._metrics.model_broken.labels(name).set(name in self._broken)
-        self._live.replace(addresses, self._broken)
+        self._live.replace(addresses, self._broken, self._unloaded)
         serving: dict[str, dict[str, int]] = {}
         for address, model in self._aliased.items():
             alias = address.partition("@")[2] or CHAMPION

@@ -7,6 +7,7 @@ because a request is over before the usual first bucket ends.
 from __future__ import annotations
 
 import os
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from localrank import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from prometheus_client import CollectorRegistry
 
     from localrank.ranker import Ranking
     from localrank_service.live import LiveModel
@@ -118,6 +121,19 @@ class Metrics:
             ["model"],
             registry=registry,
         )
+        self.model_seconds = Counter(
+            "localrank_model_seconds_total",
+            "Time of rerank requests by what it went into: success, fail, input, compute, output.",
+            ["model", "version", "part"],
+            registry=registry,
+        )
+        self.last = Gauge(
+            "localrank_last_request_timestamp_seconds",
+            "When the last rerank request was answered.",
+            ["model", "version"],
+            registry=registry,
+            multiprocess_mode="max",
+        )
         self.model_version = Gauge(
             "localrank_model_version",
             "Version that the alias stands for.",
@@ -146,27 +162,53 @@ class Metrics:
         self._documents = lru_cache(256)(self.documents.labels)
         self._routes = lru_cache(4096)(self.routes.labels)
         self._margin = lru_cache(256)(self.margin.labels)
+        self._seconds = lru_cache(1024)(self.model_seconds.labels)
+        self._last = lru_cache(256)(self.last.labels)
         self._http = lru_cache(1024)(self.http_requests.labels)
 
     def expose(self) -> bytes:
         """Return Prometheus text: over all workers where they share a folder, else of this process."""
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._shared())
+
+    def statistics(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Return, by model and version, requests by outcome and seconds by part, over all workers; and ``last``."""
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        names = {
+            "localrank_requests_total": "outcome",
+            "localrank_model_seconds_total": "part",
+            "localrank_last_request_timestamp_seconds": None,
+        }
+        for family in self._shared().collect():
+            for sample in family.samples:
+                if sample.name in names:
+                    by, labels = names[sample.name], sample.labels
+                    figures = found.setdefault((labels["model"], labels["version"]), {})
+                    figure = labels[by] if by else "last"
+                    figures[figure] = figures.get(figure, 0.0) + sample.value
+        return found
+
+    def _shared(self) -> CollectorRegistry:
+        from prometheus_client import CollectorRegistry
 
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-            return generate_latest(self.registry)
+            return self.registry
         from prometheus_client.multiprocess import MultiProcessCollector
 
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        return registry
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""
         self._http(route, method, status).inc()
 
-    def refused(self, api: str, model: LiveModel | None, status: int) -> None:
+    def refused(self, api: str, model: LiveModel | None, status: int, seconds: float) -> None:
         """Count one rerank request that was not answered with a ranking."""
         name, version = (model.name, model.version) if model else ("", "")
+        if model:
+            self._seconds(name, version, "fail").inc(seconds)
         self._outcome(api, name, version, "invalid" if status < 500 else "error").inc()
 
     def ranked(
@@ -178,13 +220,20 @@ class Metrics:
         milliseconds: Mapping[str, float],
     ) -> None:
         """Count one ranking; ``milliseconds`` are its stages and their ``total``."""
-        self._outcome(api, model.name, model.version, "ok").inc()
+        name, version = model.name, model.version
+        self._outcome(api, name, version, "ok").inc()
+        total, before, after = (milliseconds.get(part, 0.0) / 1e3 for part in ("total", "decode", "encode"))
+        self._seconds(name, version, "success").inc(total)
+        self._seconds(name, version, "input").inc(before)
+        self._seconds(name, version, "compute").inc(max(total - before - after, 0.0))
+        self._seconds(name, version, "output").inc(after)
+        self._last(name, version).set(time.time())
         self._documents(model.name).observe(len(ranking.order))
-        for name, elapsed in milliseconds.items():
-            if name == "total":
-                self._duration(api, model.name).observe(elapsed / 1e3)
+        for stage, elapsed in milliseconds.items():
+            if stage == "total":
+                self._duration(api, name).observe(elapsed / 1e3)
             else:
-                self._stage(name).observe(elapsed / 1e3)
+                self._stage(stage).observe(elapsed / 1e3)
         route = ranking.route
         cluster = "global" if route.cluster is None else route.cluster
         self._routes(model.name, model.version, cluster, route.fallback or "").inc()

@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from localrank import __version__
 from localrank_service.wire import npy
 from localrank_service.wire.query import DTYPES, EXPLANATIONS
+from localrank_service.wire.v2 import INPUTS, OUTPUTS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -116,6 +117,16 @@ _SUMMARY: dict[str, Any] = {
     "routing": _TEXT,
 }
 
+_TENSOR = _closed(
+    {
+        "name": _TEXT,
+        "datatype": _TEXT,
+        "shape": _list({"type": "integer", "minimum": -1}),
+        "parameters": _closed({"optional": {"const": True}}),
+    },
+    optional=("parameters",),
+)
+
 SCHEMAS: dict[str, Any] = {
     "Problem": _closed(
         {
@@ -126,7 +137,10 @@ SCHEMAS: dict[str, Any] = {
             "instance": _TEXT,
             "error": _TEXT,
             "pointer": _maybe(_TEXT),
-        }
+            "live": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
+            "ready": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
+        },
+        optional=("live", "ready"),
     ),
     "RerankRequest": _closed(
         _REQUEST_MEMBERS,
@@ -220,6 +234,135 @@ SCHEMAS: dict[str, Any] = {
             "timings_ms": _map(_NUMBER),
         }
     ),
+    "InferRequest": {
+        "type": "object",
+        "properties": {
+            "id": _maybe(_TEXT) | {"description": "Is sent back."},
+            "parameters": _maybe(_FREE)
+            | {
+                "description": "`top_n` (of each query), `contract`, `timeout` (microseconds), `binary_data_output`; "
+                "others are ignored."
+            },
+            "inputs": _list(
+                {
+                    "type": "object",
+                    "properties": {
+                        "name": {"enum": list(INPUTS)},
+                        "datatype": {"enum": sorted({kind for kinds in INPUTS.values() for kind in kinds})},
+                        "shape": _list(_COUNT, minItems=1),
+                        "parameters": _maybe(_FREE)
+                        | {"description": "`binary_data_size`: the bytes of a tensor that follows the JSON."},
+                        "data": {"type": "array", "description": "Nested or flat; null is a missing value."},
+                    },
+                    "required": ["name", "datatype", "shape"],
+                },
+                minItems=1,
+            )
+            | {
+                "description": "`features` [documents, features]; `doc_ids` [documents]; `group` [queries], the "
+                "number of documents of each query where there are several."
+            },
+            "outputs": _maybe(
+                _list(
+                    {
+                        "type": "object",
+                        "properties": {
+                            "name": {"enum": list(OUTPUTS)},
+                            "parameters": _maybe(_FREE) | {"description": "`binary_data`"},
+                        },
+                        "required": ["name"],
+                    }
+                )
+            )
+            | {"description": "All, if left out."},
+        },
+        "required": ["inputs"],
+        "examples": [
+            {
+                "id": "42",
+                "inputs": [
+                    {
+                        "name": "features",
+                        "shape": [2, 3],
+                        "datatype": "FP32",
+                        "data": [0.1, 2.0, 3.2, 0.4, 1.0, 0.0],
+                    },
+                    {"name": "doc_ids", "shape": [2], "datatype": "BYTES", "data": ["d1", "d2"]},
+                ],
+            }
+        ],
+    },
+    "InferAnswer": _closed(
+        {
+            "model_name": _TEXT,
+            "model_version": _TEXT,
+            "id": _TEXT,
+            "outputs": _list(
+                _closed(
+                    {
+                        "name": {"enum": list(OUTPUTS)},
+                        "datatype": {"enum": ["FP64", "INT32", "INT64", "BYTES"]},
+                        "shape": _list(_COUNT, minItems=1, maxItems=1),
+                        "parameters": _closed({"binary_data_size": _COUNT}),
+                        "data": {"type": "array"},
+                    },
+                    optional=("parameters", "data"),
+                )
+            )
+            | {
+                "description": "`scores` in the order of the request; `ranking`, positions in the request, best first, "
+                "query by query, which is authoritative; `cluster` of each query, -1 being the global scorer; `doc_ids` "
+                "in the order of `ranking`."
+            },
+        },
+        optional=("id",),
+    ),
+    "ServerMetadata": _closed({"name": _TEXT, "version": _TEXT, "extensions": _list(_TEXT)}),
+    "ServerHealth": _closed({"live": {"const": True}, "ready": {"type": "boolean"}}),
+    "ModelMetadata": _closed(
+        {
+            "name": _TEXT,
+            "versions": _list(_TEXT),
+            "platform": _TEXT,
+            "inputs": _list(_TENSOR),
+            "outputs": _list(_TENSOR),
+        }
+    ),
+    "ModelReady": _closed({"name": _TEXT, "ready": {"const": True}}),
+    "ModelConfiguration": _FREE,
+    "ModelStatistics": _closed(
+        {
+            "model_stats": _list(
+                _closed(
+                    {
+                        "name": _TEXT,
+                        "version": _TEXT,
+                        "last_inference": _COUNT,
+                        "inference_count": _COUNT,
+                        "execution_count": _COUNT,
+                        "inference_stats": _map(_closed({"count": _COUNT, "ns": _COUNT})),
+                        "batch_stats": _list({}),
+                    }
+                )
+            )
+        }
+    ),
+    "IndexRequest": _closed({"ready": {"type": "boolean", "default": False}}, optional=("ready",)),
+    "Index": _list(
+        _closed(
+            {
+                "name": _TEXT,
+                "version": _TEXT,
+                "state": {"enum": ["READY", "UNAVAILABLE", "LOADING"]},
+                "reason": _TEXT,
+            }
+        )
+    ),
+    "RepositoryRequest": {
+        "type": "object",
+        "properties": {"parameters": _closed({"unload_dependents": {}}, optional=("unload_dependents",))},
+    },
+    "RepositoryAnswer": _closed({"name": _TEXT, "loaded": {"type": "boolean"}, "workers": _list(_COUNT)}),
     "ModelSummary": _closed(_SUMMARY | {"default": {"type": "boolean"}}),
     "Models": _closed({"models": _list(_ref("ModelSummary")), "broken": _map(_TEXT)}),
     "Model": _closed(
@@ -313,11 +456,65 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "application/json",
         (400, 401, 403, 404, 409, 413, 415, 422, 503),
     ),
+    **dict.fromkeys(
+        (("post", "/v2/models/{name}/infer"), ("post", "/v2/models/{name}/versions/{version}/infer")),
+        (
+            "InferRequest",
+            "InferAnswer",
+            "application/json",
+            (400, 401, 403, 404, 409, 413, 415, 422, 503, 504),
+        ),
+    ),
+    ("get", "/v2"): (None, "ServerMetadata", "application/json", (401, 403)),
+    ("get", "/v2/health/live"): (None, "ServerHealth", "application/json", ()),
+    ("get", "/v2/health/ready"): (None, "ServerHealth", "application/json", (503,)),
+    ("get", "/v2/models/stats"): (None, "ModelStatistics", "application/json", (401, 403)),
+    **{
+        ("get", f"/v2/models/{{name}}{version}{path}"): (
+            None,
+            answer,
+            "application/json",
+            (401, 403, 404, 503),
+        )
+        for path, answer in {
+            "": "ModelMetadata",
+            "/config": "ModelConfiguration",
+            "/ready": "ModelReady",
+            "/stats": "ModelStatistics",
+        }.items()
+        for version in ("", "/versions/{version}")
+    },
+    ("post", "/v2/repository/index"): (
+        "IndexRequest",
+        "Index",
+        "application/json",
+        (400, 401, 403, 413, 415, 422),
+    ),
+    ("post", "/v2/repository/models/{name}/load"): (
+        "RepositoryRequest",
+        "RepositoryAnswer",
+        "application/json",
+        (400, 401, 403, 404, 413, 415, 422, 503),
+    ),
+    ("post", "/v2/repository/models/{name}/unload"): (
+        "RepositoryRequest",
+        "RepositoryAnswer",
+        "application/json",
+        (400, 401, 403, 404, 413, 415, 422, 503),
+    ),
     ("get", "/livez"): (None, "Live", "application/json", ()),
     ("get", "/startupz"): (None, "Started", "application/json", (503,)),
     ("get", "/readyz"): (None, "Ready", "application/json", (503,)),
     ("get", "/info"): (None, "Info", "application/json", (401, 403)),
     ("get", "/metrics"): (None, "", "text/plain", ()),
+}
+
+_INFER = (("post", "/v2/models/{name}/infer"), ("post", "/v2/models/{name}/versions/{version}/infer"))
+_BINARY_TENSORS: dict[str, Any] = {
+    "type": "string",
+    "format": "binary",
+    "description": "The JSON, as long as `Inference-Header-Content-Length` says, then the binary tensors in order, "
+    "little-endian, row by row. In a request 0 says that there is no JSON and the body is `features` as FP32.",
 }
 
 #: Of operations that also read something other than JSON: those media types.
@@ -332,9 +529,15 @@ OTHER_BODIES: dict[tuple[str, str], dict[str, Any]] = {
             }
         }
     },
+    **{key: {"application/octet-stream": {"schema": _BINARY_TENSORS}} for key in _INFER},
 }
 
-#: Parameters in the query string; for `/v1/rerank` they are the options of a body that is not JSON.
+#: Of operations that also answer something other than JSON: those media types.
+OTHER_ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
+    key: {"application/octet-stream": {"schema": _BINARY_TENSORS}} for key in _INFER
+}
+
+#: Parameters that the framework does not know of; those of `/v1/rerank` are the options of a body that is not JSON.
 PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("post", "/v1/rerank"): [
         {
@@ -354,6 +557,23 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
             "feature_names": _list(_TEXT),
         }.items()
     ],
+    **{
+        (method, path): [
+            *(
+                {"name": name, "in": "path", "required": True, "schema": _TEXT}
+                for name in ("name", "version")
+                if f"{{{name}}}" in path
+            ),
+            {
+                "name": "Inference-Header-Content-Length",
+                "in": "header",
+                "required": False,
+                "description": "How many bytes of the body are JSON, where binary tensors follow.",
+                "schema": _COUNT,
+            },
+        ]
+        for method, path in _INFER
+    },
 }
 
 _SUMMARIES = {
@@ -366,6 +586,7 @@ _SUMMARIES = {
     415: "Another content type or encoding",
     422: "Breaks the feature contract",
     503: "Not ready, or the model is broken",
+    504: "The request's timeout has passed",
 }
 
 
@@ -399,7 +620,8 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
             if (parameters := PARAMETERS.get((method, path))) is not None:
                 operation["parameters"] = [*operation.get("parameters", []), *parameters]
             schema = _ref(answers) if answers else _TEXT
-            operation["responses"] = {"200": {"description": "OK", "content": {media: {"schema": schema}}}}
+            content = {media: {"schema": schema}, **OTHER_ANSWERS.get((method, path), {})}
+            operation["responses"] = {"200": {"description": "OK", "content": content}}
             for status in (*statuses, 500):
                 operation["responses"][str(status)] = {
                     "description": _SUMMARIES.get(status, "The server failed"),
@@ -407,7 +629,9 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                 }
             if 401 in statuses:
                 # The serving key is optional where none is configured; the admin key never is.
-                anybody: list[dict[str, list[str]]] = [] if answers == "Switched" else [{}]
+                anybody: list[dict[str, list[str]]] = (
+                    [] if answers in {"Switched", "RepositoryAnswer"} else [{}]
+                )
                 operation["security"] = [*anybody, {"bearer": []}, {"header": []}]
     document["components"] = {
         "schemas": SCHEMAS,

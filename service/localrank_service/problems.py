@@ -59,6 +59,7 @@ class Problem(Exception):
         detail: one sentence that names the thing, the expectation and the finding.
         pointer: where in the request, as a JSON pointer; ``""`` is the whole body, ``None`` is not in the body.
         headers: further headers of the answer.
+        members: further members of the answer, that clients of a protocol look for.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Problem(Exception):
         pointer: str | None = None,
         headers: Mapping[str, str] | None = None,
         kind: str | None = None,
+        members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -76,6 +78,7 @@ class Problem(Exception):
         self.pointer = pointer
         self.headers = dict(headers or {})
         self.kind = kind
+        self.members = dict(members or {})
 
     def body(self, request_id: str) -> bytes:
         """Return the JSON of the answer."""
@@ -88,6 +91,7 @@ class Problem(Exception):
             "instance": "urn:localrank:request:" + quote(request_id, safe=""),
             "error": self.detail,
             "pointer": self.pointer,
+            **self.members,
         }
         return orjson.dumps(members)
 

@@ -51,6 +51,8 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
     if loader is None:
         raise Problem(503, "the models were given to this process; there is no registry to change")
     registry = loader.registry
+    if name in service.workers.unloaded():
+        raise Problem(409, f"model {name!r} is unloaded; load it first")
     try:
         previous = (await asyncio.to_thread(registry.aliases, name)).get(alias)
         reference = await asyncio.to_thread(move, loader)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
 from localrank_service.problems import STATUSES, Problem, problem_of
+from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from localrank.routing import Route
     from localrank_service.live import LiveModel
     from localrank_service.service import Service
-    from localrank_service.wire.query import Documents, Options, Query
+    from localrank_service.wire.query import Documents, Query
 
 __all__ = ["Attempt", "Ranked", "Timing", "rank", "route_members", "server_timing", "warnings_of"]
 
@@ -51,6 +52,9 @@ class Ranked:
     options: Options
     documents: Documents
     ranking: Ranking
+
+
+_NO_OPTIONS = Options()
 
 
 class Attempt:
@@ -83,7 +87,7 @@ class Attempt:
                 status = error.status
             else:
                 status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
-            metrics.refused(self.api, self._model, status)
+            metrics.refused(self.api, self._model, status, self.stop()["total"] / 1e3)
         elif error is None and self._ranked is not None:
             done = self._ranked
             outside = done.model.ranker.contract.out_of_range(done.documents.matrix)
@@ -95,17 +99,24 @@ class Attempt:
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""
-        return self.order(query.options, *await self.decode(query, at=at))
+        return self.order(*await self.decode(query, at=at), query.options)
 
     async def decode(self, query: Query, *, at: str | None = "/model") -> tuple[LiveModel, Documents]:
         """Return the model that the query names, and its documents for that model."""
-        service, address = self._service, query.options.model
+        model = await self.find(query.options.model, at=at)
+        with self.timing("decode"):
+            return model, query.documents(model.ranker.contract, self._service.limits)
+
+    async def find(self, address: str | None, *, at: str | None) -> LiveModel:
+        """Return the model addressed."""
+        service = self._service
         with self.timing("decode"):
             self._model = model = service.live.find(address) or await service.resolve(address, at=at)
-            return model, query.documents(model.ranker.contract, service.limits)
+        return model
 
-    def order(self, options: Options, model: LiveModel, documents: Documents) -> Ranked:
+    def order(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
         """Rank the documents."""
+        self._model = model
         ranking = rank(model.ranker, documents, self.timing)
         self._ranked = ranked = Ranked(model, options, documents, ranking)
         return ranked

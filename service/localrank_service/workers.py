@@ -25,6 +25,7 @@ __all__ = ["Report", "Workers", "make_runtime_dir", "sweep_runtime_dirs"]
 
 _PREFIX = "localrank-"
 _MASTER = "master.lock"
+_UNLOADED = "unloaded.json"
 #: Seconds in which a new folder may have no lock yet.
 _GRACE = 60.0
 
@@ -45,6 +46,7 @@ class Workers:
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
         self._lock: int | None = None
+        self._unloaded: frozenset[str] = frozenset()
 
     def enter(self) -> None:
         """Be counted among the live workers."""
@@ -72,6 +74,29 @@ class Workers:
         draft = target.with_suffix(".draft")
         draft.write_bytes(orjson.dumps({"serving": serving, "broken": broken}))
         draft.replace(target)
+
+    def unloaded(self) -> frozenset[str]:
+        """Return the names of the models that no worker should serve until they are loaded again."""
+        if self._directory is None:
+            return self._unloaded
+        try:
+            names: list[str] = orjson.loads((self._directory / _UNLOADED).read_bytes())
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(names)
+
+    def mark(self, name: str, *, unloaded: bool) -> None:
+        """Let all workers serve the model, or none."""
+        if self._directory is None:
+            self._unloaded = self._unloaded | {name} if unloaded else self._unloaded - {name}
+            return
+        target = self._directory / _UNLOADED
+        with (self._directory / f"{_UNLOADED}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            names = self.unloaded() | {name} if unloaded else self.unloaded() - {name}
+            draft = target.with_suffix(".draft")
+            draft.write_bytes(orjson.dumps(sorted(names)))
+            draft.replace(target)
 
     def living(self) -> list[Report]:
         """Return the reports of all live workers; clear away what dead ones left."""

@@ -105,9 +105,19 @@ def test_an_array_is_ranked_as_its_bytes(url: str) -> None:
     assert {0, 1, 2} > set(names["best"])
 
 
+def test_tritonclient_ranks(url: str) -> None:
+    [snippet] = [text for kind, text in BLOCKS if kind == "python" and "triton" in text]
+    names: dict[str, Any] = {}
+
+    exec(snippet.replace(PRINTED.removeprefix("http://"), url.removeprefix("http://")), names)
+
+    assert [0, 1, 2] == sorted(names["ranking"])
+
+
 def test_every_route_has_an_example() -> None:
     routes = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
 
     for route in routes:
-        pattern = re.escape(PRINTED + route).replace(re.escape("{name}"), r"[\w@]+") + r"[\s'\"]"
+        pattern = re.escape(PRINTED + route).replace(re.escape("{name}"), r"[\w@]+")
+        pattern = pattern.replace(re.escape("{version}"), r"\d+") + r"[\s'\"]"
         assert any(re.search(pattern, text) for kind, text in BLOCKS if kind == "sh"), route

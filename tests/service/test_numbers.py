@@ -111,6 +111,8 @@ UNUSUAL: dict[str, str | bytes] = {
     "named later": '{"documents": [{"features": [1, 2, 3, 4]}, {"features": {"bm25": 1, "age": 4}}]}',
     "no documents": '{"documents": []}',
     "no rows": '{"features": []}',
+    "a zero byte in a name": '{"features\\u0000": 1, "features": [[1, 2, 3, 4]]}',
+    "a zero byte in a document's name": '{"documents": [{"features\\u0000": 1, "features": [1, 2, 3, 4]}]}',
     "both forms": '{"features": [[1, 2, 3, 4]], "documents": []}',
     "base64": '{"features_b64": "AAAAAAAAAAAAAAAAAAAAAA==", "shape": [1, 4]}',
     "a byte order mark": b'\xef\xbb\xbf{"features": [[1, 2, 3, 4]]}',

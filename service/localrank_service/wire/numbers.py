@@ -24,7 +24,7 @@ except ImportError:  # there is no wheel for this Python
 if TYPE_CHECKING:
     from localrank.arrays import Array
 
-__all__ = ["Reader", "Rows", "Unusual", "plain_members"]
+__all__ = ["Reader", "Rows", "Unusual", "available", "plain_members"]
 
 #: A parser keeps the buffers of its largest body, about fifteen times its size; more is not worth keeping.
 _KEPT_BYTES = 4 * 2**20
@@ -70,6 +70,11 @@ class _Parsers(threading.local):
 _parsers = _Parsers()
 
 
+def available() -> bool:
+    """Return whether there is simdjson."""
+    return simdjson is not None
+
+
 def plain_members(body: bytes) -> dict[str, Any] | None:
     """Return the members of a rerank request if it is plain.
 
@@ -103,7 +108,7 @@ def plain_members(body: bytes) -> dict[str, Any] | None:
 
 def _rerank(reader: Reader) -> dict[str, Any]:
     members: dict[str, Any] = {}
-    for name, value in reader.members().items():
+    for name, value in reader.members(reader.root).items():
         if name == "features":
             members[name] = reader.numbers(value)
         elif name == "documents":
@@ -119,26 +124,26 @@ def _rerank(reader: Reader) -> dict[str, Any]:
 class Reader:
     """A parsed body that is plain as far as it was read; raises `Unusual` where it is not."""
 
-    __slots__ = ("_body", "_brackets", "_root", "_texts")
+    __slots__ = ("_body", "_brackets", "_texts", "root")
 
     def __init__(self, body: bytes) -> None:
         try:
-            self._root = _parsers.parse(body)
+            self.root = _parsers.parse(body)
         except (ValueError, RuntimeError, MemoryError):
             raise Unusual from None
         self._body = body
         self._brackets = 0
         self._texts: list[Any] = []
 
-    def members(self, value: Any = None) -> dict[str, Any]:
-        """Return the members of an object, by default the whole; none may stand twice."""
-        value = self._root if value is None else value
+    def members(self, value: Any) -> dict[str, Any]:
+        """Return the members of an object; none may stand twice."""
         if not isinstance(value, simdjson.Object):
             raise Unusual
-        # Not by items(), which makes Python objects of all that is below.
-        found = {name: value[name] for name in value.keys()}  # noqa: SIM118 - it is no mapping
-        if len(found) != len(value):
+        # Not by items(), which makes Python objects of all that is below; but then a name ends at its first zero byte.
+        names = list(value.keys())
+        if len(set(names)) != len(names) or any("\0" in name for name in names):
             raise Unusual
+        found = {name: value[name] for name in names}
         self._texts.append(found)
         return found
 
@@ -148,6 +153,14 @@ class Reader:
             raise Unusual
         self._brackets += 1
         return list(value)
+
+    def value(self, value: Any) -> Any:
+        """Return anything small as Python objects."""
+        if isinstance(value, simdjson.Object):
+            return {name: self.value(inner) for name, inner in self.members(value).items()}
+        if isinstance(value, simdjson.Array):
+            return [self.value(inner) for inner in self.elements(value)]
+        return self.scalars(value)
 
     def scalars(self, value: Any) -> Any:
         """Return a scalar, or a list of scalars."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import binascii
 import json
 import math
-import struct
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +21,7 @@ import orjson
 from localrank_service.explanation import explain
 from localrank_service.problems import Problem, pointer
 from localrank_service.reranking import route_members, warnings_of
+from localrank_service.wire.cells import pack, refuse
 from localrank_service.wire.numbers import plain_members
 from localrank_service.wire.query import (
     DTYPES,
@@ -66,8 +66,6 @@ MEMBERS = (
 )
 _MEMBERS = frozenset(MEMBERS)
 _FORMS = ("documents", "features", "features_b64")
-_NUMBERS = frozenset({float, int})
-_CELLS = frozenset({float, int, type(None)})
 _IDS = frozenset({str, int})
 
 
@@ -81,7 +79,7 @@ def read(body: bytes) -> JsonQuery:
         except orjson.JSONDecodeError as error:
             explain_syntax(body, error)
     if type(members) is not dict:
-        _refuse("the body", "an object", members, "")
+        refuse("the body", "an object", members, "")
     if unknown := members.keys() - _MEMBERS:
         name = min(unknown)
         raise Problem(
@@ -215,13 +213,13 @@ class JsonQuery:
     ) -> Documents:
         documents = self._members["documents"]
         if type(documents) is not list:
-            _refuse("documents", "a list of objects", documents, "/documents")
+            refuse("documents", "a list of objects", documents, "/documents")
         check_count(len(documents), limits, "/documents")
         rows, ids = [], []
         named: dict[int, dict[str, Any]] = {}
         for position, document in enumerate(documents):
             if type(document) is not dict:
-                _refuse(
+                refuse(
                     f"documents[{position}]", "an object with features", document, f"/documents/{position}"
                 )
             if "features" not in document or len(document) != 1 + ("id" in document):
@@ -252,7 +250,7 @@ class JsonQuery:
                         )
                     for name in unknown:
                         if isinstance(features[name], list | dict):
-                            _refuse(
+                            refuse(
                                 f"documents[{position}].features[{name!r}]",
                                 "a number or null",
                                 features[name],
@@ -270,7 +268,7 @@ class JsonQuery:
                 return pointer(*steps, name) if name in named[document] else pointer(*steps)
             return pointer(*steps, column)
 
-        matrix = self._pack(rows, width, "documents[{}].features", cell)
+        matrix = pack(rows, width, "documents[{}].features", cell, strict=self._strict_cells)
         members = len(self._members) + sum(map(len, documents)) + sum(map(len, named.values()))
         self._refuse_duplicate_members(members, chain(ids, chain.from_iterable(named.values())))
         ignored.update(dict.fromkeys(extra, len(rows) - len(named)))
@@ -288,10 +286,10 @@ class JsonQuery:
             return self._decoded(width, limits), _whole("features_b64")
         rows = members["features"]
         if type(rows) is not list:
-            _refuse("features", "a list of rows, or a flat list with shape", rows, "/features")
+            refuse("features", "a list of rows, or a flat list with shape", rows, "/features")
         if "shape" not in members:
             check_count(len(rows), limits, "/features")
-            return self._pack(rows, width, "features[{}]", _in_column), _in_column
+            return pack(rows, width, "features[{}]", _in_column, strict=self._strict_cells), _in_column
         n_docs, n_features = self._shape(width, limits)
         if len(rows) != n_docs * n_features:
             raise Problem(
@@ -299,15 +297,21 @@ class JsonQuery:
                 f"features holds {len(rows)} numbers; shape [{n_docs}, {n_features}] needs {n_docs * n_features}",
                 pointer="/features",
             )
-        packed = self._pack([rows], len(rows), "features", lambda _, at: pointer("features", at or 0))
+        packed = pack(
+            [rows],
+            len(rows),
+            "features",
+            lambda _, at: pointer("features", at or 0),
+            strict=self._strict_cells,
+        )
         return packed.reshape(n_docs, n_features), _in_flat(n_features)
 
     def _decoded(self, width: int, limits: Limits) -> Matrix:
         text, dtype = self._members["features_b64"], self._members.get("dtype", "float32")
         if type(text) is not str:
-            _refuse("features_b64", "a text in base64", text, "/features_b64")
+            refuse("features_b64", "a text in base64", text, "/features_b64")
         if type(dtype) is not str or dtype not in DTYPES:
-            _refuse("dtype", f"one of {', '.join(DTYPES)}", dtype, "/dtype")
+            refuse("dtype", f"one of {', '.join(DTYPES)}", dtype, "/dtype")
         n_docs, n_features = self._shape(width, limits)
         try:
             buffer = binascii.a2b_base64(text, strict_mode=True)
@@ -330,55 +334,22 @@ class JsonQuery:
             or len(shape) != 2
             or any(type(extent) is not int or extent < 0 for extent in shape)
         ):
-            _refuse("shape", "[documents, features]", shape, "/shape")
+            refuse("shape", "[documents, features]", shape, "/shape")
         n_docs, n_features = shape
         check_count(n_docs, limits, "/shape/0")
         if n_features != width:
             raise Problem(422, f"shape has {n_features} features; expected {width}", pointer="/shape/1")
         return n_docs, n_features
 
-    def _pack(
-        self, rows: list[Any], width: int, name: str, locate: Callable[[int, int | None], str]
-    ) -> Matrix:
-        """Return the rows as one array; nulls become NaN."""
-        if not rows:
-            return np.zeros((0, width), np.float32)
-        try:
-            if not self._strict_cells and {width} == set(map(len, rows)):
-                packed = struct.pack(f"{len(rows) * width}d", *chain.from_iterable(rows))
-                return to_float32(np.frombuffer(packed).reshape(len(rows), width))
-        except (TypeError, struct.error):
-            pass  # a value is null, or wrong: find it
-        values = np.empty((len(rows), width))
-        for position, row in enumerate(rows):
-            if type(row) is not list:
-                _refuse(name.format(position), "a list of numbers", row, locate(position, None))
-            if len(row) != width:
-                raise Problem(
-                    422,
-                    f"{name.format(position)} has {len(row)} values; expected {width}",
-                    pointer=locate(position, None),
-                )
-            if not set(map(type, row)) <= _CELLS:
-                column = next(i for i, cell in enumerate(row) if type(cell) not in _CELLS)
-                _refuse(
-                    f"{name.format(position)}[{column}]",
-                    "a number or null",
-                    row[column],
-                    locate(position, column),
-                )
-            values[position] = row
-        return to_float32(values)
-
     def _feature_names(self) -> list[str] | None:
         names = self._members.get("feature_names")
         if names is None:
             return None
         if type(names) is not list:
-            _refuse("feature_names", "a list of texts", names, "/feature_names")
+            refuse("feature_names", "a list of texts", names, "/feature_names")
         for position, name in enumerate(names):
             if type(name) is not str:
-                _refuse(f"feature_names[{position}]", "a text", name, pointer("feature_names", position))
+                refuse(f"feature_names[{position}]", "a text", name, pointer("feature_names", position))
         return names
 
     def _ids(self, n_docs: int) -> list[str | int] | None:
@@ -386,7 +357,7 @@ class JsonQuery:
         if ids is None:
             return None
         if type(ids) is not list:
-            _refuse("ids", "a list of texts or integers", ids, "/ids")
+            refuse("ids", "a list of texts or integers", ids, "/ids")
         if len(ids) != n_docs:
             raise Problem(422, f"{len(ids)} ids for {n_docs} documents", pointer="/ids")
         _check_ids(ids, lambda position: pointer("ids", position))
@@ -429,16 +400,16 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _options(members: dict[str, Any]) -> Options:
     for name in ("model", "contract"):
         if (text := members.get(name)) is not None and type(text) is not str:
-            _refuse(name, "a text", text, pointer(name))
+            refuse(name, "a text", text, pointer(name))
     query_id = members.get("query_id")
     if query_id is not None and type(query_id) not in _IDS:
-        _refuse("query_id", "a text or an integer", query_id, "/query_id")
+        refuse("query_id", "a text or an integer", query_id, "/query_id")
     top_n = members.get("top_n")
     if top_n is not None and (type(top_n) is not int or top_n < 1):
-        _refuse("top_n", "an integer of at least 1", top_n, "/top_n")
+        refuse("top_n", "an integer of at least 1", top_n, "/top_n")
     explain = members.get("explain")
     if explain is not None and explain not in EXPLANATIONS:
-        _refuse("explain", f"one of {', '.join(EXPLANATIONS)}", explain, "/explain")
+        refuse("explain", f"one of {', '.join(EXPLANATIONS)}", explain, "/explain")
     return Options(members.get("model"), query_id, top_n, explain or "none", members.get("contract"))
 
 
@@ -446,7 +417,7 @@ def _check_ids(ids: list[Any], locate: Callable[[int], str]) -> None:
     if set(map(type, ids)) <= _IDS:
         return
     position = next(i for i, one in enumerate(ids) if type(one) not in _IDS)
-    _refuse(f"the id of document {position}", "a text or an integer", ids[position], locate(position))
+    refuse(f"the id of document {position}", "a text or an integer", ids[position], locate(position))
 
 
 def _in_row(document: int, column: int | None) -> str:
@@ -464,15 +435,6 @@ def _in_flat(n_features: int) -> Callable[[int, int | None], str]:
 
 def _whole(member: str) -> Callable[[int, int | None], str]:
     return lambda _document, _feature: pointer(member)
-
-
-def _refuse(name: str, expected: str, found: Any, at: str) -> NoReturn:
-    if isinstance(found, str | int | float | bool | None):
-        text = json.dumps(found, ensure_ascii=False)
-        shown = text if len(text) <= 40 else text[:37] + "…"
-    else:
-        shown = "a list" if isinstance(found, list) else "an object"
-    raise Problem(422, f"{name}: expected {expected}, found {shown}", pointer=at)
 
 
 def _refuse_members(document: dict[str, Any], position: int) -> NoReturn:

@@ -1,0 +1,93 @@
+"""The Open Inference Protocol's model repository: what there is, taking models out of service and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank_service import repository
+from localrank_service.body import media_type, read_body
+from localrank_service.origin import check_origin
+from localrank_service.problems import Problem, pointer
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["open inference protocol"])
+
+_LARGEST_BODY = 64 * 1024
+
+
+@router.post("/v2/repository/index")
+async def index(request: Request) -> Response:
+    """Every version of every model, and whether it is served."""
+    service: Service = request.app.state.service
+    members = await _members(request)
+    only_ready = members.get("ready", False)
+    if type(only_ready) is not bool:
+        raise Problem(422, "ready: expected true or false", pointer="/ready")
+    return Response(
+        orjson.dumps(await repository.index(service, only_ready=only_ready)), media_type="application/json"
+    )
+
+
+@router.post("/v2/repository/models/{name}/load")
+async def load(request: Request, name: str) -> Response:
+    """Serve the model's champion in every worker; needs the admin key."""
+    service: Service = request.app.state.service
+    await _change(request)
+    workers = await repository.load(service, name)
+    return Response(
+        orjson.dumps({"name": name, "loaded": True, "workers": workers}), media_type="application/json"
+    )
+
+
+@router.post("/v2/repository/models/{name}/unload")
+async def unload(request: Request, name: str) -> Response:
+    """Serve the model no longer, in no worker, until it is loaded; needs the admin key."""
+    service: Service = request.app.state.service
+    await _change(request)
+    workers = await repository.unload(service, name)
+    return Response(
+        orjson.dumps({"name": name, "loaded": False, "workers": workers}), media_type="application/json"
+    )
+
+
+async def _change(request: Request) -> None:
+    """Check everything about a request that changes something."""
+    service: Service = request.app.state.service
+    check_origin(request.headers, service.settings.allowed_hosts)
+    service.keys.check_admin(request.scope)
+    parameters = (await _members(request)).get("parameters", {})
+    if type(parameters) is not dict:
+        raise Problem(422, "parameters: expected an object", pointer="/parameters")
+    for name in parameters:
+        if name != "unload_dependents":
+            # config and file:… would replace the model by what the request holds.
+            raise Problem(
+                422,
+                f"parameter {name!r} is not taken: models come from the registry only",
+                pointer=pointer("parameters", name),
+            )
+
+
+async def _members(request: Request) -> dict[str, Any]:
+    """Return the body's members; clients of the protocol send no content type, and may send no body."""
+    service: Service = request.app.state.service
+    if "content-type" in request.headers:
+        media_type(request.headers, ("application/json",))
+    body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))
+    if not body.strip():
+        return {}
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
+    if type(members) is not dict:
+        raise Problem(422, "the body: expected an object", pointer="")
+    found: dict[str, Any] = members
+    return found

@@ -1,0 +1,246 @@
+"""The Open Inference Protocol, version 2: what is served, health, inference. Stock clients of Triton and KServe speak it.
+
+Content types are not looked at, since its clients do not send them; the header Inference-Header-Content-Length says
+what a body is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank import __version__
+from localrank_service.body import read_body
+from localrank_service.problems import Problem
+from localrank_service.reranking import Attempt, server_timing
+from localrank_service.routes.direct import DirectRoute
+from localrank_service.wire import v2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.ranker import Ranking
+    from localrank_service.live import LiveModel
+    from localrank_service.service import Service
+
+__all__ = ["EXTENSIONS", "inference", "router"]
+
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+
+router = APIRouter(tags=["open inference protocol"])
+inference = APIRouter(tags=["open inference protocol"], route_class=DirectRoute)
+
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda content: gzip.compress(content, 1, mtime=0),
+    "deflate": lambda content: zlib.compress(content, 1),
+}
+
+
+@inference.post("/v2/models/{name}/infer")  # noqa: FAST003 - read from the scope, without the framework's detour
+@inference.post("/v2/models/{name}/versions/{version}/infer")
+async def infer(request: Request) -> Response:
+    """Rank the documents of one query, or of several."""
+    service: Service = request.app.state.service
+    headers = request.headers
+    with Attempt(service, "v2") as attempt:
+        body = await read_body(request, service.settings.max_body_bytes)
+        attempt.begin()
+        begun = perf_counter()
+        with attempt.timing("decode"):
+            call = v2.read(body, headers.get(v2.HEADER_LENGTH))
+        model = await attempt.find(_address(**request.path_params), at=None)
+        with attempt.timing("decode"):
+            queries, ids = call.queries(model.ranker.contract, service.limits)
+        rankings: list[Ranking] = []
+        others: list[Attempt] = []
+        for documents in queries:
+            if call.timeout and (perf_counter() - begun) * 1e6 > call.timeout:
+                raise Problem(
+                    504,
+                    f"the timeout of {call.timeout} microseconds has passed",
+                    pointer="/parameters/timeout",
+                )
+            if not rankings:
+                rankings.append(attempt.order(model, documents).ranking)
+                continue
+            # Each query is counted; what they share is counted with the first.
+            with Attempt(service, "v2") as other:
+                others.append(other)
+                rankings.append(other.order(model, documents).ranking)
+            await asyncio.sleep(0)
+        with attempt.timing("encode"):
+            content, header_length = v2.encode(call, (model.name, model.version), rankings, ids)
+        milliseconds = dict(attempt.stop())
+    for other in others:
+        for stage, elapsed in other.stop().items():
+            milliseconds[stage] = round(milliseconds.get(stage, 0.0) + elapsed, 4)
+    answer = {"server-timing": server_timing(milliseconds)}
+    if header_length is not None:
+        answer[v2.HEADER_LENGTH] = str(header_length)
+    # Only where just one encoding is asked for: general clients list all that they know, and floats hardly shrink.
+    accepted = headers.get("accept-encoding", "").strip().lower()
+    if (compress := _COMPRESS.get(accepted)) is not None:
+        content = compress(content)
+        answer |= {"content-encoding": accepted, "vary": "accept-encoding"}
+    kind = "application/json" if header_length is None else "application/octet-stream"
+    return Response(content, media_type=kind, headers=answer)
+
+
+@router.get("/v2")
+async def server_metadata() -> Response:
+    """What this server is."""
+    return _json({"name": "localrank", "version": __version__, "extensions": list(EXTENSIONS)})
+
+
+@router.get("/v2/health/live")
+async def live(request: Request) -> Response:
+    """200 as long as the process answers."""
+    service: Service = request.app.state.service
+    return _json({"live": True, "ready": service.unready() is None})
+
+
+@router.get("/v2/health/ready")
+async def ready(request: Request) -> Response:
+    """200 when requests should be sent here."""
+    service: Service = request.app.state.service
+    if (reason := service.unready()) is not None:
+        raise Problem(503, reason, headers={"Retry-After": "1"}, members={"live": True, "ready": False})
+    return _json({"live": True, "ready": True})
+
+
+@router.get("/v2/models/stats")
+async def all_statistics(request: Request) -> Response:
+    """How many requests each version answered, and what their time went into, since the service started."""
+    service: Service = request.app.state.service
+    models = {(model.name, model.version): model for model in service.live.addresses.values()}
+    return _statistics(service, [models[key] for key in sorted(models)])
+
+
+@router.get("/v2/models/{name}")
+@router.get("/v2/models/{name}/versions/{version}")
+async def model_metadata(request: Request, name: str, version: str | None = None) -> Response:
+    """What a model takes and gives."""
+    service: Service = request.app.state.service
+    model = await _find(request, name, version)
+    width = model.ranker.contract.n_features
+    versions = {other.version for other in service.live.addresses.values() if other.name == model.name}
+    return _json(
+        {
+            "name": model.name,
+            "versions": [str(one) for one in sorted(versions)],
+            "platform": "localrank",
+            "inputs": [
+                {"name": "features", "datatype": "FP32", "shape": [-1, width]},
+                {"name": "doc_ids", "datatype": "BYTES", "shape": [-1], "parameters": {"optional": True}},
+                {"name": "group", "datatype": "INT32", "shape": [-1], "parameters": {"optional": True}},
+            ],
+            "outputs": [
+                {"name": "scores", "datatype": "FP64", "shape": [-1]},
+                {"name": "ranking", "datatype": "INT32", "shape": [-1]},
+                {"name": "cluster", "datatype": "INT32", "shape": [-1]},
+                {"name": "doc_ids", "datatype": "BYTES", "shape": [-1], "parameters": {"optional": True}},
+            ],
+        }
+    )
+
+
+@router.get("/v2/models/{name}/config")
+@router.get("/v2/models/{name}/versions/{version}/config")
+async def model_configuration(request: Request, name: str, version: str | None = None) -> Response:
+    """The same as Triton's model configuration."""
+    model = await _find(request, name, version)
+    width = model.ranker.contract.n_features
+
+    def tensor(name: str, kind: str, *dims: int, **more: Any) -> dict[str, Any]:
+        return {"name": name, "data_type": kind, "dims": list(dims), **more}
+
+    return _json(
+        {
+            "name": model.name,
+            "platform": "localrank",
+            "backend": "localrank",
+            "max_batch_size": 0,
+            "input": [
+                tensor("features", "TYPE_FP32", -1, width),
+                tensor("doc_ids", "TYPE_STRING", -1, optional=True),
+                tensor("group", "TYPE_INT32", -1, optional=True),
+            ],
+            "output": [
+                tensor("scores", "TYPE_FP64", -1),
+                tensor("ranking", "TYPE_INT32", -1),
+                tensor("cluster", "TYPE_INT32", -1),
+                tensor("doc_ids", "TYPE_STRING", -1),
+            ],
+            "parameters": {"contract": {"string_value": model.ranker.contract.digest}},
+        }
+    )
+
+
+@router.get("/v2/models/{name}/ready")
+@router.get("/v2/models/{name}/versions/{version}/ready")
+async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
+    """200 when the model answers requests."""
+    model = await _find(request, name, version)
+    return _json({"name": model.name, "ready": True})
+
+
+@router.get("/v2/models/{name}/stats")
+@router.get("/v2/models/{name}/versions/{version}/stats")
+async def model_statistics(request: Request, name: str, version: str | None = None) -> Response:
+    """How many requests a model answered, and what their time went into, since the service started."""
+    return _statistics(request.app.state.service, [await _find(request, name, version)])
+
+
+def _address(name: str, version: str | None = None) -> str:
+    return name if version is None else f"{name}@{version}"
+
+
+async def _find(request: Request, name: str, version: str | None) -> LiveModel:
+    service: Service = request.app.state.service
+    address = _address(name, version)
+    return service.live.find(address) or await service.resolve(address, at=None)
+
+
+def _statistics(service: Service, models: list[LiveModel]) -> Response:
+    figures = service.metrics.statistics()
+    found = []
+    for model in models:
+        one = figures.get((model.name, str(model.version)), {})
+        success = int(one.get("ok", 0))
+
+        def part(name: str, count: int, figures: dict[str, float] = one) -> dict[str, int]:
+            return {"count": count, "ns": round(figures.get(name, 0.0) * 1e9)}
+
+        found.append(
+            {
+                "name": model.name,
+                "version": str(model.version),
+                "last_inference": round(one.get("last", 0.0) * 1e3),
+                "inference_count": success,
+                "execution_count": success,
+                "inference_stats": {
+                    "success": part("success", success),
+                    "fail": part("fail", int(one.get("invalid", 0) + one.get("error", 0))),
+                    "queue": part("queue", success),
+                    "compute_input": part("input", success),
+                    "compute_infer": part("compute", success),
+                    "compute_output": part("output", success),
+                    "cache_hit": part("", 0),
+                    "cache_miss": part("", 0),
+                },
+                "batch_stats": [],
+            }
+        )
+    return _json({"model_stats": found})
+
+
+def _json(members: dict[str, Any]) -> Response:
+    return Response(
+        orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
+    )
