@@ -159,9 +159,10 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     """
     size = len(symmetric)
     solve = lapack.ssyevr if symmetric.dtype == _SINGLE else lapack.dsyevr
-    # In LAPACK's order the transpose is the array as it lies in memory: nothing is copied.
+    # In LAPACK's order the transpose is the array as it lies in memory: nothing is copied. The least work space makes
+    # it reduce the matrix column by column: up to 200 rows that takes less time than blocks, and beyond as much.
     values, columns, _, _, info = solve(
-        symmetric.T, range="I", lower=1, il=size - count + 1, iu=size, lwork=70 * size, overwrite_a=1
+        symmetric.T, range="I", lower=1, il=size - count + 1, iu=size, lwork=26 * size, overwrite_a=1
     )
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigensolver stopped with code {info}")

@@ -1,0 +1,167 @@
+"""What a request costs beside what it cannot cost less than.
+
+    python -m benchmarks.floor [--documents 100,1000] [--features 136] [--repeats 7]
+
+The floor is an empty FastAPI handler that is sent the same body, and the bare arithmetic: decode the numbers, subtract
+the mean, one covariance product, one symmetric eigensolve for the leading directions, one score product, one sort, by
+the library calls themselves. ``bare`` is what a handler that does this uses more than the empty one: between requests a
+processor forgets, so the same calls in a loop that does nothing else, ``looped``, take less. All are asked in turn,
+interleaved; ``ms`` are medians of CPU time per request of the whole process.
+
+The exit code is 1 where a request costs more than the empty handler and 1.5 times the bare arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simdjson
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from scipy.linalg import lapack
+from threadpoolctl import threadpool_limits
+
+from benchmarks import arrivals, served_models, servers
+from localrank_training.commands.output import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.arrays import Matrix, Vector
+
+#: Times the bare arithmetic that a request may cost above the empty handler.
+MOST = 1.5
+COMPONENTS = served_models.COMPONENTS
+
+
+def eigensolve(scatter: Matrix) -> Any:
+    """Find the leading directions, and the eigenvalue after them."""
+    size = len(scatter)
+    count = min(COMPONENTS + 1, size)
+    return lapack.ssyevr(
+        scatter.T, range="I", lower=1, il=size - count + 1, iu=size, lwork=26 * size, overwrite_a=1
+    )
+
+
+def arithmetic(documents: Matrix, weights: Matrix) -> None:
+    """Do what no implementation can leave out."""
+    centred = documents - documents.mean(axis=0)
+    eigensolve(centred.T @ centred if len(centred) >= centred.shape[1] else centred @ centred.T)
+    np.argsort(-(documents @ weights), kind="stable")
+
+
+def decode_npy(body: bytes, n_features: int) -> Matrix:
+    return np.frombuffer(body, np.float32, offset=128).reshape(-1, n_features)
+
+
+def decode_json(body: bytes, n_features: int) -> Matrix:
+    numbers = simdjson.Parser().parse(body)["features"].as_buffer(of_type="d")
+    return np.frombuffer(numbers).astype(np.float32).reshape(-1, n_features)
+
+
+DECODERS: dict[str, Callable[[bytes, int], Matrix]] = {"npy": decode_npy, "JSON": decode_json}
+PATHS = {"npy": "application/x-npy", "JSON": "application/json"}
+
+
+def handlers(n_features: int) -> FastAPI:
+    """Return the application of the empty handler, and of one for each wire that does the bare arithmetic."""
+    app = FastAPI()
+    weights = np.ones(n_features, np.float32)
+
+    @app.get("/ready")
+    @app.post("/empty")
+    async def empty(request: Request) -> Response:
+        await request.body()
+        return Response(b"{}", media_type="application/json")
+
+    @app.post("/{wire}")
+    async def bare(wire: str, request: Request) -> Response:
+        arithmetic(DECODERS[wire](await request.body(), n_features), weights)
+        return Response(b"{}", media_type="application/json")
+
+    return app
+
+
+def looped(wire: str, body: bytes, n_features: int, runs: int = 30) -> float:
+    """Return the median milliseconds of CPU of the bare arithmetic in a loop of its own."""
+    times, weights = np.empty(runs), np.ones(n_features, np.float32)
+    with threadpool_limits(1):
+        for run in range(runs):
+            start = time.process_time_ns()
+            arithmetic(DECODERS[wire](body, n_features), weights)
+            times[run] = time.process_time_ns() - start
+    return float(np.median(times)) / 1e6
+
+
+def served(server: servers.Server, request: bytes, count: int) -> float:
+    """Return the milliseconds of CPU per request."""
+    before = server.cpu()
+    arrivals.closed(server.port, request, count)
+    return 1e3 * (server.cpu() - before) / count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--documents", default="100,1000")
+    parser.add_argument("--features", type=int, default=136)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--serve", type=int, metavar="PORT", help="only serve the handlers compared with")
+    options = parser.parse_args()
+    if options.serve:
+        uvicorn.run(handlers(options.features), port=options.serve, access_log=False, log_level="warning")
+        return 0
+    sizes = [int(size) for size in options.documents.split(",")]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        served_models.publish(folder, served_models.ranker(options.queries, options.features))
+        ours = stack.enter_context(servers.localrank(folder))
+        port = servers.free_port()
+        command = [sys.executable, "-m", "benchmarks.floor", "--serve", str(port)]
+        command += ["--features", str(options.features)]
+        plain = stack.enter_context(servers.running(command, port, servers.get("/ready")))
+        rows = [
+            compare(served_models.documents(size, options.features), wire, ours, plain, options.repeats)
+            for size in sizes
+            for wire in DECODERS
+        ]
+    print_table(
+        ("wire", "documents", "request ms", "empty ms", "bare ms", "looped ms", "times bare", "ok"), rows
+    )
+    return int(any(row[-1] != "yes" for row in rows))
+
+
+def compare(
+    documents: Matrix, wire: str, ours: servers.Server, plain: servers.Server, repeats: int
+) -> tuple[str | int, ...]:
+    body = {"npy": served_models.as_npy, "JSON": served_models.as_json}[wire](documents)
+    count = int(np.clip(100_000 // len(documents), 100, 1000))
+    asked = servers.post("/v1/rerank", body, PATHS[wire])
+    nothing, same = servers.post("/empty", body, PATHS[wire]), servers.post(f"/{wire}", body, PATHS[wire])
+    found = [
+        (
+            served(ours, asked, count),
+            served(plain, nothing, count),
+            served(plain, same, count),
+            looped(wire, body, documents.shape[1]),
+        )
+        for _ in range(repeats + 1)
+    ]
+    medians: Vector = np.median(np.array(found[1:]), axis=0)  # the first warms caches
+    request, empty, bare, loop = map(float, medians)
+    ratio = (request - empty) / (bare - empty)
+    shown = (f"{ms:.3f}" for ms in (request, empty, bare - empty, loop))
+    return wire, len(documents), *shown, f"{ratio:.2f}", "yes" if ratio <= MOST else "NO"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

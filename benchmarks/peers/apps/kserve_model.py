@@ -1,0 +1,30 @@
+"""A custom model of KServe."""
+
+import logging
+import os
+from typing import Any
+
+import kserve
+import numpy as np
+from kserve import InferOutput, InferRequest, InferResponse
+
+
+class Linear(kserve.Model):  # type: ignore[misc]
+    """A weighted sum of the features."""
+
+    def __init__(self) -> None:
+        super().__init__("linear")
+        self.weights = np.load(os.environ["PEER_WEIGHTS"])
+        self.ready = True
+
+    def predict(self, payload: InferRequest, _headers: Any = None, _parameters: Any = None) -> InferResponse:
+        scores = payload.inputs[0].as_numpy() @ self.weights
+        output = InferOutput(name="scores", shape=list(scores.shape), datatype="FP64")
+        output.set_data_from_numpy(scores, binary_data=False)
+        return InferResponse(response_id=payload.id or "none", model_name=self.name, infer_outputs=[output])
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    port = int(os.environ["PEER_PORT"])
+    kserve.ModelServer(http_port=port, workers=1, enable_grpc=False, access_log_format=None).start([Linear()])

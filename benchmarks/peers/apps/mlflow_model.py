@@ -1,0 +1,30 @@
+"""A model of MLflow, saved with its signature where the first argument says."""
+
+import os
+import sys
+from typing import Any
+
+import mlflow
+import numpy as np
+from mlflow.models import infer_signature
+
+
+class Linear(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
+    """A weighted sum of the features."""
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+
+    def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:  # noqa: ARG002 - MLflow's names
+        return np.asarray(model_input) @ self.weights
+
+
+if __name__ == "__main__":
+    loaded = np.load(os.environ["PEER_WEIGHTS"])
+    example = np.zeros((2, len(loaded)))
+    mlflow.pyfunc.save_model(
+        sys.argv[1],
+        python_model=Linear(loaded),
+        signature=infer_signature(example, example @ loaded),
+        pip_requirements=[],
+    )

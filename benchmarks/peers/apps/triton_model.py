@@ -1,0 +1,37 @@
+"""Triton, as PyTriton starts it."""
+
+import os
+
+import numpy as np
+from pytriton.decorators import batch
+from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
+from pytriton.triton import Triton, TritonConfig
+
+weights = np.load(os.environ["PEER_WEIGHTS"]).astype(np.float32)
+
+
+@batch  # type: ignore[misc]
+def score(features: np.ndarray) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    return {"scores": features @ weights[:, None]}
+
+
+if __name__ == "__main__":
+    port = int(os.environ["PEER_PORT"])
+    config = TritonConfig(
+        http_address="127.0.0.1",
+        http_port=port,
+        grpc_port=port + 1,
+        metrics_port=port + 2,
+        allow_metrics=False,
+        log_verbose=0,
+    )
+    with Triton(config=config) as triton:
+        triton.bind(
+            model_name="linear",
+            infer_func=score,
+            inputs=[Tensor(name="features", dtype=np.float32, shape=(len(weights),))],
+            outputs=[Tensor(name="scores", dtype=np.float32, shape=(1,))],
+            config=ModelConfig(max_batch_size=8192, batcher=DynamicBatcher(max_queue_delay_microseconds=0)),
+            strict=False,
+        )
+        triton.serve()
