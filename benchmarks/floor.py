@@ -61,8 +61,11 @@ def decode_npy(body: bytes, n_features: int) -> Matrix:
     return np.frombuffer(body, np.float32, offset=128).reshape(-1, n_features)
 
 
+_PARSER: Any = simdjson.Parser()
+
+
 def decode_json(body: bytes, n_features: int) -> Matrix:
-    numbers = simdjson.Parser().parse(body)["features"].as_buffer(of_type="d")
+    numbers = _PARSER.parse(body)["features"].as_buffer(of_type="d")
     return np.frombuffer(numbers).astype(np.float32).reshape(-1, n_features)
 
 

@@ -1,6 +1,7 @@
 """A service of BentoML."""
 
 import os
+from typing import Any
 
 import bentoml
 import numpy as np
@@ -13,6 +14,7 @@ class Linear:
     def __init__(self) -> None:
         self.weights = np.load(os.environ["PEER_WEIGHTS"])
 
-    @bentoml.api
-    def score(self, features: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        return features @ self.weights
+    @bentoml.api  # type: ignore[untyped-decorator]
+    def score(self, features: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        scores: np.ndarray[Any, Any] = features @ self.weights
+        return scores

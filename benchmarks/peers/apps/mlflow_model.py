@@ -9,7 +9,7 @@ import numpy as np
 from mlflow.models import infer_signature
 
 
-class Linear(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
+class Linear(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     """A weighted sum of the features."""
 
     def __init__(self, weights: Any) -> None:

@@ -34,5 +34,6 @@ if __name__ == "__main__":
         http_options={"host": "127.0.0.1", "port": int(os.environ["PEER_PORT"])},
         logging_config={"enable_access_log": False, "log_level": "ERROR"},
     )
-    serve.run(Linear.bind(os.environ["PEER_WEIGHTS"]), name="linear", route_prefix="/")
+    bound = Linear.bind(os.environ["PEER_WEIGHTS"])  # type: ignore[attr-defined]
+    serve.run(bound, name="linear", route_prefix="/")
     signal.pause()

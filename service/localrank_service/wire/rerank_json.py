@@ -36,13 +36,13 @@ from localrank_service.wire.query import (
     ordered,
     to_float32,
 )
+from localrank_service.wire.results import results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
-    from localrank.ranker import Ranking
     from localrank_service.reranking import Attempt, Ranked
 
 __all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "explain_syntax", "once", "read"]
@@ -92,12 +92,12 @@ def encode(ranked: Ranked, attempt: Attempt, request_id: str) -> bytes:
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
     model, options, documents, ranking = ranked.model, ranked.options, ranked.documents, ranked.ranking
     with attempt.timing("encode"):
-        results = _results(ranking, documents.ids, options.top_n)
+        listed = results(ranking, documents.ids, options.top_n)
     answer = {
         "request_id": request_id,
         "model": model.name,
         "version": model.version,
-        "results": orjson.Fragment(results),
+        "results": orjson.Fragment(listed),
         "route": route_members(ranking.route),
         "degraded": None,
         "warnings": warnings_of(model.ranker, documents, ranking),
@@ -106,26 +106,6 @@ def encode(ranked: Ranked, attempt: Attempt, request_id: str) -> bytes:
         answer["explanation"] = explain(model.ranker, documents.matrix)
     answer["timings_ms"] = attempt.stop()
     return orjson.dumps(answer)
-
-
-def _results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int | None) -> bytes:
-    """Return the JSON array of the best documents."""
-    order = ranking.order if top_n is None else ranking.order[:top_n]
-    indices, scores = order.tolist(), ranking.scores[order].tolist()
-    ranks = range(1, len(indices) + 1)
-    if ids is None:
-        return orjson.dumps(
-            [
-                {"rank": rank, "index": index, "score": score}
-                for rank, index, score in zip(ranks, indices, scores, strict=True)
-            ]
-        )
-    return orjson.dumps(
-        [
-            {"rank": rank, "index": index, "id": ids[index], "score": score}
-            for rank, index, score in zip(ranks, indices, scores, strict=True)
-        ]
-    )
 
 
 class JsonQuery:

@@ -1,0 +1,60 @@
+"""The ranked documents of an answer, as JSON text.
+
+Joined from texts that are the same in every answer, all but the scores and ids: an object for each document and a
+serialiser's walk over them cost twice as much, and wake the garbage collector.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.ranker import Ranking
+
+__all__ = ["results"]
+
+
+class _Numbered:
+    """``template % number`` for all numbers from ``first`` on, made once."""
+
+    def __init__(self, template: bytes, first: int) -> None:
+        self._template = template
+        self._first = first
+        self._texts: list[bytes] = []
+
+    def most(self, count: int) -> list[bytes]:
+        """Return ``count`` texts at least."""
+        if len(self._texts) < count:
+            # A new list, so that no other thread sees it half filled.
+            numbers = range(self._first, self._first + max(count, 2 * len(self._texts)))
+            self._texts = [self._template % number for number in numbers]
+        return self._texts
+
+
+_RANKS = _Numbered(b'},{"rank":%d,"index":', 1)
+_INDICES = _Numbered(b"%d", 0)
+
+
+def results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int | None) -> bytes:
+    """Return the JSON array of the best documents: rank, index, id if there are any, and score."""
+    order = ranking.order if top_n is None else ranking.order[:top_n]
+    count = len(order)
+    if not count:
+        return b"[]"
+    indices = order.tolist()
+    texts = _INDICES.most(len(ranking.order))
+    parts = [b',"score":'] * ((4 if ids is None else 6) * count)
+    width = len(parts) // count
+    parts[0::width] = _RANKS.most(count)[:count]
+    parts[1::width] = [texts[index] for index in indices]
+    if ids is not None:
+        parts[2::width] = [b',"id":'] * count
+        parts[3::width] = [orjson.dumps(ids[index]) for index in indices]
+    # Numbers hold no comma.
+    parts[width - 1 :: width] = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
+    parts[0] = parts[0][2:]
+    return b"".join([b"[", *parts, b"}]"])
