@@ -248,3 +248,19 @@ def test_senseless_settings_are_refused(
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         lsh(*known, **setting)
+
+
+def test_a_cloud_of_lower_rank_is_not_outvoted_by_what_it_cannot_share() -> None:
+    """Eq. 5 compares the directions that both clouds have, so votes count as a share of what these could win."""
+    query = Signature(np.eye(2, 24, dtype=np.float32), np.ones(2), 2)
+    line, plane = np.zeros((2, 24), np.float32), np.zeros((2, 24), np.float32)
+    line[0, 0] = 1  # the query's first direction, and no second one
+    plane[[0, 1], [0, 1]] = plane[[0, 1], [2, 3]] = np.sqrt(0.5)  # 45 degrees from each of the query's two
+    known = Signatures(np.stack([line, plane]), np.ones((2, 2)), np.array([1, 2]))
+    router = lsh(known, np.array([0, 1]), tables=64, planes=1, rerank=1, cap=0)
+    found, votes = router.tables.votes(query)
+    assert ([0, 1], True) == (found.tolist(), bool(votes[1] > votes[0]))
+
+    route = router.route(query)
+
+    assert (0, pytest.approx(1.0)) == (route.cluster, route.similarity)

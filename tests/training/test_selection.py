@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from localrank.metrics import Judgements
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
+from localrank_training.reports import report_of
 from localrank_training.selection import candidates, train
 from tests.training.kinds import two_kinds
 
@@ -108,6 +111,23 @@ def test_validation_queries_need_the_same_features() -> None:
 
     with pytest.raises(InvalidData, match="other features"):
         train(queries, config(), validation=queries.with_documents(queries.documents[:, :4]))
+
+
+def test_validation_queries_that_were_learned_from_are_counted_and_told() -> None:
+    queries, validation = two_kinds(), two_kinds(seed=1)
+    mixed = replace(
+        validation.select(range(6)),
+        documents=np.concatenate([validation.documents[: 4 * 15], queries.documents[6 * 15 : 8 * 15]]),
+        labels=np.concatenate([validation.labels[: 4 * 15], queries.labels[6 * 15 : 8 * 15]]),
+    )
+
+    apart, shared = (train(queries, config(), validation=others) for others in (validation, mixed))
+
+    assert (0, 2) == (apart.held_out.learned_from, shared.held_out.learned_from)
+    assert not [note for note in report_of(apart, queries).notes if "validation" in note]
+    assert (
+        report_of(shared, queries).notes[0].startswith("2 of 6 validation queries are training queries too")
+    )
 
 
 def test_a_single_query_cannot_be_cross_validated() -> None:

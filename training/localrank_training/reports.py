@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
-    from localrank_training.selection import Trained, Trial
+    from localrank_training.selection import HeldOut, Trained, Trial
 
 __all__ = ["ClusterReport", "TrainingReport", "report_of"]
 
@@ -175,8 +175,15 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
         fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
         stability=_stability(trained, queries, seed) if clusters else {},
         trials=trained.trials,
-        notes=built.notes,
+        notes=(*_warnings(held), *built.notes),
     )
+
+
+def _warnings(held: HeldOut) -> tuple[str, ...]:
+    if not held.learned_from:
+        return ()
+    count = f"{held.learned_from} of {len(held.queries)} validation queries"
+    return (f"{count} are training queries too: the figures flatter this model and its choices",)
 
 
 def _stability(trained: Trained, queries: QuerySet, seed: int) -> dict[str, float]:

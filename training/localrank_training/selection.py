@@ -8,6 +8,7 @@ own global scorer; as the choices were made on them, both are a little flattered
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -60,12 +61,15 @@ class HeldOut:
         ranked: what the models made of them.
         clusters: ``[n_queries]`` of the final ranker. Of a cross-validated query it is the cluster that it is now in,
             as each fold had clusters of its own; -1 is none.
+        learned_from: how many of the validation queries are training queries too, with the same documents and labels:
+            what is measured on those says nothing of other queries.
     """
 
     how: str
     queries: QuerySet
     ranked: Ranked
     clusters: Indices
+    learned_from: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +177,8 @@ def train(
         if order is None
         else built.clusters[order]
     )
-    return Trained(built, config, learner, HeldOut(how, exam, ranked, clusters), tuple(trials))
+    learned_from = 0 if validation is None else _shared(queries, validation)
+    return Trained(built, config, learner, HeldOut(how, exam, ranked, clusters, learned_from), tuple(trials))
 
 
 def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
@@ -231,6 +236,19 @@ def _splits(
     ]
     how = f"cross-validation over {len(queries)} training queries in {len(folds)} folds"
     return splits, np.concatenate(folds), how
+
+
+def _shared(queries: QuerySet, others: QuerySet) -> int:
+    """Return how many of the others are, whatever they are called, among the queries."""
+
+    def digests(of: QuerySet) -> list[bytes]:
+        return [
+            hashlib.sha256(of.documents_of(query).tobytes() + of.labels_of(query).tobytes()).digest()
+            for query in range(len(of))
+        ]
+
+    known = set(digests(queries))
+    return sum(digest in known for digest in digests(others))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
