@@ -180,7 +180,7 @@ def test_evaluate_shows_the_model_beside_its_global_scorer(models: Path, parts: 
         (("train",), 2, "Missing argument"),
         (("rank", "nobody", "nowhere.txt"), 1, "nobody"),
         (("trian", "x"), 2, "no command 'trian'"),
-        (("train", "x", "--method", "best"), 1, "no method 'best'"),
+        (("train", "x", "--method", "best"), 2, "no method 'best'"),
     ],
 )
 def test_wrong_use_gets_one_sentence_and_its_code(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from localrank_training.pipeline import build
 from localrank_training.reports import report_of
 from localrank_training.selection import candidates, train
 from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
 
 
 def config(**tables: object) -> TrainingConfig:
@@ -85,6 +89,35 @@ def test_with_validation_queries_those_decide() -> None:
     chosen = next(trial for trial in trained.trials if trial.chosen)
     assert max(trial.value for trial in trained.trials) == chosen.value
     assert f"C = {trained.learner.C}" == chosen.setting  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_better_learner_is_chosen_wherever_it_stands(order: int) -> None:
+    queries, validation = two_kinds(8), two_kinds(40, seed=5)
+    values = {}
+    for C in (0.01, 1.0):
+        only = train(queries, config(learner={"C": C}), validation=validation).held_out
+        judged = Judgements(only.queries.labels, only.queries.offsets)
+        values[C] = judged.per_query(only.ranked.global_scores, "ndcg@10").mean()
+    assert values[0.01] != values[1.0]
+
+    choices = list(values)[::order]
+    trained = train(queries, config(learner={"C": choices}), validation=validation)
+
+    assert max(values, key=lambda C: values[C]) == trained.learner.C  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("validation", [None, two_kinds(8, seed=5)])
+def test_the_global_scorer_is_learned_from_all_training_queries(validation: QuerySet | None) -> None:
+    queries = two_kinds(12)
+
+    trained = train(queries, config(), validation=validation)
+
+    expected = build(queries, config(), RankSvm(C=1.0)).ranker.global_scorer
+    documents = queries.documents_of(0)
+    np.testing.assert_allclose(
+        expected.score(documents), trained.built.ranker.global_scorer.score(documents), rtol=1e-9
+    )
 
 
 def test_locality_pays_where_kinds_differ() -> None:
