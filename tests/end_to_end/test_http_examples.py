@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank import artifact
+from localrank import artifact, load
 from localrank.artifact import Provenance
 from localrank.registry import Registry
 from tests.end_to_end.serving import serving
@@ -103,6 +103,35 @@ def test_an_array_is_ranked_as_its_bytes(url: str) -> None:
 
     assert 2 == len(names["best"])
     assert {0, 1, 2} > set(names["best"])
+
+
+def test_the_client_ranks_as_the_ranker_does(url: str) -> None:
+    [snippet] = [text for kind, text in BLOCKS if kind == "python" and "localrank.client" in text]
+    names: dict[str, Any] = {}
+
+    exec(snippet.replace(PRINTED, url), names)
+
+    expected = load(ROOT / "models" / "demo").rank(names["documents"])
+    assert [f"d{index + 1}" for index in expected.order[:2]] == list(names["answer"].ids)
+    assert expected.scores[expected.order[:2]].tolist() == names["answer"].scores.tolist()
+    first, second = names["both"]
+    assert expected.order.tolist() == first.order.tolist()
+    assert names["detail"] == "the array has 3 features per document; expected 10"
+    assert "3 features" in second.problem.detail
+
+
+def test_the_readme_s_lines_rank(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (ROOT / "README.md").read_text()
+    [snippet] = re.findall(r"## From Python\n\n```python\n(.*?)```", readme, flags=re.DOTALL)
+    names: dict[str, Any] = {
+        "documents": [[float(i + j) for j in range(10)] for i in range(3)],
+        "ids": ["a", "b", "c"],
+    }
+
+    exec(snippet.replace(PRINTED, url), names)
+
+    assert set(names["ids"]) == set(names["answer"].ids)
+    assert capsys.readouterr().out.startswith("('")
 
 
 def test_tritonclient_ranks(url: str) -> None:

@@ -1,0 +1,405 @@
+"""The client: what it sends, what it makes of answers, and when it tries again."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx
+import numpy as np
+import pytest
+
+from localrank.client import (
+    AsyncClient,
+    Client,
+    Problem,
+    Query,
+    Reranked,
+    Route,
+    ServiceError,
+    ServiceUnreachable,
+    Unavailable,
+    Warned,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+ANSWER: dict[str, Any] = {
+    "request_id": "r",
+    "model": "demo",
+    "version": 3,
+    "results": [{"rank": 1, "index": 2, "score": 2.5}, {"rank": 2, "index": 0, "score": 0.1 + 0.2}],
+    "route": {
+        "strategy": "lsh",
+        "cluster": 2,
+        "similarity": 0.8,
+        "margin": 0.1,
+        "candidates": 7,
+        "fallback": None,
+    },
+    "degraded": None,
+    "warnings": [{"code": "feature_imputed", "feature": "ctr", "count": 2}],
+    "timings_ms": {"total": 0.5},
+}
+PROBLEM = {
+    "status": 422,
+    "detail": "why",
+    "pointer": "/0/1",
+    "type": "about:blank",
+    "title": "t",
+    "error": "why",
+}
+FEATURES = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+class Answers:
+    """A service that gives prepared answers, and keeps what it was asked."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+    def client(self, **arguments: Any) -> Client:
+        return Client(transport=httpx.MockTransport(self), **arguments)
+
+
+def ok() -> httpx.Response:
+    return httpx.Response(200, json=ANSWER)
+
+
+def busy(status: int = 503, after: str | None = "0") -> httpx.Response:
+    return httpx.Response(
+        status, json=PROBLEM | {"status": status}, headers={} if after is None else {"retry-after": after}
+    )
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between tries, which take no time."""
+    taken: list[float] = []
+    monkeypatch.setattr("localrank.client.time.sleep", taken.append)
+    return taken
+
+
+def test_arrays_go_out_as_bytes_and_come_back_as_arrays() -> None:
+    service = Answers(ok())
+
+    with service.client(model="demo", api_key="secret") as client:
+        answer = client.rerank(
+            FEATURES,
+            ["a", ("b", 1), None],
+            top_n=2,
+            contract="sha256:1",
+            feature_names=["x", "y"],
+            explain="route",
+        )
+
+    [request] = service.requests
+    assert ("POST", "/v1/rerank") == (request.method, request.url.path)
+    assert "Bearer secret" == request.headers["authorization"]
+    assert "application/x-npy" == request.headers["content-type"]
+    assert [
+        ("model", "demo"),
+        ("top_n", "2"),
+        ("explain", "route"),
+        ("contract", "sha256:1"),
+        ("feature_names", "x"),
+        ("feature_names", "y"),
+    ] == request.url.params.multi_items()
+    sent = np.load(io.BytesIO(request.content))
+    assert np.float32 == sent.dtype
+    np.testing.assert_array_equal(FEATURES, sent)
+    np.testing.assert_array_equal([2, 0], answer.order)
+    np.testing.assert_array_equal([2.5, 0.1 + 0.2], answer.scores)
+    assert (None, "a") == answer.ids
+    assert Route("lsh", 2, 0.8, 0.1, 7, None) == answer.route
+    assert (Warned("feature_imputed", "ctr", 2),) == answer.warnings
+    assert ("demo", 3, "r", 0.5) == (
+        answer.model,
+        answer.version,
+        answer.request_id,
+        answer.timings_ms["total"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("features", "dtype"),
+    [
+        (FEATURES.astype(np.float64), np.float32),
+        (FEATURES.astype(np.int64), np.float32),
+        (FEATURES.astype(np.float16), np.float16),
+        (FEATURES.tolist(), np.float32),
+        (np.asfortranarray(FEATURES), np.float32),
+        (FEATURES[::-1][::-1], np.float32),
+    ],
+)
+def test_whatever_numbers_are_given_float32_arrives(features: Any, dtype: Any) -> None:
+    service = Answers(ok())
+
+    with service.client() as client:
+        client.rerank(features)
+
+    sent = np.load(io.BytesIO(service.requests[0].content))
+    assert (dtype, True) == (sent.dtype, sent.flags.c_contiguous)
+    np.testing.assert_array_equal(FEATURES, sent)
+
+
+def test_documents_by_name_go_as_json() -> None:
+    documents: list[dict[str, Any]] = [{"bm25": np.float32(0.5), "ctr": None}, {"bm25": float("nan")}, {}]
+    service = Answers(ok())
+
+    with service.client() as client:
+        client.rerank(documents, ids=[1, 2, 3])
+
+    assert {
+        "documents": [
+            {"features": {"bm25": 0.5, "ctr": None}},
+            {"features": {"bm25": None}},
+            {"features": {}},
+        ]
+    } == json.loads(service.requests[0].content)
+
+
+def test_no_documents_may_be_sent() -> None:
+    service = Answers(httpx.Response(200, json=ANSWER | {"results": []}))
+
+    with service.client() as client:
+        answer = client.rerank([], ids=[])
+
+    assert {"features": []} == json.loads(service.requests[0].content)
+    assert ((), 0) == (answer.ids, len(answer.order))
+
+
+def test_ids_that_are_not_as_many_are_refused_here() -> None:
+    with Answers(ok()).client() as client, pytest.raises(ValueError, match="2 ids for 3 documents"):
+        client.rerank(FEATURES, ids=[1, 2])
+
+
+def test_a_problem_is_raised_with_the_service_s_words_and_not_tried_again(pauses: list[float]) -> None:
+    service = Answers(httpx.Response(422, json=PROBLEM, headers={"x-request-id": "r-1"}))
+
+    with service.client() as client, pytest.raises(ServiceError, match="422: why") as caught:
+        client.rerank(FEATURES)
+
+    assert Problem(422, "why", "/0/1", "about:blank", "r-1") == caught.value.problem
+    assert (1, []) == (len(service.requests), pauses)
+
+
+@pytest.mark.parametrize("body", [b"<html>bad gateway</html>", b"[]", b'{"detail": "x"}', b""])
+def test_an_error_of_something_in_between_is_raised_as_well(body: bytes) -> None:
+    with (
+        Answers(httpx.Response(502, content=body)).client() as client,
+        pytest.raises(ServiceError, match="502: Bad Gateway"),
+    ):
+        client.rerank(FEATURES)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        busy(),
+        busy(429),
+        httpx.ConnectError("refused"),
+        httpx.ConnectTimeout("slow"),
+        httpx.PoolTimeout("full"),
+    ],
+)
+def test_what_was_not_begun_is_tried_again(failure: Any, pauses: list[float]) -> None:
+    service = Answers(failure, failure, ok())
+
+    with service.client() as client:
+        answer = client.rerank(FEATURES)
+
+    assert isinstance(answer, Reranked)
+    assert (3, 2) == (len(service.requests), len(pauses))
+    assert service.requests[0].content == service.requests[2].content
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (busy(503, after=None), Unavailable),
+        (busy(503, after="Wed, 21 Oct 2026 07:28:00 GMT"), Unavailable),
+        (busy(500), ServiceError),
+        (busy(504), ServiceError),
+        (httpx.ReadError("broken"), ServiceUnreachable),
+        (httpx.ReadTimeout("slow"), ServiceUnreachable),
+        (httpx.WriteError("broken"), ServiceUnreachable),
+        (httpx.RemoteProtocolError("gone"), ServiceUnreachable),
+    ],
+)
+def test_what_may_have_been_begun_is_not_tried_again(
+    failure: Any, raised: type[Exception], pauses: list[float]
+) -> None:
+    service = Answers(failure)
+
+    with service.client() as client, pytest.raises(raised):
+        client.rerank(FEATURES)
+
+    assert (1, []) == (len(service.requests), pauses)
+
+
+def test_tries_end(pauses: list[float]) -> None:
+    service = Answers(busy())
+
+    with service.client(retries=4) as client, pytest.raises(Unavailable):
+        client.rerank(FEATURES)
+
+    assert (5, 4) == (len(service.requests), len(pauses))
+
+
+def test_pauses_grow_with_jitter_and_respect_what_the_service_asks(pauses: list[float]) -> None:
+    refused = Answers(httpx.ConnectError("refused"))
+    with refused.client(retries=4) as client, pytest.raises(ServiceUnreachable, match="refused"):
+        client.rerank(FEATURES)
+    own = list(pauses)
+    pauses.clear()
+    with Answers(busy(after="3")).client(retries=2) as client, pytest.raises(Unavailable):
+        client.rerank(FEATURES)
+
+    assert all(0 <= pause <= 0.05 * 2**turn for turn, pause in enumerate(own))
+    assert len(set(own)) == 4
+    assert all(3.0 <= pause <= 3.75 for pause in pauses)
+    assert 2 == len(pauses)
+
+
+def test_no_pause_goes_beyond_the_deadline(pauses: list[float]) -> None:
+    service = Answers(busy(after="5"))
+
+    with service.client(timeout=4.0) as client, pytest.raises(Unavailable):
+        client.rerank(FEATURES)
+
+    assert (1, []) == (len(service.requests), pauses)
+
+
+def test_retries_stay_a_tenth_of_the_calls(pauses: list[float]) -> None:
+    """A service in trouble gets ten retries, and then one for every ten calls."""
+    service = Answers(busy())
+
+    with service.client(retries=5) as client:
+        for _ in range(110):
+            with pytest.raises(Unavailable):
+                client.rerank(FEATURES)
+
+    assert 10 + 110 // 10 - 1 <= len(pauses) <= 10 + 110 // 10 + 1
+    assert 110 + len(pauses) == len(service.requests)
+
+
+@pytest.mark.usefixtures("pauses")
+def test_the_time_left_is_what_a_try_may_take() -> None:
+    service = Answers(busy(), ok())
+
+    with service.client(timeout=7.0) as client:
+        client.rerank(FEATURES)
+        client.rerank(FEATURES, timeout=2.0)
+
+    allowed = [request.extensions["timeout"]["read"] for request in service.requests]
+    assert 6.0 < allowed[1] < allowed[0] <= 7.0
+    assert allowed[2] <= 2.0
+
+
+def test_a_batch_has_each_query_s_answer_or_error_in_its_place() -> None:
+    batch = {
+        "request_id": "b",
+        "answers": [{"status": 200, "answer": ANSWER}, {"status": 422, "problem": PROBLEM}],
+        "timings_ms": {},
+    }
+    service = Answers(httpx.Response(200, json=batch))
+    queries = [Query(FEATURES, ids=["a", "b", "c"], top_n=2), Query([{"bm25": 1.0}], model="web")]
+
+    with service.client(model="demo") as client:
+        first, second = client.rerank_batch(queries)
+
+    assert isinstance(first, Reranked)
+    assert ("c", "a") == first.ids
+    assert isinstance(second, ServiceError)
+    assert Problem(422, "why", "/0/1", "about:blank", "b") == second.problem
+    sent = json.loads(service.requests[0].content)["queries"]
+    assert ("demo", [3, 4], "float32", 2) == (
+        sent[0]["model"],
+        sent[0]["shape"],
+        sent[0]["dtype"],
+        sent[0]["top_n"],
+    )
+    assert {"model": "web", "documents": [{"features": {"bm25": 1.0}}]} == sent[1]
+
+
+@asynccontextmanager
+async def asynchronous(
+    handler: Callable[[httpx.Request], httpx.Response], **arguments: Any
+) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(transport=httpx.MockTransport(handler), **arguments) as client:
+        yield client
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_the_asynchronous_client_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("localrank.client.anyio.sleep", sleep)
+    service = Answers(busy(after="1"), httpx.ConnectError("refused"), ok())
+
+    async with asynchronous(service) as client:
+        answer = await client.rerank(FEATURES, ids=["a", "b", "c"])
+        service.answers = [httpx.Response(422, json=PROBLEM)]
+        with pytest.raises(ServiceError, match="why"):
+            await client.rerank(FEATURES)
+        service.answers = [httpx.ReadError("broken")]
+        with pytest.raises(ServiceUnreachable):
+            await client.rerank(FEATURES)
+
+    assert ("c", "a") == answer.ids
+    assert 2 == len(pauses)
+    assert "application/x-npy" == service.requests[0].headers["content-type"]
+
+
+@pytest.mark.anyio
+async def test_an_asynchronous_call_ends_at_its_deadline() -> None:
+    async def never(_request: httpx.Request) -> httpx.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    begun = time.monotonic()
+    async with AsyncClient(transport=httpx.MockTransport(never), timeout=0.05) as client:
+        with pytest.raises(ServiceUnreachable, match=r"no answer within 0.05 s"):
+            await client.rerank(FEATURES)
+
+    assert time.monotonic() - begun < 5
+
+
+def test_one_client_serves_many_threads() -> None:
+    service = Answers(ok())
+    answers: list[Reranked] = []
+
+    with service.client() as client:
+        threads = [
+            threading.Thread(target=lambda: answers.append(client.rerank(FEATURES, ids=[1, 2, 3])))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert [(3, 1)] * 8 == [answer.ids for answer in answers]
