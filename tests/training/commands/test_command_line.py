@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from localrank.__main__ import COMMANDS, main
@@ -51,6 +52,21 @@ def test_a_pipe_takes_the_scores_and_stays_a_pipe(judged: Path, tmp_path: Path) 
 
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert plain.read_bytes() == read
+
+
+def test_every_line_gets_its_own_score_though_queries_are_mixed(judged: Path, tmp_path: Path) -> None:
+    lines = judged.read_text().splitlines(keepends=True)
+    order = [*range(1, len(lines), 2), *range(0, len(lines), 2)]
+    mixed = tmp_path / "mixed.txt"
+    mixed.write_text("".join(lines[position] for position in order))
+    scores = {}
+    for data in (judged, mixed):
+        out = data.with_suffix(".scores")
+        assert 0 == main(["rank", "demo", str(data), *MODELS, "--out", str(out)])
+        scores[data] = [float(line) for line in out.read_text().splitlines()]
+
+    assert len(set(scores[judged])) > len(lines) // 2
+    np.testing.assert_allclose([scores[judged][position] for position in order], scores[mixed], rtol=1e-6)
 
 
 def test_scores_go_where_a_link_leads(judged: Path, tmp_path: Path) -> None:
