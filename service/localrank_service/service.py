@@ -60,5 +60,6 @@ class Service:
             if "@" not in name and name not in champions
         ]
         if not champions:
-            return "; ".join(broken) or f"no model in {self.settings.models_dir} has a champion"
+            unloaded = [f"model {name!r} is unloaded" for name in sorted(self.live.unloaded)]
+            return "; ".join([*broken, *unloaded]) or f"no model in {self.settings.models_dir} has a champion"
         return "; ".join(broken) if broken and self.settings.ready == "all" else None

@@ -727,6 +727,22 @@ async def test_a_model_is_unloaded_and_loaded(connect: Any, models_dir: Any, loa
     assert 422 == nameless.status_code
 
 
+async def test_with_every_model_unloaded_the_service_is_not_ready_and_says_why(
+    connect: Any, models_dir: Any, loaded: Any
+) -> None:
+    async with connect(Settings(models_dir=models_dir, **SETTINGS)) as client:
+        await loaded(client)
+        for name in ("demo", "web"):
+            await client.post(f"/v2/repository/models/{name}/unload", headers=ADMIN)
+
+        ready = await client.get("/readyz")
+
+    assert (503, "model 'demo' is unloaded; model 'web' is unloaded") == (
+        ready.status_code,
+        ready.json()["detail"],
+    )
+
+
 async def test_loading_says_why_it_cannot(connect: Any, models_dir: Any, loaded: Any) -> None:
     (models_dir / "web" / "1" / "manifest.json").write_text("{}")
     async with connect(Settings(models_dir=models_dir, **SETTINGS)) as client:
