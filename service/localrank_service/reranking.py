@@ -6,6 +6,9 @@ pass on to `localrank_service.problems`.
 
 from __future__ import annotations
 
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -56,6 +59,13 @@ class Ranked:
 
 _NO_OPTIONS = Options()
 
+#: Numbers in a request from which on it is ranked in a thread. Below, ranking takes a few milliseconds at most, and
+#: the way to a thread and back would cost more than it spares others (`benchmarks/mixed.py` measures both).
+LARGE = int(os.environ.get("XLARGE", 250_000))
+#: One thread for all: several would only take the interpreter and the processor from each other and from the small
+#: requests, which are not behind it.
+_ASIDE = ThreadPoolExecutor(1, "large-requests")
+
 
 class Attempt:
     """One query on its way through the stages; counted however that ends.
@@ -99,7 +109,7 @@ class Attempt:
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""
-        return self.order(*await self.decode(query, at=at), query.options)
+        return await self.order(*await self.decode(query, at=at), query.options)
 
     async def decode(self, query: Query, *, at: str | None = "/model") -> tuple[LiveModel, Documents]:
         """Return the model that the query names, and its documents for that model."""
@@ -114,10 +124,16 @@ class Attempt:
             self._model = model = service.live.find(address) or await service.resolve(address, at=at)
         return model
 
-    def order(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
-        """Rank the documents."""
+    async def order(
+        self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS
+    ) -> Ranked:
+        """Rank the documents; many of them aside, so that health checks and small requests are answered meanwhile."""
         self._model = model
-        ranking = rank(model.ranker, documents, self.timing)
+        if documents.matrix.size < LARGE:
+            ranking = rank(model.ranker, documents, self.timing)
+        else:
+            loop = asyncio.get_running_loop()
+            ranking = await loop.run_in_executor(_ASIDE, rank, model.ranker, documents, self.timing)
         self._ranked = ranked = Ranked(model, options, documents, ranking)
         return ranked
 

@@ -81,5 +81,5 @@ async def _answer(service: Service, body: bytes, room: int, request_id: str) -> 
                 f"{room} are left",
                 pointer="",
             )
-        ranked = attempt.order(model, documents, query.options)
+        ranked = await attempt.order(model, documents, query.options)
         return rerank_json.encode(ranked, attempt, request_id), n_documents

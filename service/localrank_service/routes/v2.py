@@ -67,12 +67,12 @@ async def infer(request: Request) -> Response:
                     pointer="/parameters/timeout",
                 )
             if not rankings:
-                rankings.append(attempt.order(model, documents).ranking)
+                rankings.append((await attempt.order(model, documents)).ranking)
                 continue
             # Each query is counted; what they share is counted with the first.
             with Attempt(service, "v2") as other:
                 others.append(other)
-                rankings.append(other.order(model, documents).ranking)
+                rankings.append((await other.order(model, documents)).ranking)
             await asyncio.sleep(0)
         with attempt.timing("encode"):
             content, header_length = v2.encode(call, (model.name, model.version), rankings, ids)
