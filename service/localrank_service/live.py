@@ -5,10 +5,11 @@ A request takes its model once, from one dictionary that is replaced as a whole,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from localrank.registry import CHAMPION
+from localrank.scorers import TreesScorer
 from localrank_service.problems import Problem
 
 if TYPE_CHECKING:
@@ -17,19 +18,37 @@ if TYPE_CHECKING:
     from localrank.artifact import Manifest
     from localrank.probe import Probe
     from localrank.ranker import Ranker
+    from localrank.scorers import Scorer
 
 __all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveModel:
-    """One version of one model, ready to rank; without a manifest where it was not read from a directory."""
+    """One version of one model, ready to rank; without a manifest where it was not read from a directory.
+
+    Attributes:
+        work: what ranking one document takes, in numbers read: its features, or four for each tree where those of the
+            largest scorer are more.
+    """
 
     name: str
     version: int
     ranker: Ranker
     manifest: Manifest | None = None
     probe: Probe | None = None
+    work: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        scorers = (*self.ranker.scorers, self.ranker.global_scorer)
+        work = max(self.ranker.contract.n_features, *(4 * _trees(scorer) for scorer in scorers))
+        object.__setattr__(self, "work", work)
+
+
+def _trees(scorer: Scorer) -> int:
+    """Count the trees of a scorer and its members."""
+    own = len(scorer.splits) if isinstance(scorer, TreesScorer) else 0
+    return own + sum(map(_trees, scorer.members()))
 
 
 def addresses_of(models: Iterable[LiveModel]) -> dict[str, LiveModel]:

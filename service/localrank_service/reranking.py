@@ -7,7 +7,6 @@ pass on to `localrank_service.problems`.
 from __future__ import annotations
 
 import asyncio
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
@@ -59,9 +58,9 @@ class Ranked:
 
 _NO_OPTIONS = Options()
 
-#: Numbers in a request from which on it is ranked in a thread. Below, ranking takes a few milliseconds at most, and
-#: the way to a thread and back would cost more than it spares others (`benchmarks/mixed.py` measures both).
-LARGE = int(os.environ.get("XLARGE", 250_000))
+#: A request of so many documents times `LiveModel.work` is ranked in a thread. Below, ranking takes a few milliseconds
+#: at most; there the way to a thread and back costs more than it spares others (`benchmarks/mixed.py`).
+LARGE = 500_000
 #: One thread for all: several would only take the interpreter and the processor from each other and from the small
 #: requests, which are not behind it.
 _ASIDE = ThreadPoolExecutor(1, "large-requests")
@@ -124,12 +123,10 @@ class Attempt:
             self._model = model = service.live.find(address) or await service.resolve(address, at=at)
         return model
 
-    async def order(
-        self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS
-    ) -> Ranked:
+    async def order(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
         """Rank the documents; many of them aside, so that health checks and small requests are answered meanwhile."""
         self._model = model
-        if documents.matrix.size < LARGE:
+        if len(documents.matrix) * model.work < LARGE:
             ranking = rank(model.ranker, documents, self.timing)
         else:
             loop = asyncio.get_running_loop()

@@ -1,0 +1,160 @@
+"""Large requests are ranked aside, and nothing but that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pytest
+
+from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
+from localrank_service import reranking
+from localrank_service.live import LiveModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    import httpx
+
+    from localrank.arrays import Array, Matrix, Vector
+    from localrank.ranker import Ranker
+    from localrank.scorers import Scorer, View
+
+    Connect = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+pytestmark = pytest.mark.anyio
+
+FEATURES = 4
+
+
+@pytest.fixture
+def ranker(tiny_ranker: Ranker) -> Ranker:
+    return tiny_ranker
+
+
+@pytest.fixture
+def forest() -> TreesScorer:
+    """Three trees that are constants."""
+    nothing = np.zeros(0, np.int32)
+    return TreesScorer(
+        splits=np.zeros(3, np.int32),
+        features=nothing,
+        thresholds=np.zeros(0),
+        decisions=np.zeros(0, np.uint8),
+        left=nothing,
+        right=nothing,
+        values=np.zeros(3),
+        category_words=nothing,
+        category_bits=np.zeros(0, np.uint32),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Scores nothing before it is let go; knows the thread that it ran in."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    threads: list[threading.Thread] = field(default_factory=list)
+    view: View = "raw"
+
+    kind: ClassVar[str] = "held"
+
+    def score(self, documents: Matrix, /) -> Vector:
+        self.threads.append(threading.current_thread())
+        self.begun.set()
+        assert self.released.wait(10)
+        return np.zeros(len(documents))
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def arrays(self) -> dict[str, Array]:
+        return {}
+
+    def members(self) -> Sequence[Scorer]:
+        return ()
+
+    @classmethod
+    def rebuild(cls, *_: Any) -> Self:
+        raise NotImplementedError
+
+
+def of(ranker: Ranker, scorer: Scorer) -> LiveModel:
+    return LiveModel("tiny", 1, replace(ranker, scorers=(scorer,) * 3, global_scorer=scorer))
+
+
+def body(count: int) -> dict[str, Any]:
+    return {"features": np.random.default_rng(0).standard_normal((count, FEATURES)).round(3).tolist()}
+
+
+async def test_health_checks_and_small_requests_are_answered_while_a_large_one_is_ranked(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranking, "LARGE", 100 * FEATURES)
+    held = Held()
+    other = LiveModel("other", 1, ranker)
+    async with connect(models=[of(ranker, held), other]) as client:
+        large = asyncio.create_task(client.post("/v1/rerank", json={"model": "tiny", **body(100)}))
+        assert await asyncio.to_thread(held.begun.wait, 10)
+        try:
+            health = await client.get("/livez")
+            small = await client.post("/v1/rerank", json={"model": "other", **body(5)})
+            waited = not large.done()
+        finally:
+            held.released.set()
+        answer = await large
+
+    assert (200, 200, True) == (health.status_code, small.status_code, waited)
+    assert list(range(100)) == [result["index"] for result in answer.json()["results"]]
+
+
+@pytest.mark.parametrize(("count", "aside"), [(99, False), (100, True)])
+async def test_only_what_is_large_leaves_the_event_loop(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch, count: int, *, aside: bool
+) -> None:
+    monkeypatch.setattr(reranking, "LARGE", 100 * FEATURES)
+    held = Held()
+    held.released.set()
+    async with connect(models=[of(ranker, held)]) as client:
+        await client.post("/v1/rerank", json=body(count))
+
+    assert [aside] == [thread is not threading.current_thread() for thread in held.threads]
+
+
+async def test_a_large_request_has_the_same_answer_and_stages(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        inline = (await client.post("/v1/rerank", json=body(60))).json()
+        monkeypatch.setattr(reranking, "LARGE", 1)
+        aside = (await client.post("/v1/rerank", json=body(60))).json()
+
+    assert [*inline["timings_ms"]] == [*aside["timings_ms"]]
+    for member in ("results", "route"):
+        assert inline[member] == aside[member]
+
+
+async def test_what_is_wrong_with_a_large_request_is_said_as_ever(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranking, "LARGE", 1)
+    wrong = body(3)
+    wrong["features"][1][0] = None
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        answer = await client.post("/v1/rerank", json=wrong)
+
+    assert (422, "/features/1/0") == (answer.status_code, answer.json()["pointer"])
+
+
+def test_work_is_the_features_or_four_for_each_tree(ranker: Ranker, forest: Scorer) -> None:
+    linear = LinearScorer(np.ones(FEATURES))
+    both = BordaScorer((forest, forest, linear), np.ones(3))
+
+    assert FEATURES == of(ranker, linear).work
+    assert 4 * 3 == of(ranker, forest).work
+    assert 4 * (3 + 3) == of(ranker, both).work
