@@ -161,7 +161,7 @@ def as_v2_binary(model: str) -> Wire:
 
 def ours(place: Place) -> Sequence[str | Path]:
     command = (place.python, "-m", "localrank", "serve", "--models-dir", place.work / "models")
-    return (*command, "--port", str(place.port))
+    return (*command, "--port", str(place.port), "--workers", "1")
 
 
 OURS = "localrank"

@@ -22,6 +22,7 @@ import typer
 from pydantic import SecretStr
 
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
+from localrank_service import cpus
 from localrank_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _serve(settings: Settings) -> None:
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     _check_models(settings.models_dir, settings.model)
+    settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
         changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
         if settings.admin_key is None:

@@ -33,7 +33,12 @@ class Settings(BaseModel):
     model: str | None = Field(default=None, description="Model that answers requests which name none.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    workers: int = Field(default=1, ge=1, le=1024, description="Worker processes.")
+    workers: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="Worker processes; 0 is one for each processor that the container's quota allows, 8 at most.",
+    )
     api_key: SecretStr | None = Field(
         default=None, description="Key that requests to /v1 and /info must carry (Bearer or X-API-Key)."
     )

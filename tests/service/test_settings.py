@@ -31,7 +31,7 @@ def test_settings_come_from_the_environment_and_flags_override_them() -> None:
         ({"LOCALRANK_": "5"}, "LOCALRANK_: no such setting"),
         ({"LOCALRANK_PORT": "http"}, "LOCALRANK_PORT: .* found 'http'"),
         ({"LOCALRANK_PORT": "70000"}, "LOCALRANK_PORT: .* 65535, found '70000'"),
-        ({"LOCALRANK_WORKERS": "0"}, "LOCALRANK_WORKERS: .* greater than or equal to 1"),
+        ({"LOCALRANK_WORKERS": "-1"}, "LOCALRANK_WORKERS: .* greater than or equal to 0"),
         ({"LOCALRANK_EXTRA_FEATURES": "warn"}, "LOCALRANK_EXTRA_FEATURES: .*'ignore' or 'refuse'"),
         ({"LOCALRANK_API_KEY": "short"}, "LOCALRANK_API_KEY: .*8 characters"),
     ],

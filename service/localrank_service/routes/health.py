@@ -14,6 +14,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank import __version__
+from localrank_service import cpus
 from localrank_service.problems import Problem
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ async def info(request: Request) -> Response:
         "ready": service.unready() is None,
         "settings": settings.public(),
         "threads": {name: os.environ.get(name) for name in _THREADS},
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "workers": len(service.workers.living()),
+        "cpus": cpus.bound(),
+        "cpu_quota": cpus.quota(),
     }
     return _json(members)
 

@@ -1,0 +1,67 @@
+"""How many processors this process may use: what it is bound to, and what its container's quota comes to."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["MOST_WORKERS", "bound", "quota", "workers"]
+
+#: Nobody who starts a service on a large machine expects a process for each of its cores without having asked.
+MOST_WORKERS = 8
+
+_GROUPS = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def bound() -> int:
+    """Return how many processors the process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def quota(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> float | None:
+    """Return the processors that the control groups allow, the least of all levels; ``None`` if they limit nothing.
+
+    Args:
+        groups: where control groups are mounted; both versions are read.
+        membership: lists the groups of this process.
+    """
+    limits = []
+    with suppress(OSError):
+        for line in membership.read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0":
+                root, read = groups, _unified
+            elif "cpu" in controllers.split(","):
+                root, read = groups / "cpu", _split
+            else:
+                continue
+            # In a container the path may be that on the host, which is not there; what is mounted is its own.
+            level = root / path.lstrip("/")
+            for folder in (level, *level.parents):
+                if not folder.is_relative_to(root):
+                    break
+                with suppress(OSError, ValueError):
+                    limits.append(read(folder))
+    known = [limit for limit in limits if limit is not None]
+    return min(known, default=None)
+
+
+def workers() -> int:
+    """Return one worker for each whole processor, at least 1 and at most `MOST_WORKERS`."""
+    allowed = quota()
+    count = bound() if allowed is None else min(bound(), int(allowed))
+    return max(1, min(count, MOST_WORKERS))
+
+
+def _unified(folder: Path) -> float | None:
+    share, period = (folder / "cpu.max").read_text().split()
+    return None if share == "max" else int(share) / int(period)
+
+
+def _split(folder: Path) -> float | None:
+    share = int((folder / "cpu.cfs_quota_us").read_text())
+    return None if share < 0 else share / int((folder / "cpu.cfs_period_us").read_text())
