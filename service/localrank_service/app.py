@@ -22,7 +22,7 @@ from localrank_service.keys import Keys
 from localrank_service.live import LiveModels, addresses_of
 from localrank_service.loading import Loader
 from localrank_service.metrics import Metrics
-from localrank_service.routes import batch, docs, health, repository, rerank, v2
+from localrank_service.routes import batch, cohere, docs, health, repository, rerank, v2
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.settings import Settings
@@ -75,6 +75,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     for router in (
         rerank.router,
         batch.router,
+        cohere.router,
         v2.inference,
         model_routes.router,
         v2.router,

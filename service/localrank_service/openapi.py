@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
-from localrank_service.wire import npy
+from localrank_service.wire import cohere, npy
 from localrank_service.wire.query import DTYPES, EXPLANATIONS
 from localrank_service.wire.v2 import INPUTS, OUTPUTS
 
@@ -139,8 +139,9 @@ SCHEMAS: dict[str, Any] = {
             "pointer": _maybe(_TEXT),
             "live": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
             "ready": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
+            "message": _TEXT | {"description": "Of `/v2/rerank` only: the same text."},
         },
-        optional=("live", "ready"),
+        optional=("live", "ready", "message"),
     ),
     "RerankRequest": _closed(
         _REQUEST_MEMBERS,
@@ -232,6 +233,74 @@ SCHEMAS: dict[str, Any] = {
             )
             | {"description": "As many as queries, in their order; pointers begin at the whole body."},
             "timings_ms": _map(_NUMBER),
+        }
+    ),
+    "CohereRequest": _closed(
+        {
+            "model": _maybe(_TEXT),
+            "query": _maybe(_TEXT) | {"description": "Has no effect: the features say what matters of it."},
+            "documents": _list(
+                {
+                    "type": "object",
+                    "properties": {
+                        "features": {
+                            "anyOf": [_ROW, _map(_CELL)],
+                            "description": "In the model's order, or by name; a name left out is missing.",
+                        }
+                    },
+                    "required": ["features"],
+                }
+            )
+            | {"description": "May have other members."},
+            "top_n": _maybe({"type": "integer", "minimum": 1}),
+            "return_documents": {"type": "boolean", "default": False},
+            "contract": _maybe(_TEXT),
+            **{
+                name: {"description": "Has no effect."}
+                for name in ("max_tokens_per_doc", "priority", "rank_fields")
+            },
+        },
+        optional=tuple(name for name in cohere.MEMBERS if name != "documents"),
+        examples=[
+            {
+                "model": "demo",
+                "query": "cheap flights",
+                "documents": [{"id": "d1", "features": [0.1, None, 3.2]}, {"features": {"bm25": 7.1}}],
+                "top_n": 1,
+            }
+        ],
+    ),
+    "CohereAnswer": _closed(
+        {
+            "id": _TEXT,
+            "results": _list(
+                _closed(
+                    {
+                        "index": _COUNT,
+                        "relevance_score": {"type": "number", "minimum": 0, "maximum": 1},
+                        "score": _NUMBER,
+                        "document": _FREE,
+                    },
+                    optional=("document",),
+                )
+            )
+            | {"description": "By score, then by position in the request."},
+            "meta": _closed(
+                {
+                    "api_version": _closed({"version": {"const": "2"}}),
+                    "billed_units": _closed({}),
+                    "warnings": _list(_TEXT),
+                    "localrank": _closed(
+                        {
+                            "model": _TEXT,
+                            "version": _COUNT,
+                            "relevance_score": _TEXT | {"description": "How it follows from the score."},
+                            "route": _FREE,
+                            "timings_ms": _map(_NUMBER),
+                        }
+                    ),
+                }
+            ),
         }
     ),
     "InferRequest": {
@@ -434,6 +503,12 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "BatchAnswer",
         "application/json",
         (400, 401, 403, 413, 415, 422),
+    ),
+    ("post", "/v2/rerank"): (
+        "CohereRequest",
+        "CohereAnswer",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 503),
     ),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),

@@ -143,6 +143,15 @@ def test_tritonclient_ranks(url: str) -> None:
     assert [0, 1, 2] == sorted(names["ranking"])
 
 
+def test_cohere_s_client_ranks(url: str) -> None:
+    [snippet] = [text for kind, text in BLOCKS if kind == "python" and "cohere" in text]
+    names: dict[str, Any] = {}
+
+    exec(snippet.replace(PRINTED, url), names)
+
+    assert [0, 1, 2] == sorted(names["order"])
+
+
 def test_every_route_has_an_example() -> None:
     routes = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
 

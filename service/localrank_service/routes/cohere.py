@@ -1,0 +1,44 @@
+"""``POST /v2/rerank``: Cohere's rerank API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request, Response
+
+from localrank_service.body import media_type, read_body
+from localrank_service.problems import Problem
+from localrank_service.reranking import Attempt, server_timing
+from localrank_service.routes.direct import DirectRoute
+from localrank_service.wire import cohere
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=DirectRoute)
+
+
+@router.post("/v2/rerank")
+async def rerank(request: Request) -> Response:
+    """Order one query's documents; request and answer are those of Cohere's rerank API."""
+    service: Service = request.app.state.service
+    try:
+        with Attempt(service, "cohere") as attempt:
+            media_type(request.headers, ("application/json",))
+            body = await read_body(request, service.settings.max_body_bytes)
+            attempt.begin()
+            with attempt.timing("decode"):
+                query = cohere.read(body)
+            ranked = await attempt.rank(query)
+            content = cohere.encode(ranked, attempt, request.scope["request_id"], query.returned)
+            return Response(
+                content,
+                media_type="application/json",
+                headers={"server-timing": server_timing(attempt.stop())},
+            )
+    except Problem as problem:
+        # What Cohere's own errors hold.
+        problem.members["message"] = problem.detail
+        raise
