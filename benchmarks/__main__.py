@@ -32,6 +32,7 @@ BENCHMARKS = {
     "trees": Benchmark(),
     "distances": Benchmark(short=()),
     "decoding": Benchmark(short=()),
+    "wires": Benchmark(short=("--turns", "30")),
     "contract": Benchmark(short=()),
     "loading": Benchmark(short=()),
     "loading_models": Benchmark(),
