@@ -117,6 +117,24 @@ _SUMMARY: dict[str, Any] = {
     "routing": _TEXT,
 }
 
+#: Documents of the demo model, so that the examples can be tried.
+_ROWS = [
+    [18.0, 0.5, 0.5, 69, 0.5, 6.0, 0.5, 0.5, 91, 0.5],
+    [10.1, 0.34, 0.72, 47, 0.31, 4.1, 0.69, 0.37, 62, 0.7],
+]
+_NAMED = {
+    "bm25": 25.3,
+    "title_match": 0.66,
+    "body_match": 0.31,
+    "url_length": 90,
+    "pagerank": 0.7,
+    "inlinks": 8.2,
+    "freshness": 0.33,
+    "clicks": 0.65,
+    "dwell_time": 121,
+    "spam": 0.29,
+}
+
 _TENSOR = _closed(
     {
         "name": _TEXT,
@@ -156,12 +174,9 @@ SCHEMAS: dict[str, Any] = {
                 "model": "demo",
                 "query_id": "q-17",
                 "top_n": 10,
-                "documents": [
-                    {"id": "d1", "features": [0.1, None, 3.2]},
-                    {"id": "d2", "features": {"bm25": 7.1, "pagerank": 0.2}},
-                ],
+                "documents": [{"id": "d1", "features": _ROWS[0]}, {"id": "d2", "features": _NAMED}],
             },
-            {"model": "demo", "ids": ["d1", "d2"], "features": [[0.1, 2.0, 3.2], [0.4, 1.0, 0.0]]},
+            {"model": "demo", "ids": ["d1", "d2"], "features": _ROWS},
         ],
     ),
     "RerankAnswer": _closed(
@@ -214,7 +229,10 @@ SCHEMAS: dict[str, Any] = {
         },
         optional=("explanation",),
     ),
-    "BatchRequest": _closed({"queries": _list(_ref("RerankRequest"))}),
+    "BatchRequest": _closed(
+        {"queries": _list(_ref("RerankRequest"))},
+        examples=[{"queries": [{"model": "demo", "top_n": 1, "features": _ROWS}, {"features": _ROWS[:1]}]}],
+    ),
     "BatchAnswer": _closed(
         {
             "request_id": _TEXT,
@@ -265,7 +283,7 @@ SCHEMAS: dict[str, Any] = {
             {
                 "model": "demo",
                 "query": "cheap flights",
-                "documents": [{"id": "d1", "features": [0.1, None, 3.2]}, {"features": {"bm25": 7.1}}],
+                "documents": [{"features": _ROWS[0], "text": "…"}, {"features": _NAMED}],
                 "top_n": 1,
             }
         ],
@@ -352,9 +370,9 @@ SCHEMAS: dict[str, Any] = {
                 "inputs": [
                     {
                         "name": "features",
-                        "shape": [2, 3],
+                        "shape": [2, 10],
                         "datatype": "FP32",
-                        "data": [0.1, 2.0, 3.2, 0.4, 1.0, 0.0],
+                        "data": _ROWS,
                     },
                     {"name": "doc_ids", "shape": [2], "datatype": "BYTES", "data": ["d1", "d2"]},
                 ],

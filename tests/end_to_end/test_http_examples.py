@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from localrank import artifact, load
@@ -150,6 +151,32 @@ def test_cohere_s_client_ranks(url: str) -> None:
     exec(snippet.replace(PRINTED, url), names)
 
     assert [0, 1, 2] == sorted(names["order"])
+
+
+def described_examples() -> list[tuple[str, Any]]:
+    """The examples that ``/docs`` offers to try, with their routes."""
+    document = json.loads((ROOT / "docs" / "openapi.json").read_text())
+    return [
+        (path.replace("{name}", "demo").replace("{version}", "1"), example)
+        for path, operations in document["paths"].items()
+        if "requestBody" in operations.get("post", {})
+        for name in [operations["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]]
+        for example in document["components"]["schemas"][name.rpartition("/")[2]].get("examples", ())
+    ]
+
+
+@pytest.mark.parametrize(("path", "example"), described_examples())
+def test_an_example_of_the_description_can_be_tried(path: str, example: Any, url: str) -> None:
+    response = httpx.post(url + path, json=example)
+
+    assert 200 == response.status_code, response.text
+    assert {200} >= {answer["status"] for answer in response.json().get("answers", ())}
+
+
+def test_examples_are_described() -> None:
+    paths = {path for path, _ in described_examples()}
+
+    assert {"/v1/rerank", "/v1/rerank/batch", "/v2/rerank", "/v2/models/demo/infer"} <= paths
 
 
 def test_every_route_has_an_example() -> None:
