@@ -28,7 +28,7 @@ from fastapi import FastAPI, Request, Response
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
-from benchmarks import arrivals, served_models, servers
+from benchmarks import arrivals, idle, served_models, servers
 from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
@@ -75,14 +75,8 @@ PATHS = {"npy": "application/x-npy", "JSON": "application/json"}
 
 def handlers(n_features: int) -> FastAPI:
     """Return the application of the empty handler, and of one for each wire that does the bare arithmetic."""
-    app = FastAPI()
+    app = idle.make()
     weights = np.ones(n_features, np.float32)
-
-    @app.get("/ready")
-    @app.post("/empty")
-    async def empty(request: Request) -> Response:
-        await request.body()
-        return Response(b"{}", media_type="application/json")
 
     @app.post("/{wire}")
     async def bare(wire: str, request: Request) -> Response:
