@@ -24,6 +24,7 @@ from localrank_service.loading import Loader
 from localrank_service.metrics import Metrics
 from localrank_service.routes import batch, cohere, docs, health, repository, rerank, v2
 from localrank_service.routes import models as model_routes
+from localrank_service.routes.direct import DirectRoute
 from localrank_service.service import Service
 from localrank_service.settings import Settings
 from localrank_service.wire.query import Limits
@@ -70,7 +71,13 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         lifespan=_lifespan,
     )
     app.state.service = service
-    app.add_middleware(Edge, keys=service.keys, metrics=service.metrics)
+    direct = {
+        (method, route.path): route
+        for route in (*rerank.router.routes, *batch.router.routes, *cohere.router.routes)
+        if isinstance(route, DirectRoute)
+        for method in route.methods or ()
+    }
+    app.add_middleware(Edge, keys=service.keys, metrics=service.metrics, direct=direct)
     problems.install(app)
     for router in (
         rerank.router,

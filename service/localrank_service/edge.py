@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.problems import FAILED, Problem, respond
+from localrank.errors import LocalRankError
+from localrank_service.problems import FAILED, Problem, problem_of, respond
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from localrank_service.keys import Keys
     from localrank_service.metrics import Metrics
+    from localrank_service.routes.direct import DirectRoute
 
 __all__ = ["Edge"]
 
@@ -32,8 +36,11 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, *, keys: Keys, metrics: Metrics, direct: Mapping[tuple[str, str], DirectRoute]
+    ) -> None:
         self._app = app
+        self._direct = direct
         self._keys = keys
         self._metrics = metrics
 
@@ -63,9 +70,17 @@ class Edge:
         self._metrics.in_flight.inc()
         try:
             self._keys.check(scope)
-            await self._app(scope, receive, send_on)
+            # A route that is known by its whole path needs neither the router nor the framework's layers before it.
+            route = None if scope.get("root_path") else self._direct.get((method, scope["path"]))
+            if route is None:
+                await self._app(scope, receive, send_on)
+            else:
+                scope["route"] = route
+                await route.app(scope, receive, send_on)
         except Problem as problem:
             await respond(scope, problem)(scope, receive, send_on)
+        except LocalRankError as error:
+            await respond(scope, problem_of(error))(scope, receive, send_on)
         except ClientDisconnect:
             status = 499
         except Exception:
@@ -76,5 +91,5 @@ class Edge:
             await respond(scope, failure)(scope, receive, send_on)
         finally:
             self._metrics.in_flight.dec()
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.answered(route, method if method in _METHODS else "other", status)
+            path = getattr(scope.get("route"), "path", "other")
+            self._metrics.answered(path, method if method in _METHODS else "other", status)

@@ -15,6 +15,6 @@ class Linear:
         self.weights = np.load(os.environ["PEER_WEIGHTS"])
 
     @bentoml.api  # type: ignore[untyped-decorator]
-    def score(self, features: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def score(self, features: np.ndarray) -> np.ndarray:
         scores: np.ndarray[Any, Any] = features @ self.weights
         return scores

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from localrank_service.body import media_type, read_body
 from localrank_service.problems import FAILED, Problem
 from localrank_service.reranking import Attempt, Timing, server_timing
+from localrank_service.routes.direct import DirectRoute
 from localrank_service.wire import batch, rerank_json
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=DirectRoute)
 
 _log = logging.getLogger("localrank.service")
 

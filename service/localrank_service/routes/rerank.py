@@ -13,6 +13,7 @@ from localrank_service.wire import npy, rerank_json
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
+    from localrank_service.wire.query import Query
 
 __all__ = ["router"]
 
@@ -32,7 +33,11 @@ async def rerank(request: Request) -> Response:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         with attempt.timing("decode"):
-            query = npy.read(body, request.query_params.multi_items()) if binary else rerank_json.read(body)
+            if binary:
+                asked = request.query_params.multi_items() if request.scope["query_string"] else ()
+                query: Query = npy.read(body, asked)
+            else:
+                query = rerank_json.read(body)
         ranked = await attempt.rank(query, at=None if binary else "/model")
         content = rerank_json.encode(ranked, attempt, request.scope["request_id"])
         return Response(

@@ -7,6 +7,7 @@ array of little-endian float32 in C order is ranked where it lies in the body; a
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from localrank_service.problems import Problem, pointer
@@ -142,7 +143,13 @@ def _header(body: bytes) -> _Header:
     end = start + length
     if len(body) < end:
         raise Problem(400, "the npy header is truncated", pointer="")
-    text = body[start:end].decode("latin-1")
+    return _Header(*_described(body[start:end]), end)
+
+
+@lru_cache(256)  # queries have a few sizes
+def _described(header: bytes) -> tuple[str, bool, tuple[int, ...]]:
+    """Return dtype, order and shape."""
+    text = header.decode("latin-1")
     members = {
         str(found.lastgroup): str(found[found.lastgroup or ""])
         for found in (_ONE.finditer(text) if _ALL.fullmatch(text) else ())
@@ -166,7 +173,7 @@ def _header(body: bytes) -> _Header:
         extents.pop()
     if not all(extent.isdecimal() and len(extent) <= 20 for extent in extents):
         raise Problem(400, f"the npy header has shape ({members['shape'][:40]})", pointer="")
-    return _Header(descr.strip("'"), members["fortran"] == "True", tuple(map(int, extents)), end)
+    return descr.strip("'"), members["fortran"] == "True", tuple(map(int, extents))
 
 
 def _options(pairs: Iterable[tuple[str, str]]) -> tuple[Options, tuple[str, ...] | None]:
