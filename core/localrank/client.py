@@ -43,6 +43,7 @@ __all__ = [
     "Query",
     "Reranked",
     "Route",
+    "Served",
     "ServiceError",
     "ServiceUnreachable",
     "Unavailable",
@@ -119,6 +120,31 @@ class Reranked:
     warnings: tuple[Warned, ...]
     timings_ms: Mapping[str, float]
     explanation: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that the service serves.
+
+    Attributes:
+        name: of the model.
+        version: its champion.
+        aliases: ``{alias: version}``.
+        contract: hash of its feature contract.
+        n_features: how many a document has.
+        n_clusters: how many kinds of query it tells apart.
+        routing: its router's strategy.
+        default: whether it answers requests that name none.
+    """
+
+    name: str
+    version: int
+    aliases: Mapping[str, int]
+    contract: str
+    n_features: int
+    n_clusters: int
+    routing: str
+    default: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +396,9 @@ class Client(_Settings):
         """Order the documents of many queries; one that fails has its error in its place."""
         return _all_reranked(self._send(self._many(queries), timeout), queries)
 
-    def models(self, *, timeout: float | None = None) -> list[dict[str, Any]]:
-        """Return what is served: name, version, contract, number of features and clusters."""
-        found: list[dict[str, Any]] = self._send(_Request("/v1/models", method="GET"), timeout)["models"]
-        return found
+    def models(self, *, timeout: float | None = None) -> list[Served]:
+        """Return what is served."""
+        return _served(self._send(_Request("/v1/models", method="GET"), timeout))
 
     def close(self) -> None:
         """Close the connections."""
@@ -454,11 +479,9 @@ class AsyncClient(_Settings):
         """Order the documents of many queries; one that fails has its error in its place."""
         return _all_reranked(await self._send(self._many(queries), timeout), queries)
 
-    async def models(self, *, timeout: float | None = None) -> list[dict[str, Any]]:  # noqa: ASYNC109
-        """Return what is served: name, version, contract, number of features and clusters."""
-        found = await self._send(_Request("/v1/models", method="GET"), timeout)
-        served: list[dict[str, Any]] = found["models"]
-        return served
+    async def models(self, *, timeout: float | None = None) -> list[Served]:  # noqa: ASYNC109
+        """Return what is served."""
+        return _served(await self._send(_Request("/v1/models", method="GET"), timeout))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -569,6 +592,10 @@ def _reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         timings_ms=answer["timings_ms"],
         explanation=answer.get("explanation"),
     )
+
+
+def _served(answer: Mapping[str, Any]) -> list[Served]:
+    return [Served(**{name: one[name] for name in Served.__slots__}) for one in answer["models"]]
 
 
 def _all_reranked(answer: Mapping[str, Any], queries: Sequence[Query]) -> list[Reranked | ServiceError]:

@@ -117,6 +117,9 @@ def test_the_client_ranks_as_the_ranker_does(url: str) -> None:
     assert expected.scores[expected.order[:2]].tolist() == names["answer"].scores.tolist()
     first, second = names["both"]
     assert expected.order.tolist() == first.order.tolist()
+    assert [("demo", 2, 10, True)] == [
+        (one.name, one.version, one.n_features, one.default) for one in names["served"]
+    ]
     assert names["detail"] == "the array has 3 features per document; expected 10"
     assert "3 features" in second.problem.detail
 

@@ -65,6 +65,7 @@ WRONG: list[tuple[str, int, str]] = [
     ('{"topn": 1}', 422, "/queries/1/topn"),
     ("[]", 422, "/queries/1"),
     ("null", 422, "/queries/1"),
+    ("[" * 500 + "]" * 500, 422, "/queries/1"),
     ('"features"', 422, "/queries/1"),
 ]
 
@@ -126,6 +127,11 @@ MALFORMED: list[tuple[str | bytes, int, str]] = [
     ('{"queries": [], "model": "tiny"}', 422, "/model"),
     ('{"model": "tiny", "queries": []}', 422, "/model"),
     ("[" * 3000, 400, ""),
+    ('{"\\u0071ueries": [' + "[" * 1000 + "]" * 1000 + "]}", 400, ""),
+    ('{"\\u0071ueries": [' + "[" * 500 + "]" * 500 + "]}", 400, ""),
+    ('\x0b{"queries": []}', 400, ""),
+    ('{"queries": []}\x0c', 400, ""),
+    ('{"queries":\x0b []}', 400, ""),
 ]
 
 

@@ -160,6 +160,7 @@ async def test_errors_hold_what_cohere_s_clients_read(
     [
         "{",
         '{"documents": [], "documents": []}',
+        '{"documents": [{"features": [1,2,3,4], "x": ' + "[" * 1000 + "]" * 1000 + "}]}",
         '{"documents": [{"features": [1,2,3,4], "features": [1,2,3,4]}]}',
         '{"documents": [{"text": "a", "text": "b", "features": [1,2,3,4]}]}',
     ],
@@ -169,6 +170,20 @@ async def test_malformed_bodies_are_400(body: str, client: httpx.AsyncClient) ->
 
     assert 400 == response.status_code
     assert json.loads(response.content)["message"]
+
+
+async def test_documents_too_deep_to_be_written_are_refused_only_when_asked_for(
+    client: httpx.AsyncClient,
+) -> None:
+    body = (
+        '{"documents": [{"features": [1,2,3,4], "x": ' + "[" * 400 + "]" * 400 + '}], "return_documents": %s}'
+    )
+    headers = {"content-type": "application/json"}
+
+    asked = await client.post("/v2/rerank", content=body % "true", headers=headers)
+    plain = await client.post("/v2/rerank", content=body % "false", headers=headers)
+
+    assert (422, 200) == (asked.status_code, plain.status_code)
 
 
 async def test_requests_are_counted(client: httpx.AsyncClient) -> None:

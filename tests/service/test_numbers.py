@@ -123,6 +123,8 @@ UNUSUAL: dict[str, str | bytes] = {
     "beyond double": '{"features": [[1e400, 2, 3, 4]]}',
     "NaN": '{"features": [[NaN, 2, 3, 4]]}',
     "deep": "[" * 3000 + "]" * 3000,
+    "deep ids": '{"features": [[1, 2, 3, 4]], "ids": ' + "[" * 1000 + "]" * 1000 + "}",
+    "deep features": '{"features": ' + "[" * 1000 + "]" * 1000 + "}",
     "deep below features": '{"features": ' + "[" * 1500 + "]" * 1500 + "}",
     "an id that is a list": '{"ids": [["a"]], "features": [[1, 2, 3, 4]]}',
     "an object for a list": '{"ids": {"a": 1}, "features": [[1, 2, 3, 4]]}',

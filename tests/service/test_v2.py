@@ -586,6 +586,8 @@ async def test_what_is_wrong_is_said_with_its_place(
 
 MALFORMED: dict[str, tuple[bytes, str | None]] = {
     "nothing": (b"", None),
+    "nesting without end": (b'{"x": ' + b"[" * 5000, None),
+    "nesting that a parser takes": (b'{"x": ' + b"[" * 1000 + b"]" * 1000 + b', "inputs": []}', None),
     "not JSON": (b"{", None),
     "a member twice": (b'{"inputs": [], "inputs": []}', None),
     "a tensor's member twice": (b'{"inputs": [{"name": "features", "name": "group"}]}', None),

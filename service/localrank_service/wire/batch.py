@@ -6,7 +6,6 @@ takes no other with it.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -14,11 +13,11 @@ import msgspec
 import orjson
 
 from localrank_service.problems import Problem, pointer
-from localrank_service.wire.rerank_json import explain_syntax, once
+from localrank_service.wire.rerank_json import explain_syntax, refuse_duplicates
 
 __all__ = ["split"]
 
-_HEAD = re.compile(rb'\s*\{\s*"queries"\s*:')
+_HEAD = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"queries"[ \t\r\n]*:')
 _CUT = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -26,12 +25,15 @@ def split(body: bytes) -> list[bytes]:
     """Return the JSON of each query."""
     head = _HEAD.match(body)
     end = body.rfind(b"}")
-    if head is not None and not body[end + 1 :].strip():
+    if head is not None and not body[end + 1 :].strip(b" \t\r\n"):
         try:
             return [bytes(query) for query in _CUT.decode(memoryview(body)[head.end() : end])]
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
-    return [orjson.dumps(query) for query in _queries(body)]
+    try:
+        return [orjson.dumps(query) for query in _queries(body)]
+    except orjson.JSONEncodeError:
+        raise Problem(400, "the body is nested too deeply", pointer="") from None
 
 
 def _queries(body: bytes) -> list[Any]:
@@ -47,5 +49,5 @@ def _queries(body: bytes) -> list[Any]:
         raise Problem(422, f"unknown member {name!r}; expected queries", pointer=pointer(name))
     if type(queries := members.get("queries")) is not list:
         raise Problem(422, "queries: expected a list of rerank requests", pointer="/queries")
-    json.loads(body, object_pairs_hook=once)
+    refuse_duplicates(body)
     return queries

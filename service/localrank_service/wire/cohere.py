@@ -44,7 +44,7 @@ class CohereQuery(JsonQuery):
 
     __slots__ = ("returned",)
 
-    returned: list[Any] | None
+    returned: list[orjson.Fragment] | None
 
 
 def read(body: bytes) -> CohereQuery:
@@ -76,11 +76,20 @@ def read(body: bytes) -> CohereQuery:
     if not plain and type(documents) is list:
         ours["documents"] = [_features(document, position) for position, document in enumerate(documents)]
     found = CohereQuery(body, ours, plain=plain)
-    found.returned = documents if returning else None
+    found.returned = None
+    if returning and type(documents) is list:
+        try:
+            found.returned = [orjson.Fragment(orjson.dumps(document)) for document in documents]
+        except orjson.JSONEncodeError:
+            raise Problem(
+                422, "a document is nested too deeply to be returned", pointer="/documents"
+            ) from None
     return found
 
 
-def encode(ranked: Ranked, attempt: Attempt, request_id: str, returned: list[Any] | None) -> bytes:
+def encode(
+    ranked: Ranked, attempt: Attempt, request_id: str, returned: list[orjson.Fragment] | None
+) -> bytes:
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
     model, options, documents, ranking = ranked.model, ranked.options, ranked.documents, ranked.ranking
     with attempt.timing("encode"):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from localrank.contract import FeatureContract
     from localrank_service.reranking import Attempt, Ranked
 
-__all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "explain_syntax", "once", "read"]
+__all__ = ["MEDIA_TYPE", "MEMBERS", "JsonQuery", "encode", "explain_syntax", "read", "refuse_duplicates"]
 
 MEDIA_TYPE = "application/json"
 
@@ -364,11 +364,18 @@ class JsonQuery:
         if colons == members + texts_colons and b"\\u" not in self._body:
             return
 
-        json.loads(self._body, object_pairs_hook=once)
+        refuse_duplicates(self._body)
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its members, none of which may stand twice; for `json.loads`."""
+def refuse_duplicates(body: bytes) -> None:
+    """Refuse JSON in which an object has a member twice; slow, as everything is parsed again."""
+    try:
+        json.loads(body, object_pairs_hook=_once)
+    except RecursionError:
+        raise Problem(400, "the body is nested too deeply", pointer="") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         counts = Counter(name for name, _ in pairs)

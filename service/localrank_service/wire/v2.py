@@ -8,7 +8,6 @@ Scores are FP64, because they are the same bits on every wire, and ``ranking`` i
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -28,7 +27,7 @@ from localrank_service.wire.query import (
     from_bytes,
     to_float32,
 )
-from localrank_service.wire.rerank_json import explain_syntax, once
+from localrank_service.wire.rerank_json import explain_syntax, refuse_duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -274,13 +273,13 @@ def _members(content: bytes, *, plain: bool) -> dict[str, Any]:
     if available():
         try:
             return _plain(content, numbers=plain)
-        except Unusual:
+        except (Unusual, RecursionError):
             pass
     try:
         members = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         explain_syntax(content, error)
-    json.loads(content, object_pairs_hook=once)
+    refuse_duplicates(content)
     if type(members) is not dict:
         refuse("the body", "an object", members, "")
     found: dict[str, Any] = members
