@@ -22,9 +22,11 @@ except ImportError:  # there is no wheel for this Python
     simdjson = None
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.arrays import Array
 
-__all__ = ["Reader", "Rows", "Unusual", "available", "plain_members"]
+__all__ = ["Reader", "Rows", "Unusual", "available", "plain", "plain_members"]
 
 #: A parser keeps the buffers of its largest body, about fifteen times its size; more is not worth keeping.
 _KEPT_BYTES = 4 * 2**20
@@ -80,13 +82,21 @@ def plain_members(body: bytes) -> dict[str, Any] | None:
 
     ``features`` is an array, ``[n_docs, n_features]`` or flat, and ``documents`` is `Rows`; ``null`` is NaN in both.
     """
-    # A byte order mark simdjson skips, and named features have to become Python objects anyhow.
-    if simdjson is None or body.startswith(b"\xef") or _NAMED.search(body, 0, _SAMPLE):
+    # Named features have to become Python objects anyhow.
+    return None if _NAMED.search(body, 0, _SAMPLE) else plain(body, _rerank)
+
+
+def plain(
+    body: bytes, read: Callable[[Reader], tuple[dict[str, Any], Array | None]]
+) -> dict[str, Any] | None:
+    """Return what ``read`` makes of the body if it is plain, ``null`` being NaN in the numbers that it names."""
+    # A byte order mark simdjson skips.
+    if simdjson is None or body.startswith(b"\xef"):
         return None
     if b"null" not in body[:_SAMPLE]:
         try:
-            return _rerank(Reader(body))
-        except Unusual:
+            return read(Reader(body))[0]
+        except (Unusual, RecursionError):
             pass
     replaced = body.replace(b"null", _NULL_BYTES)
     nulls = (len(replaced) - len(body)) // (len(_NULL_BYTES) - len(b"null"))
@@ -94,11 +104,12 @@ def plain_members(body: bytes) -> dict[str, Any] | None:
         return None
     try:
         reader = Reader(replaced)
-        members = _rerank(reader)
+        members, values = read(reader)
         reader.check_nulls()
-    except Unusual:
+    except (Unusual, RecursionError):
         return None
-    values: Array = members["documents"].values if "documents" in members else members["features"]
+    if values is None:
+        return None
     missing = values == _NULL
     if np.count_nonzero(missing) != nulls:
         return None
@@ -106,7 +117,7 @@ def plain_members(body: bytes) -> dict[str, Any] | None:
     return members
 
 
-def _rerank(reader: Reader) -> dict[str, Any]:
+def _rerank(reader: Reader) -> tuple[dict[str, Any], Array]:
     members: dict[str, Any] = {}
     for name, value in reader.members(reader.root).items():
         if name == "features":
@@ -118,7 +129,7 @@ def _rerank(reader: Reader) -> dict[str, Any]:
     if ("features" in members) == ("documents" in members):
         raise Unusual
     reader.check_nesting()
-    return members
+    return members, members["documents"].values if "documents" in members else members["features"]
 
 
 class Reader:

@@ -17,7 +17,7 @@ import orjson
 
 from localrank_service.problems import Problem, pointer
 from localrank_service.wire.cells import pack, refuse
-from localrank_service.wire.numbers import Reader, Unusual, available
+from localrank_service.wire.numbers import plain
 from localrank_service.wire.query import (
     DTYPES,
     Documents,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
     from localrank.ranker import Ranking
+    from localrank_service.wire.numbers import Reader
 
 __all__ = ["HEADER_LENGTH", "INPUTS", "OUTPUTS", "Call", "encode", "read"]
 
@@ -214,7 +215,7 @@ def read(body: bytes, header_length: str | None) -> Call:
     if header_length is not None and not length:
         raw = _Tensor("", "FP32", [], None, 0, len(body))
         return Call(None, None, None, None, None, False, body, {"features": raw})  # noqa: FBT003
-    members = _members(body if length == len(body) else body[:length], plain=length == len(body))
+    members = _members(body if length == len(body) else body[:length], numbers=length == len(body))
     parameters = _parameters(members, "")
     request_id = members.get("id")
     if request_id is not None and type(request_id) is not str:
@@ -268,13 +269,10 @@ def encode(
     return (b"".join((content, *tails)), len(content)) if tails else (content, None)
 
 
-def _members(content: bytes, *, plain: bool) -> dict[str, Any]:
+def _members(content: bytes, *, numbers: bool) -> dict[str, Any]:
     """Parse the JSON; numbers of ``features`` are an array where the body is plain."""
-    if available():
-        try:
-            return _plain(content, numbers=plain)
-        except (Unusual, RecursionError):
-            pass
+    if (read := plain(content, _tensors if numbers else _header)) is not None:
+        return read
     try:
         members = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -286,22 +284,31 @@ def _members(content: bytes, *, plain: bool) -> dict[str, Any]:
     return found
 
 
-def _plain(content: bytes, *, numbers: bool) -> dict[str, Any]:
-    reader = Reader(content)
+def _header(reader: Reader) -> tuple[dict[str, Any], None]:
+    """Read JSON that binary tensors follow, so that it is short."""
+    members = {name: reader.value(value) for name, value in reader.members(reader.root).items()}
+    return members, None
+
+
+def _tensors(reader: Reader) -> tuple[dict[str, Any], Array | None]:
+    """Read JSON that holds the tensors; those of ``features`` become an array."""
     members: dict[str, Any] = {}
+    features: Array | None = None
     for name, value in reader.members(reader.root).items():
-        if name != "inputs" or not numbers:
+        if name != "inputs":
             members[name] = reader.value(value)
             continue
         members[name] = inputs = []
         for one in reader.elements(value):
             tensor = reader.members(one)
-            of_data = reader.numbers if tensor.get("name") == "features" else reader.scalars
-            inputs.append(
-                {key: (of_data if key == "data" else reader.value)(inner) for key, inner in tensor.items()}
-            )
+            read = {key: reader.value(inner) for key, inner in tensor.items() if key != "data"}
+            if "data" in tensor and read.get("name") == "features":
+                read["data"] = features = reader.numbers(tensor["data"])
+            elif "data" in tensor:
+                read["data"] = reader.scalars(tensor["data"])
+            inputs.append(read)
     reader.check_nesting()
-    return members
+    return members, features
 
 
 def _parameters(members: dict[str, Any], at: str) -> dict[str, Any]:
@@ -394,27 +401,30 @@ def _numbers(tensor: _Tensor, n_docs: int, width: int) -> tuple[Matrix, Callable
     def flat(document: int, feature: int | None) -> str:
         return at + pointer(document * width + (feature or 0))
 
-    if isinstance(data, np.ndarray):
-        if data.shape not in {(n_docs, width), (n_docs * width,)}:
-            raise Problem(
-                422, f"features: data has shape {list(data.shape)}; expected [{n_docs}, {width}]", pointer=at
-            )
-        matrix: Matrix = to_float32(data.reshape(n_docs, width))
-        return matrix, nested if data.ndim == 2 else flat
-    if type(data) is not list:
+    if not isinstance(data, np.ndarray | list):
         refuse("features: data", "a list of numbers", data, at)
-    if data and type(data[0]) is list:
-        if len(data) != n_docs:
-            raise Problem(422, f"features: data has {len(data)} rows; expected {n_docs}", pointer=at)
-        return pack(data, width, "features: data[{}]", nested, strict=True), nested
-    if len(data) != n_docs * width:
+    rows = len(data) > 0 and (isinstance(data[0], list | np.ndarray))
+    if rows and len(data) != n_docs:
+        raise Problem(422, f"features: data has {len(data)} rows; expected {n_docs}", pointer=at)
+    if not rows and len(data) != n_docs * width:
         raise Problem(
             422,
             f"features: data holds {len(data)} numbers; shape [{n_docs}, {width}] needs {n_docs * width}",
             pointer=at,
         )
-    packed = pack([data], len(data), "features: data", lambda _, place: at + pointer(place or 0), strict=True)
-    return packed.reshape(n_docs, width), flat
+    locate = nested if rows else flat
+    if isinstance(data, list):
+        if rows:
+            return pack(data, width, "features: data[{}]", nested, strict=True), locate
+        packed = pack(
+            [data], len(data), "features: data", lambda _, place: at + pointer(place or 0), strict=True
+        )
+        return packed.reshape(n_docs, width), locate
+    if rows and data.shape[1] != width:
+        raise Problem(
+            422, f"features: data[0] has {data.shape[1]} values; expected {width}", pointer=nested(0, None)
+        )
+    return to_float32(data.reshape(n_docs, width)), locate
 
 
 def _listed(tensor: _Tensor, count: int, kind: type) -> list[Any]:
