@@ -3,9 +3,9 @@
     python -m benchmarks.wires [--turns 60]
 
 The application is called as a server would call it, in this process and without a socket: middleware, routing, reading,
-ranking, writing, metrics. A linear model of 136 features, 1,000 training queries; documents of random numbers. All wires
-run in turn; figures are the least CPU time of many turns, in milliseconds, and how many times the ranking alone that is.
-``without simdjson`` is what JSON costs where it has no wheel.
+ranking, writing, metrics. A linear model of 136 features, 1,000 training queries; documents of random numbers. One BLAS
+thread; all wires run in turn; figures are the least CPU time of many turns, in milliseconds, and how many times the
+ranking alone that is. ``without simdjson`` is what JSON costs where it has no wheel.
 
 The exit code is 1 where npy takes more than 1.5 times the ranking alone at 1,000 documents, or JSON more than 0.6 times
 what it takes without simdjson.
@@ -23,6 +23,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from localrank.contract import FeatureContract
 from localrank.ranker import Ranker
@@ -168,7 +169,8 @@ def main() -> int:
     figures = {}
     for n_docs in (20, 100, 1000):
         documents = random.standard_normal((n_docs, WIDTH)).astype(np.float32)
-        figures[n_docs] = asyncio.run(measured(ranker, documents, turns if n_docs < 1000 else turns // 3))
+        with threadpool_limits(1):
+            figures[n_docs] = asyncio.run(measured(ranker, documents, turns if n_docs < 1000 else turns // 3))
     print_table(
         ("", *(f"{n_docs} × {WIDTH}{unit}" for n_docs in figures for unit in (", ms", ", times"))),
         [

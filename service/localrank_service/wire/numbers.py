@@ -39,7 +39,7 @@ _NULL_BYTES = b" 4e99"
 
 #: How much of a body is looked at to guess what is in all of it.
 _SAMPLE = 2048
-_NAMED = re.compile(rb'"features"\s*:\s*\{')
+_NO_NUMBERS = re.compile(rb'"features"\s*:\s*\{|"features_b64"')
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -82,8 +82,8 @@ def plain_members(body: bytes) -> dict[str, Any] | None:
 
     ``features`` is an array, ``[n_docs, n_features]`` or flat, and ``documents`` is `Rows`; ``null`` is NaN in both.
     """
-    # Named features have to become Python objects anyhow.
-    return None if _NAMED.search(body, 0, _SAMPLE) else plain(body, _rerank)
+    # Named features have to become Python objects anyhow, and base64 is one text.
+    return None if _NO_NUMBERS.search(body, 0, _SAMPLE) else plain(body, _rerank)
 
 
 def plain(
