@@ -209,13 +209,10 @@ class FeatureContract:
             scaled = _rescaled(documents, low, scale, bounded=True)
         else:
             scaled = _rescaled(documents, low + spread / 2, scale, bounded=True)
-            # Twice, because the first mean of many float32 numbers is only nearly right.
-            scaled -= scaled.mean(axis=0)
-            scaled -= scaled.mean(axis=0)
-            deviation = np.sqrt(np.square(scaled).mean(axis=0))
-            np.divide(
-                scaled, np.where(constant, 1.0, deviation), out=scaled, dtype=np.float32, casting="same_kind"
-            )
+            # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.
+            scaled -= np.add.reduce(scaled, axis=0) / np.float32(len(scaled))
+            deviation = np.sqrt(np.einsum("ij,ij->j", scaled, scaled) / np.float32(len(scaled)))
+            scaled /= np.where(constant, np.float32(1.0), deviation)
         if (rounded := constant & (spread > 0)).any():
             scaled[:, rounded] = 0.0
         return scaled

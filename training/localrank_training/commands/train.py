@@ -22,7 +22,10 @@ def train(
         typer.Option(help="Queries to choose settings on and to measure with; else cross-validation."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="A ready configuration: localrank, global, …; a wrong one lists them.")
+        str | None,
+        typer.Option(
+            help="A ready configuration: localrank, global, …; a wrong one lists them. Without: five clusters of RankSVM."
+        ),
     ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
@@ -47,7 +50,7 @@ def train(
     from localrank_training.selection import candidates
     from localrank_training.selection import train as train_model
 
-    settings = TrainingConfig.read(config, method or ("localrank" if config is None else None))
+    settings = TrainingConfig.read(config, method)
     # Whatever is wrong with what was asked for is said before the work.
     candidates(settings.learner.method, settings.learner.settings)
     registry = Registry(Path(models_dir))
