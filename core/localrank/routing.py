@@ -26,6 +26,8 @@ __all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route"
 #: (`benchmarks/routing.py` measures where the two meet).
 EXACT_BELOW = 6000
 
+#: No setting counts more than an int32 does, which is what the tables hold.
+_LARGEST = 2**31 - 1
 #: Why the global scorer answered a query of a model that has clusters.
 NO_SIGNATURE = "no_signature"
 #: Why a hash table's answer is not one of its candidates.
@@ -156,9 +158,9 @@ class LshRouter:
     def __post_init__(self) -> None:
         _check_similarity(self.similarity)
         for name, least in (("rerank", 1), ("cap", 0), ("probes", 0), ("exact_below", 0)):
-            if getattr(self, name) < least:
+            if not least <= getattr(self, name) <= _LARGEST:
                 raise InvalidConfiguration(
-                    f"routing: expected {name} of at least {least}, found {getattr(self, name)}"
+                    f"routing: expected {name} from {least} to {_LARGEST}, found {getattr(self, name)}"
                 )
         n_queries = len(self.signatures)
         if any(not 0 <= exemplar < n_queries for exemplar in self.exemplars):

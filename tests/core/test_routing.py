@@ -10,7 +10,7 @@ import pytest
 from localrank.errors import InvalidConfiguration
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.signature import Signature, Signatures
+from localrank.signature import QuerySigner, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
 
 from .clouds import clustered, scattered
@@ -265,3 +265,15 @@ def test_a_cloud_of_lower_rank_is_not_outvoted_by_what_it_cannot_share() -> None
 
     assert 0 == route.cluster
     assert route.similarity == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["cap", "rerank", "probes", "exact_below"])
+@pytest.mark.parametrize("value", [-1, 2**31, 2**63])
+def test_settings_beyond_what_tables_hold_are_refused(name: str, value: int) -> None:
+    known = QuerySigner(1).sign_all([np.eye(3, dtype=np.float32)])
+    tables = HyperplaneTables.build(known, draw_planes(3, 1, 2, 0))
+
+    with pytest.raises(
+        InvalidConfiguration, match=f"routing: expected {name} from . to 2147483647, found {value}"
+    ):
+        LshRouter(known, np.array([0]), tables, **{name: value})  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from localrank.errors import InvalidData
@@ -68,3 +70,25 @@ def hurt(content: bytes, rng: np.random.Generator) -> bytes:
         else:
             changed[at:at] = rng.bytes(int(rng.integers(1, 5)))
     return bytes(changed)
+
+
+def test_a_comment_cut_within_a_letter_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"label": [1.0], "qid": ["q"], "f1": [0.5], "comment": ["caf\u00e9"]})
+    broken = pa.StringArray.from_buffers(
+        1, pa.py_buffer(np.array([0, 4], np.int32)), pa.py_buffer(b"caf\xc3")
+    )
+    pq.write_table(table.set_column(3, "comment", broken), tmp_path / "broken.parquet")
+
+    with pytest.raises(InvalidData, match=r"broken.parquet: expected a whole Parquet file, found damage"):
+        read(tmp_path / "broken.parquet")
+
+
+def test_a_mapped_array_of_absurd_shape_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n")
+    writing.convert([tmp_path / "source.txt"], tmp_path / "mapped", to="mapped")
+    path = tmp_path / "mapped" / "documents.npy"
+    head = path.read_bytes().replace(b"(2, 1)", b"(-9,1)")
+    path.write_bytes(head)
+
+    with pytest.raises(InvalidData, match=r"documents\.npy: expected"):
+        read(tmp_path / "mapped")

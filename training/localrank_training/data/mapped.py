@@ -153,7 +153,7 @@ def _load(folder: Path, name: str, dtype: type, shape: tuple[int, ...], *, mappe
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy warns of headers that it has to repair
             array = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, SyntaxError, TokenError, UserWarning) as error:
+    except (OSError, OverflowError, ValueError, SyntaxError, TokenError, UserWarning) as error:
         raise InvalidData(f"{path}: expected an array, found {str(error).splitlines()[0]}") from None
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise InvalidData(f"{path}: expected {np.dtype(dtype)} {shape}, found {array.dtype} {array.shape}")

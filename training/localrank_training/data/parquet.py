@@ -130,6 +130,7 @@ class ParquetReader:
         comments = None
         if self._comment is not None:
             comments = pc.fill_null(batch[self._comment].cast(pa.string()), "")
+            comments.validate(full=True)  # not every damage shows before the text is decoded
             if not pc.any(pc.not_equal(comments, "")).as_py():
                 comments = None
         return Batch(
