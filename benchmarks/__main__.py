@@ -38,6 +38,15 @@ BENCHMARKS = {
     "loading_models": Benchmark(),
     "metrics": Benchmark(short=()),
     "ranksvm": Benchmark(short=("--small",)),
+    # Requests, beside the bare arithmetic and an empty handler.
+    "stages": Benchmark(short=("--short",)),
+    "floor": Benchmark(short=("--repeats", "3")),
+    "growth": Benchmark(short=("--short", "--kinds", "tight")),
+    "load": Benchmark(short=("--short",)),
+    "mixed": Benchmark(short=("--seconds", "3", "--sizes", "5000x136")),
+    "second_worker": Benchmark(short=("--queries", "20000")),
+    # Beside the servers that a user would take instead; installs them first.
+    "peers": Benchmark(),
     # Quality, of queries whose kinds are known and of real ones.
     "synthetic": Benchmark(),
     "local_against_global": Benchmark(real_data=True),

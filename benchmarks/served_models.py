@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Matrix
+    from localrank.contract import Normalisation
 
 COMPONENTS = 5
 
@@ -36,7 +37,24 @@ def documents(n_docs: int, n_features: int, seed: int = 0) -> Matrix:
     return np.asarray((cloud - low) / np.where(high > low, high - low, 1.0), np.float32)
 
 
-def ranker(n_queries: int, n_features: int, kind: str = "spread") -> Ranker:
+def near(made: Ranker, n_docs: int, seed: int) -> Matrix:
+    """Return documents that spread along the directions of one of a model's training queries, of plain features."""
+    assert isinstance(made.router, LshRouter)
+    signatures = made.router.signatures
+    random = np.random.default_rng(seed)
+    signature = signatures.of(int(random.integers(len(signatures))))
+    along = random.standard_normal((n_docs, len(signature.eigenvalues))) * np.sqrt(signature.eigenvalues)
+    noise = 0.01 * random.standard_normal((n_docs, signature.directions.shape[1]))
+    return np.asarray(along @ signature.directions + noise, np.float32)
+
+
+def ranker(
+    n_queries: int,
+    n_features: int,
+    kind: str = "spread",
+    *,
+    normalise: Normalisation = "query_minmax",
+) -> Ranker:
     """Make a linear model with the settings that training ships."""
     random = np.random.default_rng(0)
     components = min(COMPONENTS, n_features)
@@ -46,7 +64,7 @@ def ranker(n_queries: int, n_features: int, kind: str = "spread") -> Ranker:
     planes = draw_planes(n_features, 16, automatic_planes(n_queries), seed=0)
     seen = np.concatenate([documents(100, n_features, seed) for seed in range(10)])
     return Ranker(
-        contract=FeatureContract.learn(seen, [100] * 10),
+        contract=FeatureContract.learn(seen, [100] * 10, normalise=normalise),
         signer=QuerySigner(components),
         router=LshRouter(
             signatures,

@@ -74,12 +74,12 @@ def main() -> int:
         }
         absent |= weed(running, requests)
         spent = costs(running, requests, options.repeats, random.Random(options.seed))
+        for name, reason in absent.items():
+            print(f"{name} is left out: {reason}")
+        report(spent, sizes)
         late = {
             (key, rate): latency(running[key[0]], requests[key], rate) for rate in rates for key in requests
         }
-    for name, reason in absent.items():
-        print(f"{name} is left out: {reason}")
-    report(spent, sizes)
     if late:
         print()
         rows = [
