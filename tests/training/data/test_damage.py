@@ -83,12 +83,19 @@ def test_a_comment_cut_within_a_letter_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "broken.parquet")
 
 
-def test_a_mapped_array_of_absurd_shape_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "damaged"),
+    [(b"(2, 1)", b"(-9,1)"), (b"'shape'", b"b'hape'"), (b"'descr'", b"'desc\x00'"), (b"False", b"[[[[[")],
+)
+def test_a_mapped_array_whose_header_is_damaged_is_refused(
+    tmp_path: Path, written: bytes, damaged: bytes
+) -> None:
     (tmp_path / "source.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n")
     writing.convert([tmp_path / "source.txt"], tmp_path / "mapped", to="mapped")
     path = tmp_path / "mapped" / "documents.npy"
-    head = path.read_bytes().replace(b"(2, 1)", b"(-9,1)")
-    path.write_bytes(head)
+    whole = path.read_bytes()
+    assert written in whole
+    path.write_bytes(whole.replace(written, damaged))
 
     with pytest.raises(InvalidData, match=r"documents\.npy: expected"):
         read(tmp_path / "mapped")

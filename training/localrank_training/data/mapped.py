@@ -23,6 +23,20 @@ __all__ = ["StoredComments", "open_mapped", "write_mapped"]
 
 _FORMAT = 1
 
+#: What numpy raises for a header that is not one: it is read as Python's literals are.
+_DAMAGE = (
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    UserWarning,
+    ValueError,
+)
+
 
 class StoredComments(Sequence[str]):
     """Comments in one file of UTF-8, decoded when asked for."""
@@ -153,8 +167,9 @@ def _load(folder: Path, name: str, dtype: type, shape: tuple[int, ...], *, mappe
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy warns of headers that it has to repair
             array = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, OverflowError, ValueError, SyntaxError, TokenError, UserWarning) as error:
-        raise InvalidData(f"{path}: expected an array, found {str(error).splitlines()[0]}") from None
+    except _DAMAGE as error:
+        found = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidData(f"{path}: expected an array, found {found}") from None
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise InvalidData(f"{path}: expected {np.dtype(dtype)} {shape}, found {array.dtype} {array.shape}")
     return array if mapped else np.array(array)
