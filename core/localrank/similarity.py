@@ -38,8 +38,9 @@ __all__ = ["SIMILARITIES", "Similarity", "all_pairs", "one_to_many"]
 Similarity: TypeAlias = Literal["eq5", "weighted", "subspace", "covariance"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 
-#: Bytes of directions, or of products of them, that are worked on at a time.
-_BLOCK = 1 << 19
+#: Bytes of directions that are worked on at a time: where one number for each is made of them, and where many are.
+_BLOCK = 1 << 22
+_BLOCK_OF_ALL = 1 << 19
 _BLOCK_OF_PAIRS = 1 << 24
 
 
@@ -48,8 +49,9 @@ def one_to_many(signature: Signature, others: Signatures, similarity: Similarity
     directions = np.asarray(others.directions)
     n_queries, n_components, n_features = directions.shape
     sums = np.empty(n_queries)
-    block = max(1, _BLOCK // max(1, 4 * n_components * n_features))
-    if similarity in {"eq5", "weighted"}:
+    ordered = similarity in {"eq5", "weighted"}
+    block = max(1, (_BLOCK if ordered else _BLOCK_OF_ALL) // max(1, 4 * n_components * n_features))
+    if ordered:
         columns = signature.directions[:, :, None]
         share = _shares(signature.eigenvalues) if similarity == "weighted" else None
         for start in range(0, n_queries, block):

@@ -52,6 +52,7 @@ def test_all_pairs_are_one_to_many_from_each(
     signatures = scattered(15)
     monkeypatch.setattr(module, "_BLOCK_OF_PAIRS", block * 100)
     monkeypatch.setattr(module, "_BLOCK", block)
+    monkeypatch.setattr(module, "_BLOCK_OF_ALL", block)
 
     pairs = all_pairs(signatures, similarity)
 
