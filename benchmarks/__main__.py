@@ -15,6 +15,9 @@ import sys
 import time
 from typing import NamedTuple
 
+#: One thread for linear algebra unless told otherwise, as every process of LocalRank has.
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
 
 class Benchmark(NamedTuple):
     """How one module is run."""
@@ -80,9 +83,8 @@ def main() -> int:
             continue
         print(f"\n## python -m benchmarks.{name} {' '.join(arguments)}".rstrip() + "\n", flush=True)
         started = time.perf_counter()
-        code = subprocess.run(
-            [sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False
-        ).returncode
+        command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
+        code = subprocess.run(command, check=False, env=ONE_THREAD | os.environ).returncode
         print(
             f"\n{name}: {'good' if code == 0 else f'failed ({code})'}, {time.perf_counter() - started:.0f} s"
         )
