@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from tests.end_to_end.serving import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-triton = pytest.importorskip("tritonclient.http")
-utils = pytest.importorskip("tritonclient.utils")
+triton: Any = import_module("tritonclient.http")
+utils: Any = import_module("tritonclient.utils")
 
 ROOT = Path(__file__).parents[2]
 KEY = "a-key-for-the-test"

@@ -81,7 +81,7 @@ class Held:
 
     @classmethod
     def rebuild(cls, *_: Any) -> Self:
-        raise NotImplementedError
+        raise AssertionError("this scorer is never stored")
 
 
 def of(ranker: Ranker, scorer: Scorer) -> LiveModel:

@@ -139,17 +139,34 @@ def train(
         config.replace(clustering=replace(config.clustering, clusters=size, candidates=None))
         for size in sizes
     ]
-    rehearsals = in_parallel(
-        _rehearse,
-        [
-            (split, option, learner, scorer)
+    if validation is None:
+        rehearsals = in_parallel(
+            _rehearse,
+            [
+                (split, option, learner, scorer)
+                for option in options
+                for split, scorer in zip(splits, global_scorers, strict=True)
+            ],
+            workers=workers,
+            progress=lambda done, total: progress("held-out models", done, total),
+        )
+        rows = [rehearsals[i : i + len(splits)] for i in range(0, len(rehearsals), len(splits))]
+        whole: list[Built] = []
+    else:
+        # The only split is learned from all the training queries, so what is rehearsed is what is published.
+        whole = [
+            build(
+                queries,
+                option,
+                learner,
+                validation=validation,
+                global_scorer=global_scorers[0],
+                workers=workers,
+                progress=progress,
+            )
             for option in options
-            for split, scorer in zip(splits, global_scorers, strict=True)
-        ],
-        workers=workers,
-        progress=lambda done, total: progress("held-out models", done, total),
-    )
-    rows = [rehearsals[i : i + len(splits)] for i in range(0, len(rehearsals), len(splits))]
+        ]
+        rows = [[rank_all(built.ranker, validation)] for built in whole]
     best = 0
     if len(options) > 1:
         values = _mean_over(
@@ -159,18 +176,7 @@ def train(
         best = int(np.argmax(values))
         trials += _trials("clustering", [f"clusters = {size}" for size in sizes], values, best)
     config = options[best]
-
-    # With validation queries the only split is built from all the training queries already.
-    scorer = global_scorers[0] if validation is not None else None
-    built = build(
-        queries,
-        config,
-        learner,
-        validation=validation,
-        global_scorer=scorer,
-        workers=workers,
-        progress=progress,
-    )
+    built = whole[best] if whole else build(queries, config, learner, workers=workers, progress=progress)
     exam, ranked = _pooled(splits, rows[best])
     clusters = (
         np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
@@ -276,7 +282,7 @@ def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learne
 
 def _rehearse(split: _Split, config: TrainingConfig, learner: Learner, global_scorer: Scorer) -> Ranked:
     """Build a whole ranker on a split and let it take the exam."""
-    built = build(split.lesson, config, learner, validation=split.stop_by, global_scorer=global_scorer)
+    built = build(split.lesson, config, learner, global_scorer=global_scorer)
     return rank_all(built.ranker, split.exam)
 
 

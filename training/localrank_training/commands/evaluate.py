@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table, progress
+from localrank_training.commands.output import (
+    AsJson,
+    ModelsDir,
+    print_json,
+    print_table,
+    progress,
+    whole_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -316,12 +323,7 @@ def _print_routing(evaluation: Evaluation, *, with_figures: bool) -> None:
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    from localrank.errors import PublishFailed
-
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, delimiter="," if path.suffix == ".csv" else "\t", lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(rows)
-    except OSError as error:
-        raise PublishFailed(f"{path}: cannot be written: {error.strerror or error}") from None
+    with whole_file(path) as file:
+        writer = csv.writer(file, delimiter="," if path.suffix == ".csv" else "\t", lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -13,10 +14,11 @@ from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from localrank_training.progress import Progress
 
-__all__ = ["AsJson", "ModelsDir", "given", "print_json", "print_table", "progress"]
+__all__ = ["AsJson", "ModelsDir", "given", "print_json", "print_table", "progress", "whole_file"]
 
 
 def given(path: str | None) -> str | None:
@@ -55,6 +57,32 @@ def progress() -> Iterator[Progress]:
             bars.update(tasks[task], completed=done, total=total)
 
         yield advance
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Open a text file that is written whole or not at all.
+
+    A device, a pipe or what a link leads to is written, never replaced.
+    """
+    from localrank.errors import PublishFailed
+
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("w", newline="", encoding="utf-8") as file:
+                yield file
+            return
+        target = path.resolve()
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with partial.open("w", newline="", encoding="utf-8") as file:
+                yield file
+            partial.replace(target)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PublishFailed(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def print_json(answer: object) -> None:

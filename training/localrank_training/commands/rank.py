@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from localrank_training.commands.output import ModelsDir, given, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from localrank_training.commands.output import ModelsDir, given, progress, whole_file
 
 __all__ = ["rank"]
 
@@ -56,26 +52,5 @@ def rank(
     if out is None:
         sys.stdout.writelines(lines)
     else:
-        _write(Path(out), lines)
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write the whole file or none of it; a device, a pipe or what a link leads to is written, never replaced."""
-    from localrank.errors import PublishFailed
-
-    try:
-        if path.exists() and not path.is_file():
-            with path.open("w") as file:
-                file.writelines(lines)
-            return
-        target = path.resolve()
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with partial.open("w") as file:
-                file.writelines(lines)
-            partial.replace(target)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
+        with whole_file(Path(out)) as file:
+            file.writelines(lines)
