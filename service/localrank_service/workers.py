@@ -53,7 +53,10 @@ class Workers:
         if self._directory is None:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _lock(self._directory / f"worker-{self._pid}.lock")
+        # Locked before it has its name: a lock that is free is taken for that of a dead worker, and cleared away.
+        entering = self._directory / f"entering-{self._pid}"
+        self._lock = _lock(entering)
+        entering.replace(self._directory / f"worker-{self._pid}.lock")
         self.report({}, {})
 
     def leave(self) -> None:

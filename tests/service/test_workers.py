@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -82,3 +83,23 @@ def test_folders_of_dead_services_are_swept_away_and_no_others(
     sweep_runtime_dirs()
 
     assert {ours, fresh, foreign} == set(tmp_path.iterdir())
+
+
+def test_a_worker_that_looks_around_while_another_enters_does_not_clear_it_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Workers(tmp_path), Workers(tmp_path)
+    first._pid = 1
+    first.enter()
+    second._pid = 2
+    lock = fcntl.flock
+
+    def look_first(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        first.living()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", look_first)
+    second.enter()
+
+    assert [1, 2] == [report.pid for report in first.living()]
