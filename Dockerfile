@@ -5,7 +5,7 @@
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS wheel
-# The compiler is for the tree walk, and stays in this stage.
+# The compiler is for the arithmetic in C, and stays in this stage.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
@@ -16,7 +16,7 @@ COPY core core
 COPY training training
 COPY service service
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
-    && python -m zipfile --list /wheels/localrank-*.whl | grep 'walk-.*[.]native'
+    && python -m zipfile --list /wheels/localrank-*.whl | grep 'arithmetic-.*[.]native'
 
 FROM python:${PYTHON}-slim AS base
 # One BLAS thread per process: workers are what uses the cores.

@@ -19,9 +19,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # What an installation is made from, besides the sources that it links to.
-BUILT := pyproject.toml hatch_build.py core/localrank/scorers/walk.c
+BUILT := pyproject.toml hatch_build.py $(wildcard core/localrank/native/*.[ch])
 
-# A stamp for each set of extras: made anew when the dependencies or the compiled tree walk change.
+# A stamp for each set of extras: made anew when the dependencies or the compiled arithmetic change.
 $(VENV)/.serve: $(BUILT) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
 	@touch $@

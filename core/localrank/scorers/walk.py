@@ -5,7 +5,7 @@ its own left child, so that all documents take as many steps as the tree is deep
 float32 that is not above them, which decides every float32 value as the double would. Everything about missing values
 is two numbers per node: values of magnitude up to ``reach`` and NaN go to the default side.
 
-`walk_of` takes the compiled walk of `localrank.scorers.compiled` where there is one, else the walk here, which gives
+`walk_of` takes the compiled walk of `localrank.scorers.compiled` where there is a library, else the walk here, which gives
 the same bits more slowly.
 """
 
@@ -48,7 +48,8 @@ class Walk(Protocol):
 
 def walk_of(forest: TreesScorer) -> Walk:
     """Return the fastest walk that this machine has."""
-    from localrank.scorers.compiled import CompiledWalk, library
+    from localrank.native import library
+    from localrank.scorers.compiled import CompiledWalk
 
     layout = Layout.of(forest)
     compiled = library()

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localrank import native
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
 from localrank.scorers import SCORERS, TreesScorer, compiled
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
@@ -72,7 +73,7 @@ def column(*values: float) -> Matrix:
 def both_walks(scorer: TreesScorer, documents: Matrix) -> Vector:
     """Score on every walk there is; they must agree to the bit."""
     scores = NumpyWalk(Layout.of(scorer)).score(documents)
-    if (opened := compiled.library()) is not None:
+    if (opened := native.library()) is not None:
         compiled_scores = compiled.CompiledWalk(Layout.of(scorer), opened).score(documents)
         np.testing.assert_array_equal(scores, compiled_scores)
     return scores
@@ -393,41 +394,41 @@ def test_no_corrupted_forest_leads_the_walk_astray(scorer: TreesScorer, data: st
         np.testing.assert_array_equal(expected, both_walks(changed, documents))
 
 
-def test_the_compiled_walk_was_installed() -> None:
+def test_the_compiled_arithmetic_was_installed() -> None:
     if shutil.which("cc") is None:
-        pytest.skip("this machine has no C compiler, so the installation could not build the walk")
+        pytest.skip("this machine has no C compiler, so the installation could not build it")
 
-    assert compiled.library() is not None, (
-        "install again: walk.c has changed, or is not built in this environment"
+    assert native.library() is not None, (
+        "install again: a C source has changed, or is not built in this environment"
     )
 
 
 def test_without_the_library_trees_are_walked_in_numpy_and_the_log_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compiled, "built_path", lambda: tmp_path / "walk.native")
-    compiled.library.cache_clear()
+    monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
+    native.library.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
             walk = forest(stump(0.0, 0)).walk
             _again = forest(stump(0.0, 0)).walk
     finally:
-        compiled.library.cache_clear()
+        native.library.cache_clear()
 
     assert isinstance(walk, NumpyWalk)
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("trees are walked in numpy")
+    assert said.startswith("numpy does what compiled code")
     assert said.endswith("no compiler was found when localrank was installed")
 
 
 def test_a_library_that_cannot_be_opened_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "walk.native").write_bytes(b"for another processor")
-    monkeypatch.setattr(compiled, "built_path", lambda: tmp_path / "walk.native")
-    compiled.library.cache_clear()
+    (tmp_path / "arithmetic.native").write_bytes(b"for another processor")
+    monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
+    native.library.cache_clear()
     try:
-        assert compiled.library() is None
+        assert native.library() is None
     finally:
-        compiled.library.cache_clear()
+        native.library.cache_clear()
 
 
 def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
@@ -452,7 +453,7 @@ def test_importing_the_scorers_opens_no_library() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, localrank.scorers; print('localrank.scorers.compiled' in sys.modules)",
+            "import sys, localrank.scorers; print('localrank.native' in sys.modules)",
         ],
         check=True,
         capture_output=True,
@@ -480,10 +481,10 @@ def test_what_is_built_is_what_is_looked_for(build: types.ModuleType, tmp_path: 
     if shutil.which("cc") is None:
         pytest.skip("this machine has no C compiler")
 
-    built = build.compile_walk(Path(compiled.__file__).with_name("walk.c"), tmp_path)
+    built = build.compile_native(native.FOLDER, tmp_path)
 
-    assert built == compiled.built_path(tmp_path)
-    assert isinstance(compiled.load(built), ctypes.CDLL)
+    assert built == native.built_path(tmp_path)
+    assert isinstance(native.load(built), ctypes.CDLL)
     assert list(tmp_path.iterdir()) == [built]
 
 
@@ -492,7 +493,7 @@ def test_without_a_compiler_nothing_is_built(
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
 
-    assert build.compile_walk(Path(compiled.__file__).with_name("walk.c"), tmp_path) is None
+    assert build.compile_native(native.FOLDER, tmp_path) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -504,6 +505,6 @@ def test_a_compiler_that_fails_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("CC", "sh -c 'echo broken compiler >&2; exit 1'")
 
-    assert build.compile_walk(Path(compiled.__file__).with_name("walk.c"), tmp_path) is None
+    assert build.compile_native(native.FOLDER, tmp_path) is None
     assert not list(tmp_path.iterdir())
     assert "broken compiler" in capfd.readouterr().err
