@@ -1,19 +1,43 @@
-/* Vectors of a fixed number of lanes, whatever the processor has: what is narrower takes several instructions for one,
- * and the sums are the same to the bit. */
+/* How the sources are compiled, and sums that are the same to the bit on every processor.
+ *
+ * Loops are plain and left to the compiler, which makes vectors of them as wide as the processor has. Where the elements
+ * are independent that changes no bit; where they are added up, they are added in a fixed number of lanes. */
 #ifndef LOCALRANK_LANES_H
 #define LOCALRANK_LANES_H
 
+#include <stdint.h>
+
 /* Compiled once for each generation of processors, chosen when the library is opened. LOCALRANK_ONE_TARGET is for
  * compilers and C libraries that cannot do that. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(LOCALRANK_ONE_TARGET)
-#define EVERY_PROCESSOR __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(LOCALRANK_ONE_TARGET)
+#define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define EVERY_PROCESSOR
 #endif
 
+/* So that it is compiled for each of them. */
+#define INLINE static inline __attribute__((always_inline))
+
 enum { LANES = 16 };
 typedef float lanes __attribute__((vector_size(64)));
-/* The same, wherever it lies in memory. */
 typedef float lanes_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+
+INLINE float sum_of_lanes(float *parts)
+{
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            parts[i] += parts[i + width];
+    return parts[0];
+}
+
+/* The inner product of two rows of whole lanes. */
+INLINE float inner(const float *restrict a, const float *restrict b, int64_t count)
+{
+    float parts[LANES] = {0};
+    for (int64_t j = 0; j < count; j += LANES)
+        for (int i = 0; i < LANES; i++)
+            parts[i] += a[j + i] * b[j + i];
+    return sum_of_lanes(parts);
+}
 
 #endif
