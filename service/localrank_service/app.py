@@ -41,13 +41,9 @@ __all__ = ["create_app"]
 def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] | None = None) -> FastAPI:
     """Make an application that serves ``settings.models_dir``, or exactly the models given."""
     settings = settings or Settings.from_environ(os.environ)
-    if settings.runtime_dir is not None:
-        # Workers share what they count; the library reads this when it is imported, which Metrics does.
-        counts = settings.runtime_dir / "metrics"
-        counts.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(counts)
     admin_key = settings.admin_key.get_secret_value() if settings.admin_key else secrets.token_urlsafe(24)
-    live, metrics, workers = LiveModels(settings.model), Metrics(), Workers(settings.runtime_dir)
+    live, workers = LiveModels(settings.model), Workers(settings.runtime_dir)
+    metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
     if models is None:
         loader = Loader(settings.models_dir, live, metrics, workers, extra_versions=settings.extra_versions)

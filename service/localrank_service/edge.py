@@ -43,6 +43,7 @@ class Edge:
         self._direct = direct
         self._keys = keys
         self._metrics = metrics
+        self._in_flight = metrics.in_flight.of()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,7 +68,7 @@ class Edge:
                 message = {**message, "body": b""}
             await send(message)
 
-        self._metrics.in_flight.inc()
+        self._in_flight[0] += 1.0
         try:
             self._keys.check(scope)
             # A route that is known by its whole path needs neither the router nor the framework's layers before it.
@@ -90,6 +91,6 @@ class Edge:
             failure = Problem(500, FAILED)
             await respond(scope, failure)(scope, receive, send_on)
         finally:
-            self._metrics.in_flight.dec()
+            self._in_flight[0] -= 1.0
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.answered(path, method if method in _METHODS else "other", status)

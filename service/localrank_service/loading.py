@@ -173,11 +173,11 @@ class Loader:
         for name in {
             address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
         }:
-            self._metrics.model_broken.labels(name).set(name in self._broken)
+            self._metrics.model_broken.set(float(name in self._broken), name)
         self._live.replace(addresses, self._broken, self._unloaded)
         serving: dict[str, dict[str, int]] = {}
         for address, model in self._aliased.items():
             alias = address.partition("@")[2] or CHAMPION
             serving.setdefault(model.name, {})[alias] = model.version
-            self._metrics.model_version.labels(model.name, alias).set(model.version)
+            self._metrics.model_version.set(model.version, model.name, alias)
         self._workers.report(serving, self._broken)

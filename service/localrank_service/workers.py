@@ -1,8 +1,7 @@
 """What the worker processes of one service know of each other.
 
 They share a folder: each holds a lock on its own file as long as it lives, and writes beside it what it serves. So a
-promotion can tell when every live worker has switched, and the metrics of processes that died are told from those of
-the living. A service of one process needs no folder.
+promotion can tell when every live worker has switched. A service of one process needs no folder.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+
+from localrank_service.locks import hold, is_free
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ class Workers:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Locked before it has its name: a lock that is free is taken for that of a dead worker, and cleared away.
         entering = self._directory / f"entering-{self._pid}"
-        self._lock = _lock(entering)
+        self._lock = hold(entering)
         entering.replace(self._directory / f"worker-{self._pid}.lock")
         self.report({}, {})
 
@@ -108,8 +109,8 @@ class Workers:
         reports = []
         for path in sorted(self._directory.glob("worker-*.lock")):
             pid = int(path.stem.removeprefix("worker-"))
-            if pid != self._pid and _is_free(path):
-                _forget(path, pid)
+            if pid != self._pid and is_free(path):
+                _forget(path)
                 continue
             members: dict[str, Any] = {}
             with contextlib.suppress(OSError, orjson.JSONDecodeError):
@@ -121,7 +122,7 @@ class Workers:
 def make_runtime_dir() -> Path:
     """Make a folder for the workers of one service; it is swept away once this process is gone."""
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    _lock(directory / _MASTER)
+    hold(directory / _MASTER)
     return directory
 
 
@@ -132,36 +133,11 @@ def sweep_runtime_dirs() -> None:
             master = directory / _MASTER
             status = directory.stat()
             ours = status.st_uid == os.getuid() and time.time() - status.st_mtime > _GRACE
-            if ours and master.exists() and _is_free(master):
+            if ours and master.exists() and is_free(master):
                 shutil.rmtree(directory)
 
 
-def _lock(path: Path) -> int:
-    """Hold a lock on the file until its descriptor is closed or the process ends, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
-
-
-def _is_free(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _forget(path: Path, pid: int) -> None:
-    """Clear away a dead worker: its files, and its share of the gauges; its counts stay in the sums."""
+def _forget(path: Path) -> None:
+    """Clear away a dead worker."""
     path.unlink(missing_ok=True)
     path.with_suffix(".json").unlink(missing_ok=True)
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        from prometheus_client.multiprocess import mark_process_dead
-
-        mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import generate_latest
 
 from localrank_service.metrics import Metrics
 
@@ -32,9 +31,7 @@ def system(tool: str) -> str:
 
 def exposed() -> set[str]:
     """Names of every series that the service may expose."""
-    kinds = dict(
-        re.findall(r"^# TYPE (\S+) (\S+)", generate_latest(Metrics().registry).decode(), re.MULTILINE)
-    )
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)", Metrics().expose().decode(), re.MULTILINE))
     return {
         name + suffix
         for name, kind in kinds.items()

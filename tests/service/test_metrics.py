@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +124,18 @@ async def test_names_follow_the_conventions(client: httpx.AsyncClient) -> None:
         assert family.documentation
         if family.type == "counter":
             assert f"{family.name}_total" in text
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: make test-deps")
+async def test_promtool_finds_no_fault(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4], [4, 3, 2, 1], [99, 9, 9, None]]})
+    text = (await client.get("/metrics")).text
+
+    linted = await asyncio.to_thread(
+        subprocess.run, ["promtool", "check", "metrics"], input=text, capture_output=True, text=True
+    )
+
+    assert (0, "") == (linted.returncode, linted.stdout + linted.stderr)
 
 
 async def test_every_metric_is_documented(client: httpx.AsyncClient) -> None:

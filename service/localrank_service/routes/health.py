@@ -92,7 +92,6 @@ async def info(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus text, over all workers."""
     service: Service = request.app.state.service
-    service.workers.living()  # so that the gauges of dead workers are gone
     return Response(service.metrics.expose(), headers={"content-type": _METRICS_TYPE})
 
 
