@@ -11,7 +11,7 @@ PORT ?= 8080
 
 .PHONY: help
 help: ## Print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"LocalRank needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Install one, or: make PYTHON=/path/to/python3.11")'
@@ -64,6 +64,10 @@ openapi: $(VENV)/.dev ## Write docs/openapi.json anew
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure speed and quality (long)
 	$(BIN)/python -m benchmarks
+
+.PHONY: bench-short
+bench-short: $(VENV)/.dev ## Compare speed with what it should be (two minutes)
+	$(BIN)/python -m benchmarks --short
 
 .PHONY: soak
 soak: $(VENV)/.dev ## Fuzz and crash tests (long)

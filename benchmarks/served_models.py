@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
     from localrank.contract import Normalisation
+    from localrank.scorers import Scorer
 
 COMPONENTS = 5
 
@@ -54,8 +55,9 @@ def ranker(
     kind: str = "spread",
     *,
     normalise: Normalisation = "query_minmax",
+    scorer: Scorer | None = None,
 ) -> Ranker:
-    """Make a linear model with the settings that training ships."""
+    """Make a model with the settings that training ships: linear, a scorer for each cluster, or one scorer for all."""
     random = np.random.default_rng(0)
     components = min(COMPONENTS, n_features)
     signatures, clusters = draw(kind, n_queries, components, n_features, seed=1)
@@ -72,9 +74,22 @@ def ranker(
             HyperplaneTables.build(signatures, planes),
             exemplars=tuple(map(int, exemplars)),
         ),
-        scorers=tuple(LinearScorer(random.standard_normal(n_features)) for _ in range(n_clusters)),
-        global_scorer=LinearScorer(random.standard_normal(n_features)),
+        scorers=tuple(scorer or LinearScorer(random.standard_normal(n_features)) for _ in range(n_clusters)),
+        global_scorer=scorer or LinearScorer(random.standard_normal(n_features)),
     )
+
+
+def grow(path: Path, n_features: int, *, trees: int = 300, leaves: int = 31) -> None:
+    """Grow a forest with LightGBM's LambdaMART on made-up judgements and write its text."""
+    import lightgbm
+
+    random = np.random.default_rng(n_features)
+    queries = np.concatenate([documents(100, n_features, seed) for seed in range(300)])
+    gains = np.tanh(queries @ random.standard_normal(n_features)) + np.sin(9 * queries[:, 0]) * queries[:, 1]
+    grades = np.digitize(gains, np.quantile(gains, [0.5, 0.75, 0.9, 0.97]))
+    settings = {"objective": "lambdarank", "num_leaves": leaves, "learning_rate": 0.05, "verbosity": -1}
+    settings |= {"seed": 0, "num_threads": 1}
+    lightgbm.train(settings, lightgbm.Dataset(queries, grades, group=[100] * 300), trees).save_model(path)
 
 
 def publish(folder: Path, made: Ranker, name: str = "bench") -> None:

@@ -1,6 +1,6 @@
 """The servers that are compared: what each needs, how it is started, and its wires.
 
-Each runs the same linear model, in an environment of its own, on the settings that its documentation recommends for
+Each runs the same model, a linear one or a forest, in an environment of its own, on the settings that its documentation recommends for
 few cores: one worker, no access log, no second process where that is a setting. `apps` holds what a user of each would
 write.
 """
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Wire = Callable[[Matrix], bytes]
 
 APPS = Path(__file__).parent / "apps"
+#: The library that grew the forest, which the others score it with; it brings numpy.
+LIGHTGBM = "lightgbm==4.7.0"
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,25 @@ class Place:
     Attributes:
         python: of its environment.
         work: a folder for what it must write.
-        weights: the model.
+        model: a file, the weights of the features or LightGBM's text.
         port: to listen on; the two above it are free as well.
+        n_features: of a document.
     """
 
     python: Path
     work: Path
-    weights: Path
+    model: Path
     port: int
+    n_features: int
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What the applications read."""
+        return {
+            "PEER_MODEL": str(self.model),
+            "PEER_PORT": str(self.port),
+            "PEER_FEATURES": str(self.n_features),
+        }
 
 
 @dataclass(frozen=True)
@@ -81,14 +94,19 @@ def _mlserver(place: Place) -> Sequence[str | Path]:
         "metrics_endpoint": None,
     }
     (place.work / "settings.json").write_text(json.dumps(settings))
-    model = {"name": "linear", "implementation": "mlserver_model.Linear"}
+    model: dict[str, object] = {"name": "scorer", "implementation": "mlserver_model.Scorer"}
+    if place.model.suffix != ".npy":
+        # The runtime that comes with the server, whose one thread is that of the environment.
+        uri = {"uri": str(place.model)}
+        model |= {"implementation": "mlserver_lightgbm.LightGBMModel", "parameters": uri}
     (place.work / "model-settings.json").write_text(json.dumps(model))
-    (place.work / "mlserver_model.py").write_text((APPS / "mlserver_model.py").read_text())
+    for app in ("mlserver_model.py", "scoring.py"):
+        (place.work / app).write_text((APPS / app).read_text())
     return (place.python.parent / "mlserver", "start", place.work)
 
 
 def _bentoml(place: Place) -> Sequence[str | Path]:
-    command = (place.python.parent / "bentoml", "serve", "bentoml_service:Linear", "--working-dir", APPS)
+    command = (place.python.parent / "bentoml", "serve", "bentoml_service:Scorer", "--working-dir", APPS)
     return (*command, "--host", "127.0.0.1", "--port", str(place.port))
 
 
@@ -98,7 +116,7 @@ def _mlflow(place: Place) -> Sequence[str | Path]:
         [place.python, APPS / "mlflow_model.py", model],
         check=True,
         capture_output=True,
-        env={"PEER_WEIGHTS": str(place.weights), "PATH": "/usr/bin:/bin", "HOME": str(place.work)},
+        env={**place.environ, "PATH": "/usr/bin:/bin", "HOME": str(place.work)},
     )
     command = (
         place.python,
@@ -177,37 +195,37 @@ PEERS: dict[str, Peer] = {
     PLAIN: Peer((), _app("plain"), "/ready", {"pydantic": as_rows("/pydantic")}),
     "by hand": Peer((), _app("plain"), "/ready", {"binary": as_bytes("/binary")}),
     "mlserver": Peer(
-        ("mlserver==1.7.1", "uvloop<0.22"),
+        ("mlserver==1.7.1", "mlserver-lightgbm==1.7.1", "uvloop<0.22", LIGHTGBM),
         _mlserver,
         "/v2/health/ready",
-        {"V2 JSON": as_v2_json("linear")},
+        {"V2 JSON": as_v2_json("scorer")},
     ),
     "kserve": Peer(
-        ("kserve==0.21.0",),
+        ("kserve==0.21.0", LIGHTGBM),
         _app("kserve_model"),
         "/v2/health/ready",
-        {"V2 JSON": as_v2_json("linear"), "V2 binary": as_v2_binary("linear")},
+        {"V2 JSON": as_v2_json("scorer"), "V2 binary": as_v2_binary("scorer")},
     ),
     "triton": Peer(
-        ("nvidia-pytriton==0.7.0",),
+        ("nvidia-pytriton==0.7.0", LIGHTGBM),
         _app("triton_model"),
-        "/v2/models/linear/ready",
-        {"V2 binary": as_v2_binary("linear")},
+        "/v2/models/scorer/ready",
+        {"V2 binary": as_v2_binary("scorer")},
         stock_python=True,
     ),
-    "bentoml": Peer(("bentoml==1.4.39", "numpy"), _bentoml, "/readyz", {"JSON": as_rows("/score")}),
+    "bentoml": Peer(("bentoml==1.4.39", LIGHTGBM), _bentoml, "/readyz", {"JSON": as_rows("/score")}),
     "litserve": Peer(
-        ("litserve==0.2.19", "numpy"), _app("litserve_api"), "/health", {"JSON": as_rows("/predict")}
+        ("litserve==0.2.19", LIGHTGBM), _app("litserve_api"), "/health", {"JSON": as_rows("/predict")}
     ),
     "ray": Peer(
-        ("ray[serve]==2.60.0", "numpy", "orjson"),
+        ("ray[serve]==2.60.0", "orjson", LIGHTGBM),
         _app("ray_deployment"),
         "/-/healthz",
         {"JSON": as_rows("/"), "binary": as_bytes("/")},
         environ={"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_ENABLE_HA_PROXY": "0"},
     ),
     "mlflow": Peer(
-        ("mlflow==3.17.2",), _mlflow, "/health", {"JSON": as_rows("/invocations", member="inputs")}
+        ("mlflow==3.17.2", LIGHTGBM), _mlflow, "/health", {"JSON": as_rows("/invocations", member="inputs")}
     ),
 }
 

@@ -1,20 +1,20 @@
 """A service of BentoML."""
 
-import os
 from typing import Any
 
 import bentoml
 import numpy as np
+from scoring import load
 
 
 @bentoml.service(workers=1, logging={"access": {"enabled": False}}, metrics={"enabled": False})
-class Linear:
-    """A weighted sum of the features."""
+class Scorer:
+    """Scores documents."""
 
     def __init__(self) -> None:
-        self.weights = np.load(os.environ["PEER_WEIGHTS"])
+        self.model = load()
 
     @bentoml.api  # type: ignore[untyped-decorator]
     def score(self, features: np.ndarray) -> np.ndarray:
-        scores: np.ndarray[Any, Any] = features @ self.weights
+        scores: np.ndarray[Any, Any] = self.model(features)
         return scores

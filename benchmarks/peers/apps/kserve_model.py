@@ -5,20 +5,20 @@ import os
 from typing import Any
 
 import kserve
-import numpy as np
 from kserve import InferOutput, InferRequest, InferResponse
+from scoring import load
 
 
-class Linear(kserve.Model):  # type: ignore[misc]
-    """A weighted sum of the features."""
+class Scorer(kserve.Model):  # type: ignore[misc]
+    """Scores documents."""
 
     def __init__(self) -> None:
-        super().__init__("linear")
-        self.weights = np.load(os.environ["PEER_WEIGHTS"])
+        super().__init__("scorer")
+        self.model = load()
         self.ready = True
 
     def predict(self, payload: InferRequest, _headers: Any = None, _parameters: Any = None) -> InferResponse:
-        scores = payload.inputs[0].as_numpy() @ self.weights
+        scores = self.model(payload.inputs[0].as_numpy())
         output = InferOutput(name="scores", shape=list(scores.shape), datatype="FP64")
         output.set_data_from_numpy(scores, binary_data=False)
         return InferResponse(response_id=payload.id or "none", model_name=self.name, infer_outputs=[output])
@@ -27,4 +27,4 @@ class Linear(kserve.Model):  # type: ignore[misc]
 if __name__ == "__main__":
     logging.disable(logging.INFO)
     port = int(os.environ["PEER_PORT"])
-    kserve.ModelServer(http_port=port, workers=1, enable_grpc=False, access_log_format=None).start([Linear()])
+    kserve.ModelServer(http_port=port, workers=1, enable_grpc=False, access_log_format=None).start([Scorer()])

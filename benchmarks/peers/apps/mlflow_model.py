@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -20,11 +21,15 @@ class Linear(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
 
 if __name__ == "__main__":
-    loaded = np.load(os.environ["PEER_WEIGHTS"])
-    example = np.zeros((2, len(loaded)))
-    mlflow.pyfunc.save_model(
-        sys.argv[1],
-        python_model=Linear(loaded),
-        signature=infer_signature(example, example @ loaded),
-        pip_requirements=[],
-    )
+    model = Path(os.environ["PEER_MODEL"])
+    example = np.zeros((2, int(os.environ["PEER_FEATURES"])))
+    settings: dict[str, Any] = {
+        "signature": infer_signature(example, np.zeros(2)),
+        "pip_requirements": [],
+    }
+    if model.suffix == ".npy":
+        mlflow.pyfunc.save_model(sys.argv[1], python_model=Linear(np.load(model)), **settings)
+    else:
+        import lightgbm
+
+        mlflow.lightgbm.save_model(lightgbm.Booster(model_file=model), sys.argv[1], **settings)

@@ -1,21 +1,19 @@
 """A runtime of MLServer."""
 
-import os
-
-import numpy as np
 from mlserver import MLModel
 from mlserver.codecs import NumpyCodec
 from mlserver.types import InferenceRequest, InferenceResponse
+from scoring import load
 
 
-class Linear(MLModel):  # type: ignore[misc]
-    """A weighted sum of the features."""
+class Scorer(MLModel):  # type: ignore[misc]
+    """Scores documents."""
 
     async def load(self) -> bool:
-        self.weights = np.load(os.environ["PEER_WEIGHTS"])
+        self.model = load()
         return True
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         documents = NumpyCodec.decode_input(payload.inputs[0])
-        scores = documents @ self.weights
+        scores = self.model(documents)
         return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("scores", scores)])

@@ -8,9 +8,10 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
+from scoring import load
 
-weights = np.load(os.environ["PEER_WEIGHTS"])
-narrow = weights.astype(np.float32)
+score = load()
+width = int(os.environ["PEER_FEATURES"])
 app = FastAPI()
 
 
@@ -35,14 +36,14 @@ class Answer(BaseModel):
 
 @app.post("/pydantic")
 async def pydantic(query: Query) -> Answer:
-    scores = np.array(query.features) @ weights
+    scores = score(np.array(query.features))
     return Answer(results=[Result(index=int(i), score=float(scores[i])) for i in np.argsort(-scores)])
 
 
 @app.post("/binary")
 async def binary(request: Request) -> Response:
-    documents = np.frombuffer(await request.body(), np.float32).reshape(-1, len(narrow))
-    return Response((documents @ narrow).tobytes(), media_type="application/octet-stream")
+    documents = np.frombuffer(await request.body(), np.float32).reshape(-1, width)
+    return Response(score(documents).tobytes(), media_type="application/octet-stream")
 
 
 @app.post("/empty")

@@ -7,25 +7,26 @@ from typing import Any
 import numpy as np
 import ray
 from ray import serve
+from scoring import load
 from starlette.requests import Request
 from starlette.responses import Response
 
 
 @serve.deployment(num_replicas=1, max_ongoing_requests=64)
-class Linear:
-    """A weighted sum of the features."""
+class Scorer:
+    """Scores documents."""
 
-    def __init__(self, path: str) -> None:
-        self.weights = np.load(path)
+    def __init__(self, width: int) -> None:
+        self.model, self.width = load(), width
 
     async def __call__(self, request: Request) -> Any:
         body = await request.body()
         if request.headers["content-type"] == "application/json":
             import orjson
 
-            return {"scores": (np.array(orjson.loads(body)["features"]) @ self.weights).tolist()}
-        documents = np.frombuffer(body, np.float32).reshape(-1, len(self.weights))
-        return Response((documents @ self.weights).tobytes(), media_type="application/octet-stream")
+            return {"scores": self.model(np.array(orjson.loads(body)["features"])).tolist()}
+        documents = np.frombuffer(body, np.float32).reshape(-1, self.width)
+        return Response(self.model(documents).tobytes(), media_type="application/octet-stream")
 
 
 if __name__ == "__main__":
@@ -34,6 +35,6 @@ if __name__ == "__main__":
         http_options={"host": "127.0.0.1", "port": int(os.environ["PEER_PORT"])},
         logging_config={"enable_access_log": False, "log_level": "ERROR"},
     )
-    bound = Linear.bind(os.environ["PEER_WEIGHTS"])  # type: ignore[attr-defined]
-    serve.run(bound, name="linear", route_prefix="/")
+    bound = Scorer.bind(int(os.environ["PEER_FEATURES"]))  # type: ignore[attr-defined]
+    serve.run(bound, name="scorer", route_prefix="/")
     signal.pause()

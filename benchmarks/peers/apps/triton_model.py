@@ -7,13 +7,14 @@ import numpy as np
 from pytriton.decorators import batch
 from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 from pytriton.triton import Triton, TritonConfig
+from scoring import load
 
-weights = np.load(os.environ["PEER_WEIGHTS"]).astype(np.float32)
+model = load()
 
 
 @batch  # type: ignore[untyped-decorator]
 def score(features: Any) -> dict[str, Any]:
-    return {"scores": features @ weights[:, None]}
+    return {"scores": model(features).astype(np.float32, copy=False)[:, None]}
 
 
 if __name__ == "__main__":
@@ -28,9 +29,9 @@ if __name__ == "__main__":
     )
     with Triton(config=config) as triton:
         triton.bind(
-            model_name="linear",
+            model_name="scorer",
             infer_func=score,
-            inputs=[Tensor(name="features", dtype=np.float32, shape=(len(weights),))],
+            inputs=[Tensor(name="features", dtype=np.float32, shape=(int(os.environ["PEER_FEATURES"]),))],
             outputs=[Tensor(name="scores", dtype=np.float32, shape=(1,))],
             config=ModelConfig(max_batch_size=8192, batcher=DynamicBatcher(max_queue_delay_microseconds=0)),
             strict=False,
