@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
@@ -68,9 +69,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 def media_type(headers: Headers, expected: tuple[str, ...]) -> str:
     """Return which of the expected media types the body is of, or raise a `Problem` with status 415."""
     declared = headers.get("content-type", "")
-    kind, _, parameters = declared.partition(";")
-    kind = kind.strip().lower()
-    charset = parameters.partition("charset=")[2].partition(";")[0].strip(' "').lower()
+    kind, charset = _parsed(declared)
     if kind not in expected or charset not in {"", "utf-8", "utf8"}:
         found = repr(declared) if declared else "none"
         raise Problem(
@@ -79,6 +78,14 @@ def media_type(headers: Headers, expected: tuple[str, ...]) -> str:
             headers={"Accept-Post": ", ".join(expected)},
         )
     return kind
+
+
+@lru_cache(64)  # callers send a few
+def _parsed(declared: str) -> tuple[str, str]:
+    """Return media type and charset."""
+    kind, _, parameters = declared.partition(";")
+    charset = parameters.partition("charset=")[2].partition(";")[0].strip(' "').lower()
+    return kind.strip().lower(), charset
 
 
 def _too_large(limit: int) -> Problem:

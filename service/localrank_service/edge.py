@@ -51,8 +51,13 @@ class Edge:
             return
         method = scope["method"]
         headers = scope["headers"]
-        sent_id = next((value for name, value in headers if name == b"x-request-id"), b"")
-        request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(16).encode()
+        request_id = b""
+        for name, sent in headers:
+            if name == b"x-request-id":
+                request_id = sent
+                break
+        if not request_id or not _REQUEST_ID.fullmatch(request_id):
+            request_id = secrets.token_hex(16).encode()
         scope["request_id"] = request_id.decode()
         if method == "HEAD":
             # Whatever GET answers, without its body.

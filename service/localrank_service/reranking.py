@@ -41,8 +41,9 @@ class Timing(Stopwatch):
 
     def stop(self) -> Mapping[str, float]:
         """Return the stages and their ``total`` so far, in milliseconds, to a tenth of a microsecond."""
-        rounded = {stage: round(elapsed, 4) for stage, elapsed in self.milliseconds.items()}
-        rounded["total"] = round((perf_counter() - self._begun) * 1e3, 4)
+        # Rounding to a whole number takes half as long as rounding to four places.
+        rounded = {stage: round(elapsed * 1e4) / 1e4 for stage, elapsed in self.milliseconds.items()}
+        rounded["total"] = round((perf_counter() - self._begun) * 1e7) / 1e4
         return rounded
 
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request, Response
 
 from localrank_service.body import media_type, read_body
 from localrank_service.problems import FAILED, Problem
-from localrank_service.reranking import Attempt, Timing, server_timing
-from localrank_service.routes.direct import DirectRoute
+from localrank_service.reranking import Attempt, Timing
+from localrank_service.routes.direct import Answer, DirectRoute
 from localrank_service.wire import batch, rerank_json
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ async def rerank_batch(request: Request) -> Response:
         await asyncio.sleep(0)
     milliseconds = timing.stop()
     members = {"request_id": request_id, "answers": answers, "timings_ms": milliseconds}
-    return Response(
-        orjson.dumps(members),
-        media_type="application/json",
-        headers={"server-timing": server_timing(milliseconds)},
-    )
+    return Answer(orjson.dumps(members), milliseconds)
 
 
 async def _answer(service: Service, body: bytes, room: int, request_id: str) -> tuple[bytes, int]:

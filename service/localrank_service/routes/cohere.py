@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 
 from localrank_service.body import media_type, read_body
 from localrank_service.problems import Problem
-from localrank_service.reranking import Attempt, server_timing
-from localrank_service.routes.direct import DirectRoute
+from localrank_service.reranking import Attempt
+from localrank_service.routes.direct import Answer, DirectRoute
 from localrank_service.wire import cohere
 
 if TYPE_CHECKING:
@@ -33,11 +33,7 @@ async def rerank(request: Request) -> Response:
                 query = cohere.read(body)
             ranked = await attempt.rank(query)
             content = cohere.encode(ranked, attempt, request.scope["request_id"], query.returned)
-            return Response(
-                content,
-                media_type="application/json",
-                headers={"server-timing": server_timing(attempt.stop())},
-            )
+            return Answer(content, attempt.stop())
     except Problem as problem:
         # What Cohere's own errors hold.
         problem.members["message"] = problem.detail

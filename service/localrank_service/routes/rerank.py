@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 
 from localrank_service.body import media_type, read_body
-from localrank_service.reranking import Attempt, server_timing
-from localrank_service.routes.direct import DirectRoute
+from localrank_service.reranking import Attempt
+from localrank_service.routes.direct import Answer, DirectRoute
 from localrank_service.wire import npy, rerank_json
 
 if TYPE_CHECKING:
@@ -40,8 +40,4 @@ async def rerank(request: Request) -> Response:
                 query = rerank_json.read(body)
         ranked = await attempt.rank(query, at=None if binary else "/model")
         content = rerank_json.encode(ranked, attempt, request.scope["request_id"])
-        return Response(
-            content,
-            media_type="application/json",
-            headers={"server-timing": server_timing(attempt.stop())},
-        )
+        return Answer(content, attempt.stop())

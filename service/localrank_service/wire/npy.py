@@ -25,7 +25,7 @@ from localrank_service.wire.query import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from localrank.arrays import Matrix
     from localrank.contract import FeatureContract
@@ -50,6 +50,7 @@ _ONE = re.compile(_MEMBER)
 _ALL = re.compile(
     r"\{{\s*(?:{0})\s*,\s*(?:{0})\s*,\s*(?:{0})\s*,?\s*\}}\s*".format(re.sub(r"\?P<\w+>", "?:", _MEMBER))
 )
+_NO_OPTIONS = Options()
 _DTYPE = re.compile(r"'[<>]f[248]'")
 
 
@@ -60,7 +61,7 @@ class _Header(NamedTuple):
     end: int
 
 
-def read(body: bytes, options: Iterable[tuple[str, str]]) -> NpyQuery:
+def read(body: bytes, options: Sequence[tuple[str, str]]) -> NpyQuery:
     """Check everything that needs no model."""
     settings, names = _options(options)
     header = _header(body)
@@ -176,7 +177,9 @@ def _described(header: bytes) -> tuple[str, bool, tuple[int, ...]]:
     return descr.strip("'"), members["fortran"] == "True", tuple(map(int, extents))
 
 
-def _options(pairs: Iterable[tuple[str, str]]) -> tuple[Options, tuple[str, ...] | None]:
+def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...] | None]:
+    if not pairs:
+        return _NO_OPTIONS, None
     found: dict[str, str] = {}
     names: list[str] = []
     for name, text in pairs:

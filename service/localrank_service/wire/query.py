@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _MISMATCH = "contract-mismatch"
+_FLOAT32 = np.dtype(np.float32)
 
 Explain: TypeAlias = Literal["none", "route"]
 EXPLANATIONS: tuple[Explain, ...] = ("none", "route")
@@ -100,6 +101,8 @@ class Query(Protocol):
 
 def to_float32(values: np.ndarray[Any, np.dtype[Any]]) -> Matrix:
     """Round to float32 once; what it cannot hold becomes infinite, which the feature contract refuses."""
+    if values.dtype == _FLOAT32:
+        return np.ascontiguousarray(values)
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(values, np.float32)
 
