@@ -132,6 +132,27 @@ async def test_stage_times_are_the_same_in_body_and_header(
     assert sum(timings.values()) - timings["total"] <= timings["total"]
     header = dict(entry.split(";dur=") for entry in response.headers["server-timing"].split(", "))
     assert timings == {stage: float(elapsed) for stage, elapsed in header.items()}
+    assert all(elapsed == round(elapsed, 4) for elapsed in timings.values())
+    assert timings["total"] > 0
+
+
+async def test_an_answer_says_what_and_how_long_it_is(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    one = {"features": numbers(queries[0])}
+    cohere = {"query": "", "documents": [{"features": row} for row in numbers(queries[0])]}
+
+    for path, body in {
+        "/v1/rerank": one,
+        "/v1/rerank/batch": {"queries": [one]},
+        "/v2/rerank": cohere,
+    }.items():
+        response = await client.post(path, json=body)
+
+        assert 200 == response.status_code, response.text
+        assert "application/json" == response.headers["content-type"]
+        assert str(len(response.content)) == response.headers["content-length"]
+        assert "total;dur=" in response.headers["server-timing"]
 
 
 async def test_a_request_without_an_id_gets_one(client: httpx.AsyncClient, queries: list[Matrix]) -> None:
