@@ -14,11 +14,14 @@ Invariants: no warnings and no NaN for any finite float32 input; deterministic; 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+
+from localrank.native import library
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -154,10 +157,18 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     """Return the largest eigenvalues of a symmetric matrix in decreasing order, and unit eigenvectors as rows.
 
     Args:
-        symmetric: of which the upper triangle is read; overwritten.
+        symmetric: positive semi-definite; may be overwritten.
         count: how many.
     """
     size = len(symmetric)
+    if symmetric.dtype == _SINGLE and size < _LARGE and (compiled := library()) is not None:
+        values, rows = np.empty(count), np.empty((count, size), np.float32)
+        scratch = np.empty(_room(size, count), np.float32)
+        failed = compiled.localrank_eigen(
+            symmetric.ctypes.data, size, count, scratch.ctypes.data, values.ctypes.data, rows.ctypes.data
+        )
+        if not failed:
+            return values, rows
     solve = lapack.ssyevr if symmetric.dtype == _SINGLE else lapack.dsyevr
     # In LAPACK's order the transpose is the array as it lies in memory: nothing is copied. The least work space makes
     # it reduce the matrix column by column: up to 200 rows that takes less time than blocks, and beyond as much.
@@ -167,6 +178,13 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigensolver stopped with code {info}")
     return values[:count][::-1], columns.T[:count][::-1]
+
+
+@lru_cache(256)  # queries have a few sizes
+def _room(size: int, count: int) -> int:
+    """Return how many floats the compiled solver wants beside what it is given."""
+    compiled = library()
+    return 0 if compiled is None else int(compiled.localrank_eigen_room(size, count))
 
 
 def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] | None:
@@ -199,6 +217,7 @@ def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] |
         basis[start:end] = grown
         images[start:end] = (grown @ matrix.T) @ matrix
         ritz[:end, start:end] = basis[:end] @ images[start:end].T
+        ritz[start:end, :start] = ritz[:start, start:end].T
         if end >= check:
             check = end + max(width, end // 6)
             values, weights = _top_eigenpairs(ritz[:end, :end].copy(), wanted + 1)

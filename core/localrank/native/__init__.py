@@ -31,6 +31,8 @@ _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
         ],
         None,
     ),
+    "localrank_eigen": ([_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS], _COUNT),
+    "localrank_eigen_room": ([_COUNT, _COUNT], _COUNT),
 }  # fmt: skip
 
 
