@@ -12,11 +12,12 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
+from localrank.scaling import all_finite, count_outside, rescaled, within_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,12 +37,6 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 
 #: Which quantiles of the training values a contract holds.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-
-#: Columns whose values differ by this share only are constant but for rounding to float32.
-_ROUNDING = 4 * float(np.finfo(np.float32).eps)
-
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
-_FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,16 +150,12 @@ class FeatureContract:
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
         if not len(documents):
             return Views(documents, documents)
-        # Extremes are needed in any case, and are finite where all values are.
-        low, high = documents.min(axis=0), documents.max(axis=0)
-        if np.isfinite(low).all() and np.isfinite(high).all():
-            return Views(documents, self._normalised(documents, low, high))
-        return self._imputed(documents)
+        normalised = self._normalised(documents)
+        return self._imputed(documents) if normalised is None else Views(documents, normalised)
 
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values outside what training saw."""
-        outside = (documents < self.quantiles[0]) | (documents > self.quantiles[-1])
-        return int(np.count_nonzero(outside))
+        return count_outside(documents, self.quantiles[0], self.quantiles[-1])
 
     def _imputed(self, documents: Matrix) -> Views:
         missing = np.isnan(documents)
@@ -193,29 +184,16 @@ class FeatureContract:
             raw = filled.copy()
             raw[:, keeps_nan] = documents[:, keeps_nan]
         counts = {int(feature): int(missing[:, feature].sum()) for feature in columns}
-        return Views(raw, self._normalised(filled, filled.min(axis=0), filled.max(axis=0)), counts)
+        # Nothing is missing any more.
+        return Views(raw, cast("Matrix", self._normalised(filled)), counts)
 
-    def _normalised(self, documents: Matrix, low: Matrix, high: Matrix) -> Matrix:
-        """Normalise documents without holes; ``low`` and ``high`` are the extremes of their columns."""
-        if self.normalise == "none":
-            return documents
-        if self.normalise == "global_zscore":
-            return _rescaled(documents, self.shift, self.scale)
-        spread = high.astype(np.float64) - low
-        # A constant column must become zeros, not its own rounding blown up to the size of the others.
-        constant = spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
-        scale = np.where(constant, 1.0, spread)
-        if self.normalise == "query_minmax":
-            scaled = _rescaled(documents, low, scale, bounded=True)
-        else:
-            scaled = _rescaled(documents, low + spread / 2, scale, bounded=True)
-            # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.
-            scaled -= np.add.reduce(scaled, axis=0) / np.float32(len(scaled))
-            deviation = np.sqrt(np.einsum("ij,ij->j", scaled, scaled) / np.float32(len(scaled)))
-            scaled /= np.where(constant, np.float32(1.0), deviation)
-        if (rounded := constant & (spread > 0)).any():
-            scaled[:, rounded] = 0.0
-        return scaled
+    def _normalised(self, documents: Matrix) -> Matrix | None:
+        """Return the documents on one scale, or nothing where a value is missing or infinite."""
+        if self.normalise in ("query_minmax", "query_zscore"):
+            return within_query(documents, standard=self.normalise == "query_zscore")
+        if not all_finite(documents):
+            return None
+        return documents if self.normalise == "none" else rescaled(documents, self.shift, self.scale)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values that read back to the same numbers."""
@@ -279,25 +257,6 @@ class FeatureContract:
         for wrong, what in problems:
             if wrong:
                 raise ArtifactCorrupt(f"manifest.json: the contract of {n} features: {what}")
-
-
-def _rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounded: bool = False) -> Matrix:
-    """Return ``(documents - shift) / scale``, clipped to what float32 holds.
-
-    ``bounded`` says that no difference exceeds its scale, or the scale is 1: then no quotient can be beyond float32.
-    """
-    narrow = (
-        scale.astype(np.float32) if scale.max() <= _FLOAT32_MAX and scale.min() >= _FLOAT32_TINY else None
-    )
-    if narrow is not None:
-        with np.errstate(over="ignore"):
-            rescaled = documents - shift.astype(np.float32)
-            rescaled /= narrow
-        if bounded or np.isfinite(rescaled).all():
-            return rescaled
-    # Only at the ends of float32, where a difference or a quotient of two numbers is beyond it.
-    wide = (documents - shift.astype(np.float64)) / scale
-    return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
 
 
 def _float32(values: Any) -> Matrix:

@@ -37,6 +37,8 @@ _RANK_TOLERANCE = 1e-10
 _CLEAR_GAP = 1e-3
 #: Sums of squares between which float32 products neither overflow nor vanish.
 _TAME = (1e-20, 1e20)
+#: What is left of the mean after it was subtracted is negligible below this share of the sum of squares.
+_OFF_CENTRE = 1e-9
 #: From this many rows of the smaller side on, a Krylov space is cheaper than all of the scatter.
 _LARGE = 512
 
@@ -78,26 +80,45 @@ def principal_variances(documents: Matrix) -> Vector:
 def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix] | None:
     """Return the answer by float32 arithmetic, or nothing where that would not be the right one."""
     n_docs = len(documents)
-    average = np.full(n_docs, 1.0 / n_docs, np.float32)
-    # What overflows here is found below, by its size, and goes to float64.
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = average @ documents
-        centred = documents - mean
-        # The mean is off by rounding of the offset; what is left after subtracting it twice is rounding of the spread.
-        rest = average @ centred
-        size = float(np.vdot(centred, centred))
-        if not _TAME[0] < size < _TAME[1]:
-            return None
-        if n_docs * float(np.vdot(rest, rest)) > 1e-9 * size:
-            centred -= rest
-            size = float(np.vdot(centred, centred))
-    floor = n_docs * _EPSILON**2 * float(np.vdot(mean, mean)) / _CLEAR_GAP
-    if not size > max(_TAME[0], floor):
+    centred, size, offset = _centred_in_single(documents)
+    floor = n_docs * _EPSILON**2 * offset / _CLEAR_GAP
+    if not max(_TAME[0], floor) < size < _TAME[1]:
         return None
     values, axes = _leading(centred, size, wanted)
     if (values[:-1] - values[1:]).min() < _CLEAR_GAP * values[0] or values[wanted - 1] < floor:
         return None
     return values[:wanted] / (n_docs - 1), axes[:wanted]
+
+
+def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
+    """Return the documents around their mean, the sum of their squares, and the square of the mean's length.
+
+    The mean is off by rounding of where the documents lie; what is left after subtracting it is rounding of how far they
+    spread, and is subtracted as well where it is not negligible. What overflows shows in the sum.
+    """
+    n_docs, n_features = documents.shape
+    if (compiled := library()) is not None and documents.flags.c_contiguous:
+        centred, space, sizes = np.empty_like(documents), np.empty(2 * n_features, np.float32), np.empty(2)
+        compiled.localrank_centre(
+            documents.ctypes.data,
+            n_docs,
+            n_features,
+            _OFF_CENTRE,
+            space.ctypes.data,
+            centred.ctypes.data,
+            sizes.ctypes.data,
+        )
+        return centred, float(sizes[0]), float(sizes[1])
+    average = np.full(n_docs, 1.0 / n_docs, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = average @ documents
+        centred = documents - mean
+        rest = average @ centred
+        size = float(np.vdot(centred, centred))
+        if n_docs * float(np.vdot(rest, rest)) > _OFF_CENTRE * size:
+            centred -= rest
+            size = float(np.vdot(centred, centred))
+        return centred, size, float(np.vdot(mean, mean))
 
 
 def _in_double(documents: Matrix, wanted: int) -> tuple[Vector, Matrix]:

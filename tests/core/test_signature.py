@@ -13,6 +13,8 @@ from localrank.signature import QuerySigner, Signature, choose_components, spect
 
 from .clouds import cloud
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 SHAPES = [
     (2, 3),
     (3, 2),

@@ -21,7 +21,7 @@ __all__ = ["FOLDER", "built_path", "library", "load"]
 _log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
 
-_ADDRESS, _COUNT = ctypes.c_void_p, ctypes.c_int64
+_ADDRESS, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 #: What each function takes and returns, in the order of its C declaration.
 _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
     "localrank_walk": (
@@ -31,6 +31,9 @@ _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
         ],
         None,
     ),
+    "localrank_scale": ([_ADDRESS, _COUNT, _COUNT, _COUNT, _NUMBER, _ADDRESS, _ADDRESS], _COUNT),
+    "localrank_outside": ([_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS], _COUNT),
+    "localrank_centre": ([_ADDRESS, _COUNT, _COUNT, _NUMBER, _ADDRESS, _ADDRESS, _ADDRESS], None),
     "localrank_eigen": ([_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS], _COUNT),
     "localrank_eigen_room": ([_COUNT, _COUNT], _COUNT),
 }  # fmt: skip

@@ -449,18 +449,13 @@ def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
 
 
 def test_importing_the_scorers_opens_no_library() -> None:
-    answer = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, localrank.scorers; print('localrank.native' in sys.modules)",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
+    probe = (
+        "import localrank.scorers; from localrank.native import library; print(library.cache_info().currsize)"
     )
 
-    assert answer.stdout.strip() == "False"
+    answer = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+
+    assert answer.stdout.strip() == "0"
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+r"""Features put on one scale: within one query, or by what training saw.
+
+Within a query a feature goes from 0 to 1, :math:`(x - \min) / (\max - \min)`, or has mean 0 and deviation 1. A feature
+that is the same in all documents, but for rounding to float32, becomes 0: it must not become its own rounding blown up
+to the size of the others.
+
+Invariant: the compiled and the plain way give the same bits, and no warning for any finite input.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.native import library
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix, Vector
+
+__all__ = ["all_finite", "count_outside", "rescaled", "within_query"]
+
+#: Columns whose values differ by this share only are constant but for rounding to float32.
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_FLOAT32_TINY = float(np.finfo(np.float32).tiny)
+#: What the compiled way answers.
+_DONE, _NOT_FINITE = 0, 1
+
+
+def all_finite(documents: Matrix) -> bool:
+    """Return whether no value is missing or infinite."""
+    # Extremes need no array of the size of the documents, and are finite where all values are.
+    return bool(np.isfinite(documents.min(axis=0)).all() and np.isfinite(documents.max(axis=0)).all())
+
+
+def within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
+    """Return the documents on the scale of their own query, or nothing where a value is missing or infinite.
+
+    Args:
+        documents: at least one.
+        standard: to mean 0 and deviation 1 rather than from 0 to 1.
+    """
+    if (compiled := library()) is not None and documents.flags.c_contiguous:
+        n_docs, n_features = documents.shape
+        scaled, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
+        done = compiled.localrank_scale(
+            documents.ctypes.data,
+            n_docs,
+            n_features,
+            standard,
+            _ROUNDING,
+            space.ctypes.data,
+            scaled.ctypes.data,
+        )
+        if done == _DONE:
+            return scaled
+        if done == _NOT_FINITE:
+            return None
+    return _within_query(documents, standard=standard)
+
+
+def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
+    low, high = documents.min(axis=0), documents.max(axis=0)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    spread = high.astype(np.float64) - low
+    constant = spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    scale = np.where(constant, 1.0, spread)
+    if not standard:
+        scaled = rescaled(documents, low, scale, bounded=True)
+    else:
+        scaled = rescaled(documents, low + spread / 2, scale, bounded=True)
+        # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.
+        scaled -= np.add.reduce(scaled, axis=0) / np.float32(len(scaled))
+        deviation = np.sqrt(np.add.reduce(scaled * scaled, axis=0) / np.float32(len(scaled)))
+        scaled /= np.where(constant, np.float32(1.0), deviation)
+    scaled[:, constant] = 0.0
+    return scaled
+
+
+def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounded: bool = False) -> Matrix:
+    """Return ``(documents - shift) / scale``, clipped to what float32 holds.
+
+    ``bounded`` says that no difference exceeds its scale, or the scale is 1: then no quotient can be beyond float32.
+    """
+    narrow = (
+        scale.astype(np.float32) if scale.max() <= _FLOAT32_MAX and scale.min() >= _FLOAT32_TINY else None
+    )
+    if narrow is not None:
+        with np.errstate(over="ignore"):
+            quotients = documents - shift.astype(np.float32)
+            quotients /= narrow
+        if bounded or np.isfinite(quotients).all():
+            return quotients
+    # Only at the ends of float32, where a difference or a quotient of two numbers is beyond it.
+    wide = (documents - shift.astype(np.float64)) / scale
+    return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
+
+
+def count_outside(documents: Matrix, least: Matrix, most: Matrix) -> int:
+    """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
+    if (compiled := library()) is not None and documents.flags.c_contiguous:
+        n_docs, n_features = documents.shape
+        return int(
+            compiled.localrank_outside(
+                documents.ctypes.data, n_docs, n_features, least.ctypes.data, most.ctypes.data
+            )
+        )
+    return int(np.count_nonzero((documents < least) | (documents > most)))
