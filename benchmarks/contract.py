@@ -57,8 +57,8 @@ def main() -> int:
         cells = [median(partial(bare, documents)), *views, ranged]
         print(f"| {n_docs} × {n_features} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
         if (n_docs, n_features) == (100, 136):
-            worst = dict(zip(NORMALISATIONS, views, strict=True))["query_minmax"] + ranged
-    print(f"\n100 × 136 with query_minmax and the range counted: {worst:.1f} µs, at most {LIMIT:.0f}")
+            worst = max(views) + ranged
+    print(f"\n100 × 136, the slowest of them with the range counted: {worst:.1f} µs, at most {LIMIT:.0f}")
     return int(worst > LIMIT)
 
 
