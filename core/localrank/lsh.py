@@ -11,11 +11,14 @@ buckets after the same number of entries then keeps the same queries in all tabl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
+from localrank.look_up import LookUp
+from localrank.native import library
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Ids, Indices, Matrix
@@ -73,7 +76,7 @@ def hash_bits(vectors: Matrix, planes: Matrix) -> Bits:
     return _projections(vectors, planes) >= 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HyperplaneTables:
     """Which training queries fall into which bucket.
 
@@ -137,6 +140,8 @@ class HyperplaneTables:
         """
         if signature.rank == 0 or not self.ids.size:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if self._look_up is not None:
+            return self._look_up.votes(self._projected(signature), cap, probes)
         n_queries = self.ids.shape[2]
         first, lengths = self._buckets(signature, cap, probes)  # [rank, 2, m * (1 + probes)]
         rank, sides, looked = first.shape
@@ -165,14 +170,50 @@ class HyperplaneTables:
         starts = np.flatnonzero(np.concatenate([[True], candidates[1:] != candidates[:-1]]))
         return candidates[starts].astype(np.int64), np.add.reduceat(best, starts)
 
+    def candidates(
+        self, signature: Signature, ranks: Indices, most: int, *, cap: int | None = None, probes: int = 0
+    ) -> Indices:
+        """Return the candidates with most votes, best first, equal ones in increasing order.
+
+        A training query of lower rank can win votes for its own directions only, as in eq. 5, so votes count as a share
+        of those. Where there are no more candidates than wanted, they come in increasing order.
+
+        Args:
+            signature: of the query.
+            ranks: ``[n_queries]``, of the training queries.
+            most: how many are wanted.
+            cap: as for `votes`.
+            probes: as for `votes`.
+        """
+        if signature.rank == 0 or not self.ids.size:
+            return np.zeros(0, np.int64)
+        if self._look_up is not None:
+            return self._look_up.candidates(self._projected(signature), cap, probes, ranks, most)
+        found, votes = self.votes(signature, cap=cap, probes=probes)
+        if len(found) <= most:
+            return found
+        shared = np.minimum(signature.rank, np.asarray(ranks)[found])
+        # Whole numbers of 16 bits are sorted by radix, and equal ones stay in order whatever the processor.
+        lost = 65_535 - 65_535 * votes // (np.maximum(shared, 1) * len(self.planes))
+        return found[np.argsort(lost.astype(np.uint16), kind="stable")[:most]]
+
+    @cached_property
+    def _look_up(self) -> LookUp | None:
+        opened = library()
+        return None if opened is None else LookUp(self.offsets, self.ids, self.planes.shape[1], opened)
+
+    def _projected(self, signature: Signature) -> Matrix:
+        """Return ``[rank, m, h]``; the same for every way to look up."""
+        return _projections(signature.directions[: signature.rank], self.planes)
+
     def _buckets(self, signature: Signature, cap: int | None, probes: int) -> tuple[Indices, Indices]:
         """Return where the buckets to be looked at begin in the flat ``ids``, and how much of them is."""
         m, h = self.planes.shape[:2]
         rank = signature.rank
-        projected = _projections(signature.directions[:rank], self.planes)  # [rank, m, h]
+        projected = self._projected(signature)
         codes = _codes(projected >= 0)[..., None]  # [rank, m, 1]
         if probes:
-            nearest = np.argsort(np.abs(projected), axis=-1)[..., : min(probes, h)]
+            nearest = np.argsort(np.abs(projected), axis=-1, kind="stable")[..., : min(probes, h)]
             codes = np.concatenate([codes, codes ^ (1 << nearest)], axis=-1)
         both = np.stack([codes, 2**h - 1 - codes], axis=1)  # [rank, 2, m, 1 + probes]
         table = np.arange(rank * m).reshape(rank, 1, m, 1)

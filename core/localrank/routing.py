@@ -7,24 +7,27 @@ scorer, and the route says so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
-from localrank.similarity import SIMILARITIES, one_to_many
+from localrank.nearest import search_of
+from localrank.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Indices
     from localrank.lsh import HyperplaneTables
+    from localrank.nearest import Search
     from localrank.signature import Signature, Signatures
     from localrank.similarity import Similarity
 
-__all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route", "Router"]
+__all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route", "Router", "exact_below"]
 
-#: With fewer training queries than this, comparing all of them takes less time than looking candidates up
-#: (`benchmarks/routing.py` measures where the two meet).
-EXACT_BELOW = 6000
+#: Comparing all takes as long as looking candidates up where all of them have so many numbers together, a query counting
+#: for some more than its directions have (`benchmarks/routing.py` measures where the two meet).
+_AS_FAST, _PER_QUERY = 5_000_000, 70
 
 #: No setting counts more than an int32 does, which is what the tables hold.
 _LARGEST = 2**31 - 1
@@ -32,6 +35,11 @@ _LARGEST = 2**31 - 1
 NO_SIGNATURE = "no_signature"
 #: Why a hash table's answer is not one of its candidates.
 NO_CANDIDATES = "no_candidates"
+
+
+def exact_below(n_components: int, n_features: int) -> int:
+    """Return the number of training queries below which comparing all of them takes less time than hash tables do."""
+    return _AS_FAST // (n_components * n_features + _PER_QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class GlobalRouter:
         return Route(self.strategy, None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ExactRouter:
     """Compare with every training query (Figure 2, line 5).
 
@@ -97,11 +105,14 @@ class ExactRouter:
     def route(self, signature: Signature, /) -> Route:
         if signature.rank == 0:
             return Route(self.strategy, None, fallback=NO_SIGNATURE)
-        similarities = one_to_many(signature, self.signatures, self.similarity)
-        return _nearest_cluster(self.strategy, similarities, self.clusters)
+        return Route(self.strategy, *self._search.among_all(signature), len(self.signatures))
+
+    @cached_property
+    def _search(self) -> Search:
+        return search_of(self.signatures, self.clusters, self.similarity)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CentroidRouter:
     """Compare with one training query per cluster, its medoid.
 
@@ -121,11 +132,14 @@ class CentroidRouter:
     def route(self, signature: Signature, /) -> Route:
         if signature.rank == 0:
             return Route(self.strategy, None, fallback=NO_SIGNATURE)
-        similarities = one_to_many(signature, self.medoids, self.similarity)
-        return _nearest_cluster(self.strategy, similarities, np.arange(len(self.medoids)))
+        return Route(self.strategy, *self._search.among_all(signature), len(self.medoids))
+
+    @cached_property
+    def _search(self) -> Search:
+        return search_of(self.medoids, np.arange(len(self.medoids)), self.similarity)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LshRouter:
     """Look candidates up in hash tables (Figure 3) and compare the best of them exactly.
 
@@ -138,7 +152,7 @@ class LshRouter:
         rerank: how many candidates with most votes are compared.
         cap: how many entries of a bucket vote; 0 is all of them.
         probes: how many neighbouring buckets are looked at beside each bucket.
-        exact_below: with fewer training queries than this all of them are compared, which is faster.
+        exact_below: with fewer training queries than this all of them are compared; ``None`` is where that is faster.
         exemplars: one training query of every cluster that is always compared, so that there is a second cluster to
             be ahead of, and an answer when no table has one. Without them an empty look-up means an exact scan.
     """
@@ -150,7 +164,7 @@ class LshRouter:
     similarity: Similarity = "eq5"
     cap: int = 64
     probes: int = 0
-    exact_below: int = EXACT_BELOW
+    exact_below: int | None = None
     exemplars: tuple[int, ...] = ()
 
     strategy: ClassVar[str] = "lsh"
@@ -158,6 +172,8 @@ class LshRouter:
     def __post_init__(self) -> None:
         _check_similarity(self.similarity)
         for name, least in (("rerank", 1), ("cap", 0), ("probes", 0), ("exact_below", 0)):
+            if name == "exact_below" and self.exact_below is None:
+                continue
             if not least <= getattr(self, name) <= _LARGEST:
                 raise InvalidConfiguration(
                     f"routing: expected {name} from {least} to {_LARGEST}, found {getattr(self, name)}"
@@ -171,40 +187,32 @@ class LshRouter:
     def route(self, signature: Signature, /) -> Route:
         if signature.rank == 0:
             return Route(self.strategy, None, fallback=NO_SIGNATURE)
-        if len(self.signatures) < self.exact_below:
-            return self._scan(signature, None)
-        found, votes = self.tables.votes(signature, cap=self.cap or None, probes=self.probes)
-        fallback = None if len(found) else NO_CANDIDATES
-        if not len(found) and not self.exemplars:
-            return self._scan(signature, fallback)
-        compared = self._compared(signature, found, votes)
-        similarities = one_to_many(signature, self.signatures.take(compared), self.similarity)
-        return _nearest_cluster(self.strategy, similarities, self.clusters[compared], fallback)
+        if self._compares_all:
+            return Route(self.strategy, *self._search.among_all(signature), len(self.signatures))
+        compared = self.tables.candidates(
+            signature, self.signatures.ranks, self.rerank, cap=self.cap or None, probes=self.probes
+        )
+        fallback = None if len(compared) else NO_CANDIDATES
+        if self.exemplars:
+            compared = np.concatenate([compared, self._exemplars])
+        elif fallback:
+            found = self._search.among_all(signature)
+            return Route(self.strategy, *found, len(self.signatures), fallback)
+        return Route(self.strategy, *self._search.among(signature, compared), len(compared), fallback)
 
-    def _compared(self, signature: Signature, found: Indices, votes: Indices) -> Indices:
-        """Return the training queries that are compared: those with most votes, then the exemplars."""
-        if len(found) > self.rerank:
-            # A training query of lower rank can win votes for its own directions only, as in eq. 5. Whole numbers of
-            # 16 bits are sorted by radix, and equal ones stay in order whatever the processor.
-            shared = np.minimum(signature.rank, np.asarray(self.signatures.ranks)[found])
-            lost = 65_535 - 65_535 * votes // (np.maximum(shared, 1) * len(self.tables.planes))
-            found = found[np.argsort(lost.astype(np.uint16), kind="stable")[: self.rerank]]
-        return np.concatenate([found, np.array(self.exemplars, np.int64)]) if self.exemplars else found
+    @cached_property
+    def _search(self) -> Search:
+        return search_of(self.signatures, self.clusters, self.similarity)
 
-    def _scan(self, signature: Signature, fallback: str | None) -> Route:
-        similarities = one_to_many(signature, self.signatures, self.similarity)
-        return _nearest_cluster(self.strategy, similarities, self.clusters, fallback)
+    @cached_property
+    def _compares_all(self) -> bool:
+        n_queries, n_components, n_features = self.signatures.directions.shape
+        below = exact_below(n_components, n_features) if self.exact_below is None else self.exact_below
+        return bool(n_queries < below)
 
-
-def _nearest_cluster(
-    strategy: str, similarities: Vector, clusters: Indices, fallback: str | None = None
-) -> Route:
-    clusters = np.asarray(clusters)
-    best = int(np.argmax(similarities))
-    cluster = int(clusters[best])
-    others = similarities[clusters != cluster]
-    margin = float(similarities[best] - others.max()) if len(others) else None
-    return Route(strategy, cluster, float(similarities[best]), margin, len(similarities), fallback)
+    @cached_property
+    def _exemplars(self) -> Indices:
+        return np.array(self.exemplars, np.int64)
 
 
 def _check_similarity(similarity: str) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 # `checked` reads annotations when it runs.
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
-from localrank.routing import EXACT_BELOW
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.settings import checked, setting
 
@@ -96,7 +95,9 @@ class RoutingSettings:
     cap: int = setting(64, low=0, meaning="entries of a bucket that vote; 0 is all of them")
     probes: int = setting(0, low=0, meaning="neighbouring buckets that are looked at too")
     rerank: int = setting(256, low=1, meaning="candidates with most votes that are compared exactly")
-    exact_below: int = setting(EXACT_BELOW, low=0, meaning="with fewer training queries all are compared")
+    exact_below: int | Literal["auto"] = setting(
+        "auto", low=0, meaning="with fewer training queries all are compared; 'auto' is where that is faster"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ def make_router(
         similarity=similarity,
         cap=settings.cap,
         probes=settings.probes,
-        exact_below=settings.exact_below,
+        exact_below=None if settings.exact_below == "auto" else settings.exact_below,
         exemplars=tuple(np.searchsorted(signed, exemplars).tolist()),
     )
 

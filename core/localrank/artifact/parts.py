@@ -158,7 +158,7 @@ def files_of(description: Any, path: str) -> dict[str, str]:
         elif isinstance(value, dict):
             files |= files_of(value, inner)
         else:
-            _check_setting(where, known[field_name].type, field_name, value)
+            _check_setting(where, str(known[field_name].type), field_name, value)
     return files
 
 
@@ -221,10 +221,13 @@ def _bind(name: str, shape: tuple[str, ...], found: tuple[int, ...], sizes: Size
         raise ArtifactCorrupt(f"{name}: expected shape ({', '.join(map(str, expected))}), found {found}")
 
 
-def _check_setting(where: str, annotation: Any, name: str, value: Any) -> None:
+def _check_setting(where: str, annotation: str, name: str, value: Any) -> None:
     plain = (bool, int, float, str)
     if value is not None and not isinstance(value, (*plain, list)):
         raise ArtifactCorrupt(f"{where}: expected a setting for {name!r}, found {value!r:.60}")
-    expected = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}.get(annotation, ())
+    if value is None and annotation.endswith(" | None"):
+        return
+    kinds = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
+    expected = kinds.get(annotation.removesuffix(" | None"), ())
     if expected and (not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)):
         raise ArtifactCorrupt(f"{where}: expected {annotation} for {name!r}, found {value!r:.60}")

@@ -36,6 +36,33 @@ _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
     "localrank_centre": ([_ADDRESS, _COUNT, _COUNT, _NUMBER, _ADDRESS, _ADDRESS, _ADDRESS], None),
     "localrank_eigen": ([_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS], _COUNT),
     "localrank_eigen_room": ([_COUNT, _COUNT], _COUNT),
+    "localrank_similarities": (
+        [_ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS], None
+    ),
+    "localrank_nearest": (
+        [
+            _ADDRESS, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS,
+            _ADDRESS,
+        ],
+        None,
+    ),
+    "localrank_nearest_by_sketch": (
+        [
+            _ADDRESS, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS,
+            _NUMBER, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS,
+        ],
+        _COUNT,
+    ),
+    "localrank_votes": (
+        [
+            _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS,
+            _ADDRESS, _COUNT,
+        ],
+        _COUNT,
+    ),
+    "localrank_most_votes": (
+        [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS], _COUNT
+    ),
 }  # fmt: skip
 
 

@@ -1,0 +1,110 @@
+"""The compiled look-up in hyperplane tables: hands addresses to `localrank.native`.
+
+What `localrank.lsh.HyperplaneTables` does in numpy, to the bit: the same candidates, votes and order.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import ctypes
+
+    from localrank.arrays import Ids, Indices, Matrix
+
+__all__ = ["LookUp"]
+
+#: As `candidate` in tables.c.
+_CANDIDATE = np.dtype([(name, "i4") for name in ("query", "votes", "component", "plus", "minus")])
+
+
+class _Scratch(threading.local):
+    """Memory that every thread keeps from one look-up to the next."""
+
+    def __init__(self) -> None:
+        self.room = self.buckets = 0
+        self.reserve(4096, 256)
+
+    def reserve(self, room: int, buckets: int) -> None:
+        """Make room for so many candidates and so many buckets at least."""
+        if room > self.room:
+            self.room = 1 << (room - 1).bit_length()
+            self.slots = np.empty(2 * self.room, np.int32)
+            self.candidates = np.empty(self.room, _CANDIDATE)
+            self.keys = np.empty(2 * self.room, np.uint64)
+            self.keys_at = self.keys.ctypes.data
+        if buckets > self.buckets:
+            self.buckets = buckets
+            self.ranges = np.empty((buckets, 2), np.int64)
+        arrays = self.ranges, self.slots, self.candidates
+        self.addresses = tuple(array.ctypes.data for array in arrays)
+
+
+_scratch = _Scratch()
+
+
+class LookUp:
+    """Looks up in one set of tables; other threads run meanwhile."""
+
+    def __init__(self, offsets: Ids, ids: Ids, planes: int, opened: ctypes.CDLL) -> None:
+        self._offsets = np.ascontiguousarray(offsets, np.int32)
+        self._ids = np.ascontiguousarray(ids, np.int32)
+        self._components, self._tables, self._n_queries = self._ids.shape
+        expected = (self._components, self._tables, 2**planes + 1)
+        if self._offsets.shape != expected:
+            raise ValueError(f"expected offsets {expected}, found {self._offsets.shape}")
+        self._planes = planes
+        self._at = self._offsets.ctypes.data, self._ids.ctypes.data, self._n_queries
+        self._votes, self._most_votes = opened.localrank_votes, opened.localrank_most_votes
+
+    def votes(self, projected: Matrix, cap: int | None, probes: int) -> tuple[Indices, Indices]:
+        """Return the candidates in increasing order and their votes."""
+        count = self._count(projected, cap, probes)
+        found = _scratch.candidates[:count]
+        order = np.argsort(found["query"])
+        return found["query"][order].astype(np.int64), found["votes"][order].astype(np.int64)
+
+    def candidates(
+        self, projected: Matrix, cap: int | None, probes: int, ranks: Indices, most: int
+    ) -> Indices:
+        """Return the candidates with most votes."""
+        count = self._count(projected, cap, probes)
+        ranks = np.ascontiguousarray(ranks, np.int64)
+        chosen = np.empty(min(count, most), np.int64)
+        self._most_votes(
+            _scratch.addresses[2],
+            count,
+            ranks.ctypes.data,
+            len(ranks),
+            len(projected),
+            self._tables,
+            most,
+            _scratch.keys_at,
+            chosen.ctypes.data,
+        )
+        return chosen
+
+    def _count(self, projected: Matrix, cap: int | None, probes: int) -> int:
+        """Count the votes into this thread's scratch; return of how many candidates."""
+        rank = len(projected)
+        if projected.shape[1:] != (self._tables, self._planes) or rank > self._components:
+            raise ValueError(f"expected projections on {self._tables} tables, found {projected.shape}")
+        _scratch.reserve(0, 2 * rank * self._tables * (1 + min(probes, self._planes)))
+        while True:
+            count: int = self._votes(
+                projected.ctypes.data,
+                rank,
+                self._tables,
+                self._planes,
+                *self._at,
+                cap or 0,
+                probes,
+                *_scratch.addresses,
+                _scratch.room,
+            )
+            if count >= 0:
+                return count
+            _scratch.reserve(-count, 0)

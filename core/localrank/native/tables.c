@@ -1,0 +1,198 @@
+/* Figure 3's look-up: from a query's projections to the training queries with most votes.
+ *
+ * The tables are maps of files, and what is needed of them lies apart. So all places are worked out before the first is
+ * read, and asked for together.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lanes.h"
+
+enum { MOST_PLANES = 30, LINE = 16, BYTE = 256 };
+
+typedef struct {
+    int32_t query, votes, component, plus, minus;
+} candidate;
+
+typedef struct {
+    int64_t first, last;
+} range;
+
+/* The bucket of a direction in one table, then those across the hyperplanes that it is nearest to. */
+static void buckets_of(const float *projected, int64_t planes, int64_t probes, int64_t *buckets)
+{
+    int order[MOST_PLANES];
+    int64_t code = 0;
+    for (int i = 0; i < planes; i++)
+        code |= (int64_t)(projected[i] >= 0) << i;
+    buckets[0] = code;
+    if (!probes)
+        return;
+    for (int i = 0; i < planes; i++) {
+        int j = i;
+        for (; j > 0 && fabsf(projected[order[j - 1]]) > fabsf(projected[i]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+    for (int64_t i = 0; i < probes; i++)
+        buckets[1 + i] = code ^ ((int64_t)1 << order[i]);
+}
+
+/* Where few training queries are known, every one has a slot of its own. */
+static inline uint32_t slot_of(uint32_t query, int bits, int own)
+{
+    return own ? query : query * UINT32_C(2654435769) >> (32 - bits);
+}
+
+/* Counts every training query's votes: for each component the tables in which it shares the bucket of the direction, or
+ * those in which it shares that of its negative, whichever are more.
+ *
+ * ranges: one for each component, side, table and bucket; slots: twice room, rounded up to a power of two. Returns how
+ * many were found, in no order; or, where there may be more than room, how many there may be, negative. */
+int64_t localrank_votes(const float *projected, int64_t rank, int64_t tables, int64_t planes, const int32_t *offsets,
+                        const int32_t *ids, int64_t n_queries, int64_t cap, int64_t probes, range *ranges,
+                        int32_t *slots, candidate *found, int64_t room)
+{
+    if (planes > MOST_PLANES)
+        return 0;
+    if (probes > planes)
+        probes = planes;
+    const int64_t looked = 1 + probes, side = tables * looked, n_buckets = (int64_t)1 << planes;
+    for (int64_t p = 0; p < rank; p++)
+        for (int64_t j = 0; j < tables; j++) {
+            int64_t buckets[1 + MOST_PLANES];
+            buckets_of(projected + (p * tables + j) * planes, planes, probes, buckets);
+            for (int64_t i = 0; i < looked; i++) {
+                range *plus = ranges + 2 * p * side + j * looked + i;
+                const int64_t row = (p * tables + j) * (n_buckets + 1);
+                plus[0].first = row + buckets[i];
+                plus[side].first = row + n_buckets - 1 - buckets[i];
+                __builtin_prefetch(offsets + plus[0].first);
+                __builtin_prefetch(offsets + plus[side].first);
+            }
+        }
+    int64_t entries = 0;
+    for (int64_t p = 0; p < rank; p++)
+        for (int64_t i = 0; i < 2 * side; i++) {
+            range *one = ranges + 2 * p * side + i;
+            const int64_t table = p * tables + i % side / looked;
+            int64_t first = offsets[one->first], last = offsets[one->first + 1];
+            first = first < 0 ? 0 : first < n_queries ? first : n_queries;
+            last = last < first ? first : last < n_queries ? last : n_queries;
+            if (cap && last - first > cap)
+                last = first + cap;
+            *one = (range){table * n_queries + first, table * n_queries + last};
+            for (int64_t j = one->first; j < one->last; j += LINE)
+                __builtin_prefetch(ids + j);
+            entries += last - first;
+        }
+    const int64_t most = entries < n_queries ? entries : n_queries;
+    if (most > room)
+        return -most;
+    int bits = 1;
+    while (((int64_t)1 << bits) < 2 * most)
+        bits++;
+    const int own = n_queries <= (int64_t)1 << bits;
+    const uint32_t mask = (uint32_t)(((int64_t)1 << bits) - 1);
+    memset(slots, 0, sizeof *slots << bits);
+    int64_t count = 0;
+    for (int64_t p = 0; p < rank; p++)
+        for (int64_t i = 0; i < 2 * side; i++)
+            for (int64_t j = ranges[2 * p * side + i].first; j < ranges[2 * p * side + i].last; j++) {
+                const int32_t query = ids[j];
+                if (query < 0 || query >= n_queries)
+                    continue;
+                uint32_t slot = slot_of((uint32_t)query, bits, own);
+                while (slots[slot] && found[slots[slot] - 1].query != query)
+                    slot = (slot + 1) & mask;
+                if (!slots[slot]) {
+                    found[count] = (candidate){query, 0, (int32_t)p, 0, 0};
+                    slots[slot] = (int32_t)++count;
+                }
+                candidate *one = found + slots[slot] - 1;
+                if (one->component != p) {
+                    one->votes += one->plus > one->minus ? one->plus : one->minus;
+                    one->component = (int32_t)p;
+                    one->plus = one->minus = 0;
+                }
+                one->plus += i < side;
+                one->minus += i >= side;
+            }
+    for (int64_t i = 0; i < count; i++)
+        found[i].votes += found[i].plus > found[i].minus ? found[i].plus : found[i].minus;
+    return count;
+}
+
+/* Sorts by radix; others has as much room as keys. */
+static void sort(uint64_t *keys, uint64_t *others, int64_t count)
+{
+    uint64_t *from = keys, *to = others, differ = 0;
+    for (int64_t i = 0; i < count; i++)
+        differ |= keys[i] ^ keys[0];
+    for (int shift = 0; shift < 64; shift += 8) {
+        if (!(differ >> shift & (BYTE - 1)))
+            continue;
+        int64_t begins[BYTE] = {0}, begin = 0;
+        for (int64_t i = 0; i < count; i++)
+            begins[from[i] >> shift & (BYTE - 1)]++;
+        for (int i = 0; i < BYTE; i++) {
+            const int64_t here = begins[i];
+            begins[i] = begin;
+            begin += here;
+        }
+        for (int64_t i = 0; i < count; i++)
+            to[begins[from[i] >> shift & (BYTE - 1)]++] = from[i];
+        uint64_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != keys)
+        memcpy(keys, from, (size_t)count * sizeof *keys);
+}
+
+/* Moves the smallest of different keys to the front, in no order: byte by byte, only those that tie go on. */
+static void bring_smallest(uint64_t *keys, uint64_t *tied, int64_t count, int64_t wanted)
+{
+    int64_t taken = 0;
+    memcpy(tied, keys, (size_t)count * sizeof *keys);
+    for (int shift = 40; shift >= 0 && taken < wanted; shift -= 8) {
+        int64_t sizes[BYTE] = {0}, before = 0, still = 0;
+        for (int64_t i = 0; i < count; i++)
+            sizes[tied[i] >> shift & (BYTE - 1)]++;
+        uint64_t border = 0;
+        while (taken + before + sizes[border] < wanted)
+            before += sizes[border++];
+        for (int64_t i = 0; i < count; i++) {
+            const uint64_t key = tied[i], byte = key >> shift & (BYTE - 1);
+            if (byte < border || (byte == border && !shift))
+                keys[taken++] = key;
+            else if (byte == border)
+                tied[still++] = key;
+        }
+        count = still;
+    }
+}
+
+/* Writes which candidates have the most of the votes that they could win, best first and equal ones in increasing order;
+ * where all are wanted, all in increasing order. keys: twice as many as candidates. Returns how many. */
+int64_t localrank_most_votes(const candidate *found, int64_t count, const int64_t *ranks, int64_t n_queries,
+                             int64_t rank, int64_t tables, int64_t wanted, uint64_t *keys, int64_t *chosen)
+{
+    const int all = count <= wanted;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t query = found[i].query >= 0 && found[i].query < n_queries ? found[i].query : 0;
+        int64_t shared = ranks[query] < rank ? ranks[query] : rank;
+        if (shared < 1)
+            shared = 1;
+        const uint16_t lost = (uint16_t)(65535 - 65535 * (int64_t)found[i].votes / (shared * tables));
+        keys[i] = (all ? 0 : (uint64_t)lost << 32) | (uint64_t)query;
+    }
+    if (!all)
+        bring_smallest(keys, keys + count, count, wanted);
+    const int64_t kept = all ? count : wanted;
+    sort(keys, keys + count, kept);
+    for (int64_t i = 0; i < kept; i++)
+        chosen[i] = (int64_t)(keys[i] & UINT32_MAX);
+    return kept;
+}

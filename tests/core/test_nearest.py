@@ -1,0 +1,281 @@
+"""The compiled search and look-up against numpy, and the sketch against comparing everything."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localrank import native, nearest
+from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.nearest import CompiledSearch, NumpySearch
+from localrank.routing import CentroidRouter, ExactRouter, LshRouter
+from localrank.signature import Signature, Signatures
+from localrank.similarity import SIMILARITIES, one_to_many
+from localrank.sketch import LANES, Sketch
+
+from .clouds import clustered, scattered
+
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localrank.arrays import Indices
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Run with the library, then without."""
+    if request.param == "numpy":
+        monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
+    native.library.cache_clear()
+    yield request.param
+    native.library.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def opened() -> ctypes.CDLL:
+    found = native.library()
+    if found is None:
+        pytest.skip("no compiled arithmetic")
+    return found
+
+
+@st.composite
+def known(draw: st.DrawFn) -> tuple[Signatures, Indices, Signature]:
+    """Any training queries of unit rows, some of low rank, some the same as others, and a query near one or none."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n_queries = draw(st.integers(1, 90))
+    n_features = draw(st.sampled_from([1, 2, 3, 10, 15, 16, 17, 31, 33, 46, 64, 136]))
+    n_components = draw(st.integers(1, min(4, n_features)))
+    centre = random.standard_normal((n_components, n_features))
+    spread = draw(st.sampled_from([0.0, 1e-4, 0.05, 1.0, 100.0]))
+
+    def near(count: int) -> np.ndarray:
+        rows = centre + spread * random.standard_normal((count, n_components, n_features))
+        rows[random.random(rows.shape) < draw(st.sampled_from([0.0, 0.0, 0.6]))] = 0
+        lengths = np.sqrt(np.vecdot(rows, rows))[..., None]
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
+
+    directions, ranks = near(n_queries), random.integers(0, n_components + 1, n_queries)
+    copied = random.integers(0, n_queries, n_queries)
+    some = random.random(n_queries) < 0.2
+    directions[some] = directions[copied[some]]
+    directions[np.arange(n_components) >= ranks[:, None]] = 0
+    clusters = random.integers(0, draw(st.integers(1, 5)), n_queries)
+    rank = draw(st.integers(1, n_components))
+    asked = directions[0].copy() if draw(st.booleans()) else near(1)[0]
+    asked[rank:] = 0
+    signatures = Signatures(directions, np.ones((n_queries, n_components)), ranks)
+    return signatures, clusters, Signature(asked, np.ones(n_components), rank)
+
+
+@settings(max_examples=300, deadline=None)
+@given(case=known())
+def test_the_sketch_changes_nothing(opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]) -> None:
+    signatures, clusters, asked = case
+    search = CompiledSearch(signatures, clusters, opened)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nearest, "_LEAST_SKETCHED", 0)
+        by_sketch = search.among_all(asked)
+        assert search._sketched is not None
+
+    assert search.among(asked, np.arange(len(signatures))) == by_sketch
+    # The same by the definition, from the similarities of all.
+    alike = one_to_many(asked, signatures)
+    best = int(np.argmax(alike))
+    others = alike[clusters != clusters[best]]
+    margin = float(alike[best] - others.max()) if len(others) else None
+    assert (int(clusters[best]), float(alike[best]), margin) == by_sketch
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=known())
+def test_the_compiled_search_is_that_of_numpy(
+    opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]
+) -> None:
+    signatures, clusters, asked = case
+    found = CompiledSearch(signatures, clusters, opened).among_all(asked)
+
+    spelled = [
+        sum(
+            abs(float(asked.directions[p].astype(float) @ row[p].astype(float)))
+            for p in range(len(asked.directions))
+        )
+        / max(min(asked.rank, int(rank)), 1)
+        for row, rank in zip(signatures.directions, signatures.ranks, strict=True)
+    ]
+
+    np.testing.assert_allclose(one_to_many(asked, signatures), np.minimum(spelled, 1), atol=1e-6)
+    assert found.similarity == pytest.approx(min(max(spelled), 1), abs=1e-6)
+    assert max(np.array(spelled)[clusters == found.cluster]) == pytest.approx(max(spelled), abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=known())
+def test_a_sketch_and_its_rests_are_the_directions(case: tuple[Signatures, Indices, Signature]) -> None:
+    signatures, _, _ = case
+    directions = signatures.directions.astype(float)
+    n_queries, n_components, n_features = directions.shape
+
+    sketch = Sketch.of(signatures.directions, signatures.ranks)
+
+    assert sketch is not None
+    kept = sketch.codes * sketch.scales.astype(float)[:, :, None, :, None]
+    kept = kept.transpose(0, 3, 1, 2, 4).reshape(-1, n_components, kept.shape[2] * 2)
+    rests = np.linalg.norm(directions - kept[:n_queries, :, :n_features], axis=2).sum(axis=1)
+    assert (rests <= sketch.errors.reshape(-1)[:n_queries]).all()
+    np.testing.assert_allclose(rests, sketch.errors.reshape(-1)[:n_queries], rtol=1e-5, atol=1e-30)
+    assert np.linalg.norm(kept, axis=2).max() <= sketch.reach * (1 + 1e-12)
+    assert (sketch.errors.reshape(-1)[n_queries:] == -np.inf).all()
+    assert 0 == len(sketch.codes) * LANES % LANES
+    assert not kept[n_queries:].any()
+
+
+def test_what_are_no_directions_has_no_sketch_and_is_still_compared(opened: ctypes.CDLL) -> None:
+    signatures, clusters = clustered(300, 3, 0.5)
+    long = Signatures(2 * signatures.directions, signatures.eigenvalues, signatures.ranks)
+    assert Sketch.of(long.directions, long.ranks) is None
+    asked = signatures.of(7)
+
+    found = CompiledSearch(long, clusters, opened).among_all(asked)
+    assert 1.0 == found.similarity
+
+    stretched = Signature(4 * asked.directions, asked.eigenvalues, asked.rank)
+    search = CompiledSearch(signatures, clusters, opened)
+    assert search._sketched is not None
+    assert search.among(stretched, np.arange(300)) == search.among_all(stretched)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 10**6))
+def test_the_compiled_look_up_is_that_of_numpy(opened: ctypes.CDLL, data: st.DataObject, seed: int) -> None:
+    """The same candidates with the same votes in the same order."""
+    planes = data.draw(st.sampled_from([1, 3, 6, 9]), "planes")
+    cap = data.draw(st.sampled_from([None, 1, 3, 20]), "cap")
+    probes = data.draw(st.sampled_from([0, 0, 1, 2, 12]), "probes")
+    most = data.draw(st.integers(1, 70), "most")
+    spread = data.draw(st.sampled_from([0.05, 0.5, 5.0]), "spread")
+    assert opened is not None
+    random = np.random.default_rng(seed)
+    signatures, _ = clustered(250, 4, spread, seed=seed)
+    ranks = random.integers(0, 4, 250)
+    signatures.directions[np.arange(3) >= ranks[:, None]] = 0
+    signatures = Signatures(signatures.directions, signatures.eigenvalues, ranks)
+    drawn = draw_planes(24, 5, planes, seed)
+    compiled, plain = (HyperplaneTables.build(signatures, drawn, seed) for _ in range(2))
+    plain.__dict__["_look_up"] = None
+
+    for query in range(0, 250, 10):
+        asked = signatures.of(query)
+        for ours, theirs in zip(
+            compiled.votes(asked, cap=cap, probes=probes),
+            plain.votes(asked, cap=cap, probes=probes),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(
+            compiled.candidates(asked, ranks, most, cap=cap, probes=probes),
+            plain.candidates(asked, ranks, most, cap=cap, probes=probes),
+        )
+
+
+def test_scratch_grows_with_what_is_found(opened: ctypes.CDLL) -> None:
+    assert opened is not None
+    one = np.zeros((20_000, 1, 4), np.float32)
+    one[:, 0, 0] = 1
+    signatures = Signatures(one, np.ones((20_000, 1)), np.ones(20_000, np.int64))
+    tables = HyperplaneTables.build(signatures, draw_planes(4, 2, 3, seed=0))
+
+    found, votes = tables.votes(signatures.of(0))
+
+    np.testing.assert_array_equal(found, np.arange(20_000))
+    assert (votes == 2).all()
+
+
+def test_ids_and_offsets_out_of_range_are_not_followed(opened: ctypes.CDLL) -> None:
+    """An artifact's are checked when it is loaded; this is for those that are not from one."""
+    assert opened is not None
+    signatures = scattered(40)
+    built = HyperplaneTables.build(signatures, draw_planes(20, 3, 2, seed=0))
+    random = np.random.default_rng(0)
+    wrong = HyperplaneTables(
+        built.planes,
+        random.integers(-(2**31), 2**31 - 1, built.offsets.shape, np.int32),
+        random.integers(-(2**31), 2**31 - 1, built.ids.shape, np.int32),
+    )
+    mixed = HyperplaneTables(built.planes, built.offsets, np.where(built.ids % 2, built.ids, 2**31 - 1))
+
+    for query in range(0, 40, 5):
+        assert 0 == len(wrong.votes(signatures.of(query))[0])
+        assert (mixed.votes(signatures.of(query))[0] % 2 == 1).all()
+
+
+def test_every_router_answers_with_and_without_the_library(either: str) -> None:
+    signatures, clusters = clustered(500, 4, 0.3)
+    tables = HyperplaneTables.build(signatures, draw_planes(24, 8, 4, seed=1))
+    for similarity in SIMILARITIES:
+        routers = (
+            ExactRouter(signatures, clusters, similarity),
+            CentroidRouter(signatures.take(np.array([int(np.argmax(clusters == c)) for c in range(4)]))),
+            LshRouter(signatures, clusters, tables, similarity=similarity, exact_below=0),
+        )
+        for router in routers:
+            for query in range(0, 500, 25):
+                route = router.route(signatures.of(query))
+                assert clusters[query] == route.cluster
+                if router is not routers[1]:
+                    assert route.similarity == pytest.approx(1, abs=1e-6)
+    search = ExactRouter(signatures, clusters)._search
+    assert isinstance(search, CompiledSearch if either == "compiled" else NumpySearch)
+
+
+def test_another_number_of_features_is_refused(opened: ctypes.CDLL) -> None:
+    signatures, clusters = clustered(500, 4, 0.3)
+    tables = HyperplaneTables.build(signatures, draw_planes(24, 8, 4, seed=1))
+    narrow = Signature(np.ones((3, 23), np.float32), np.ones(3), 3)
+    search = CompiledSearch(signatures, clusters, opened)
+
+    for run in (
+        lambda: search.among_all(narrow),
+        lambda: search.among(narrow, np.arange(3)),
+        lambda: one_to_many(narrow, signatures),
+        lambda: tables.votes(narrow),
+    ):
+        with pytest.raises(ValueError, match=r"\(3, 23\)|reshape"):
+            run()
+
+
+@pytest.mark.parametrize(
+    "options", [["-DLOCALRANK_ONE_TARGET"], ["-DLOCALRANK_ONE_TARGET", "-march=x86-64-v3"]]
+)
+def test_narrower_processors_find_the_same_bits(
+    opened: ctypes.CDLL, options: list[str], tmp_path: Path
+) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    built = tmp_path / "narrow.native"
+    files = [str(file) for file in sorted(native.FOLDER.glob("*.c"))]
+    given = ["-O3", "-std=gnu99", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-psabi", *options]
+    done = subprocess.run(
+        ["cc", *given, "-o", str(built), *files, "-lm"], check=False, capture_output=True, text=True
+    )
+    if "-march" in done.stderr:
+        pytest.skip("not a processor of that family")
+    assert 0 == done.returncode, done.stderr
+    narrow = native.load(built)
+    for n_features in (10, 33, 136):
+        signatures, clusters = clustered(500, 4, 0.6, n_features=n_features, seed=n_features)
+        searches = [CompiledSearch(signatures, clusters, library) for library in (opened, narrow)]
+        for query in range(0, 500, 7):
+            asked = Signature(-signatures.directions[query - 1], np.ones(3), 3)
+            which = np.arange(query, 500)
+            assert searches[0].among_all(asked) == searches[1].among_all(asked)
+            assert searches[0].among(asked, which) == searches[1].among(asked, which)
