@@ -60,7 +60,7 @@ MOST = {
     1000: {"npy": 0.55, "json": 1.9, "view": 1.7, "sign": 1.6, "score": 9.0, "order": 2.4, "encode": 6.0},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
-MOST_ROUTE = {1000: 2.6, 20_000: 0.22}
+MOST_ROUTE = {1000: 0.85, 20_000: 0.12}
 GATED_FEATURES = 136
 #: Microseconds that a turn lasts at least: what takes less is called several times.
 TURN = 100.0
