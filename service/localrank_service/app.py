@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from localrank import __version__
-from localrank_service import openapi, problems
+from localrank_service import cpus, openapi, problems
 from localrank_service.draining import drain_on_sigterm
 from localrank_service.edge import Edge
 from localrank_service.keys import Keys
@@ -95,6 +95,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
+    cpus.keep_to_one_thread()
     service.workers.enter()
     drain_on_sigterm(service)
     following = None

@@ -32,7 +32,7 @@ from secrets import token_urlsafe
 
 __all__ = ["THREADS", "run"]
 
-#: One thread for linear algebra per worker: requests are small, and workers share the cores.
+#: Workers keep to one thread for linear algebra; this spares them the making of others.
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 _EPILOG = "Example: localrank serve --models-dir models --port 8080 --workers 2"

@@ -1,4 +1,6 @@
-"""How many processors this process may use: what it is bound to, and what its container's quota comes to."""
+"""How many processors this process may use: what it is bound to, what its container's quota comes to, and one of them
+for linear algebra.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["MOST_WORKERS", "bound", "quota", "workers"]
+from threadpoolctl import threadpool_info, threadpool_limits
+
+__all__ = ["MOST_WORKERS", "bound", "keep_to_one_thread", "quota", "threads", "workers"]
 
 #: Nobody who starts a service on a large machine expects a process for each of its cores without having asked.
 MOST_WORKERS = 8
@@ -55,6 +59,16 @@ def workers() -> int:
     allowed = quota()
     count = bound() if allowed is None else min(bound(), int(allowed))
     return max(1, min(count, MOST_WORKERS))
+
+
+def keep_to_one_thread() -> None:
+    """Let every library of linear algebra use one thread: requests are small, and workers share the processors."""
+    threadpool_limits(1)
+
+
+def threads() -> dict[str, int]:
+    """Return how many threads each library of linear algebra uses, by the name of its file."""
+    return {Path(pool["filepath"]).name: pool["num_threads"] for pool in threadpool_info()}
 
 
 def _unified(folder: Path) -> float | None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from localrank_service import cpus
 
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+
+    from localrank_service.live import LiveModel
+
+    from .conftest import Connect
 
 
 def group(folder: Path, **files: str) -> None:
@@ -82,3 +87,15 @@ async def test_info_shows_what_there_is(client: httpx.AsyncClient, monkeypatch: 
     info = (await client.get("/info")).json()
 
     assert (1, 6, 1.5) == (info["workers"], info["cpus"], info["cpu_quota"])
+
+
+@pytest.mark.anyio
+async def test_a_worker_keeps_to_one_thread_for_linear_algebra_whatever_it_was_started_with(
+    connect: Connect, tiny_model: LiveModel
+) -> None:
+    with threadpool_limits(2):
+        async with connect(models=[tiny_model]) as client:
+            threads = (await client.get("/info")).json()["threads"]
+
+    assert threads
+    assert {1} == set(threads.values())

@@ -26,7 +26,6 @@ __all__ = ["router"]
 router = APIRouter(tags=["health"])
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @router.get("/livez")
@@ -80,7 +79,7 @@ async def info(request: Request) -> Response:
         "broken": dict(live.broken),
         "ready": service.unready() is None,
         "settings": settings.public(),
-        "threads": {name: os.environ.get(name) for name in _THREADS},
+        "threads": cpus.threads(),
         "workers": len(service.workers.living()),
         "cpus": cpus.bound(),
         "cpu_quota": cpus.quota(),
