@@ -279,3 +279,21 @@ def test_narrower_processors_find_the_same_bits(
             which = np.arange(query, 500)
             assert searches[0].among_all(asked) == searches[1].among_all(asked)
             assert searches[0].among(asked, which) == searches[1].among(asked, which)
+
+
+def test_what_rounding_the_query_loses_is_allowed_for(opened: ctypes.CDLL) -> None:
+    """Axes are sketched without a rest, so that the sketch errs by the query's rounding alone."""
+    n_features = 64
+    axes = np.eye(n_features, dtype=np.float32)[:, None]
+    known = Signatures(axes, np.ones((n_features, 1)), np.ones(n_features, np.int64))
+    clusters = np.arange(n_features)
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        # All within half a step of the query's whole numbers around one of them.
+        asked = np.asarray((2048 + 0.9 * random.random(n_features) - 0.45) / 16384, np.float32)
+        search = CompiledSearch(known, clusters, opened)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(nearest, "_LEAST_SKETCHED", 0)
+            found = search.among_all(Signature(asked[None], np.ones(1), 1))
+
+        assert (int(np.argmax(asked)), float(asked.max())) == found[:2]

@@ -15,7 +15,10 @@
 
 #include "lanes.h"
 
-enum { AHEAD = 4, PARTS = 1 << 14 };
+/* What is longer than that the processor goes on to fetch by itself. */
+enum { AHEAD = 4, MOST_ASKED = 1024 };
+/* The query's own steps, of which an int16 holds a unit vector's. */
+enum { PARTS = 1 << 14 };
 
 typedef struct {
     const float *directions;
@@ -106,9 +109,10 @@ INLINE question padded(const float *directions, int64_t rank, const training *al
 
 INLINE void ask_for(const training *all, int64_t query)
 {
-    const float *first = all->directions + query * all->n_components * all->n_features;
-    for (int64_t p = 0; p < all->n_components; p++)
-        __builtin_prefetch(first + p * all->n_features);
+    const int64_t size = all->n_components * all->n_features;
+    const float *first = all->directions + query * size;
+    for (int64_t j = 0; j < size && j < MOST_ASKED; j += LANES)
+        __builtin_prefetch(first + j);
 }
 
 /* Keeps the nearest, of equal ones the first, and what any other cluster has. */
