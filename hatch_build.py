@@ -56,7 +56,8 @@ class Native(BuildHookInterface):
 def compiler() -> list[str] | None:
     """Return the command of a C compiler, if there is one."""
     if os.environ.get("LOCALRANK_COMPILER") == "ziglang":
-        return [sys.executable, "-m", "ziglang", "cc"]
+        # For every processor of the family: of itself it compiles for the one that it runs on.
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     chosen = shlex.split(os.environ.get("CC", "cc"))
     return chosen if chosen and shutil.which(chosen[0]) else None
 

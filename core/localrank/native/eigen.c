@@ -16,6 +16,31 @@
 enum { WIDE = 8, POINTS = 2 * LANES };
 #define EACH for (int k = 0; k < WIDE; k++)
 
+/* Subtract one reflection from a row and add it to the product with the next. */
+INLINE void pass_one(float *restrict a, const float *restrict v, const float *restrict w, float *restrict product,
+                     float vi, float wi, float next, int64_t begin, int64_t end)
+{
+    for (int64_t j = begin; j < end; j++) {
+        a[j] -= vi * w[j] + wi * v[j];
+        product[j] += next * a[j];
+    }
+}
+
+INLINE void pass_four(float *restrict a, float *restrict b, float *restrict c, float *restrict d,
+                      const float *restrict v, const float *restrict w, float *restrict product, const float *vs,
+                      const float *ws, const float *next, int64_t begin, int64_t end)
+{
+    const float v0 = vs[0], v1 = vs[1], v2 = vs[2], v3 = vs[3], w0 = ws[0], w1 = ws[1], w2 = ws[2], w3 = ws[3];
+    const float n0 = next[0], n1 = next[1], n2 = next[2], n3 = next[3];
+    for (int64_t j = begin; j < end; j++) {
+        a[j] -= v0 * w[j] + w0 * v[j];
+        b[j] -= v1 * w[j] + w1 * v[j];
+        c[j] -= v2 * w[j] + w2 * v[j];
+        d[j] -= v3 * w[j] + w3 * v[j];
+        product[j] += (n0 * a[j] + n1 * b[j]) + (n2 * c[j] + n3 * d[j]);
+    }
+}
+
 /* Make the matrix tridiagonal: d, e and, in row r from column r + 1 on, the reflections I - tau v v'. Rows are of whole
  * lanes, padded with zeros. */
 INLINE void reduce(float *matrix, int64_t n, int64_t stride, float *restrict v, float *restrict w, float *restrict next,
@@ -54,27 +79,11 @@ INLINE void reduce(float *matrix, int64_t n, int64_t stride, float *restrict v, 
         tau[r] = factor;
         int64_t i = r + 1;
         for (; i + 3 < n; i += 4) {
-            float *restrict a = matrix + i * stride, *restrict b = a + stride, *restrict c = b + stride,
-                  *restrict f = c + stride;
-            const float v0 = v[i], v1 = v[i + 1], v2 = v[i + 2], v3 = v[i + 3];
-            const float w0 = w[i], w1 = w[i + 1], w2 = w[i + 2], w3 = w[i + 3];
-            const float n0 = next[i], n1 = next[i + 1], n2 = next[i + 2], n3 = next[i + 3];
-            for (int64_t j = begin; j < stride; j++) {
-                a[j] -= v0 * w[j] + w0 * v[j];
-                b[j] -= v1 * w[j] + w1 * v[j];
-                c[j] -= v2 * w[j] + w2 * v[j];
-                f[j] -= v3 * w[j] + w3 * v[j];
-                product[j] += (n0 * a[j] + n1 * b[j]) + (n2 * c[j] + n3 * f[j]);
-            }
+            float *a = matrix + i * stride;
+            pass_four(a, a + stride, a + 2 * stride, a + 3 * stride, v, w, product, v + i, w + i, next + i, begin, stride);
         }
-        for (; i < n; i++) {
-            float *restrict a = matrix + i * stride;
-            const float v0 = v[i], w0 = w[i], n0 = next[i];
-            for (int64_t j = begin; j < stride; j++) {
-                a[j] -= v0 * w[j] + w0 * v[j];
-                product[j] += n0 * a[j];
-            }
-        }
+        for (; i < n; i++)
+            pass_one(matrix + i * stride, v, w, product, v[i], w[i], next[i], begin, stride);
         for (int64_t j = begin; j <= r; j++)
             product[j] = 0;
         const float half = factor * factor * inner(product + begin, next + begin, stride - begin) / 2;
