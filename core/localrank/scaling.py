@@ -73,8 +73,10 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
     else:
         scaled = rescaled(documents, low + spread / 2, scale, bounded=True)
         # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.
-        scaled -= np.add.reduce(scaled, axis=0) / np.float32(len(scaled))
-        deviation = np.sqrt(np.add.reduce(scaled * scaled, axis=0) / np.float32(len(scaled)))
+        # Summed in order, which reduce() would not do for a single column.
+        scaled -= np.add.accumulate(scaled, axis=0)[-1] / np.float32(len(scaled))
+        squares = np.add.accumulate(scaled * scaled, axis=0)[-1]
+        deviation = np.sqrt(squares / np.float32(len(scaled)))
         scaled /= np.where(constant, np.float32(1.0), deviation)
     scaled[:, constant] = 0.0
     return scaled

@@ -139,7 +139,7 @@ def test_scaling_within_a_query_gives_the_bits_that_numpy_gives(documents: Matri
         np.testing.assert_array_equal(plain, compiled)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 16), (100, 136), (50, 137)])
+@pytest.mark.parametrize("shape", [(1, 1), (90, 1), (3, 16), (100, 136), (50, 137)])
 def test_scaling_ordinary_documents_gives_the_bits_that_numpy_gives(shape: tuple[int, int]) -> None:
     documents = np.random.default_rng(shape[0]).normal(3, 50, shape).astype(np.float32)
 
