@@ -69,6 +69,11 @@ bench: $(VENV)/.dev ## Measure speed and quality (long)
 bench-short: $(VENV)/.dev ## Compare speed with what it should be (two minutes)
 	$(BIN)/python -m benchmarks --short
 
+.PHONY: performance
+performance: $(VENV)/.dev ## Write tables and plots of docs/performance.md from benchmarks/results
+	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.plots
+
 .PHONY: soak
 soak: $(VENV)/.dev ## Fuzz and crash tests (long)
 	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests

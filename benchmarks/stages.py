@@ -1,7 +1,7 @@
 """What each stage of a request costs alone, beside the bare library call that it stands on.
 
     python -m benchmarks.stages [--documents 1,20,100,1000,5000] [--features 10,46,136,700]
-                                [--queries 100,10000,1000000] [--short] [--out FILE]
+                                [--queries 100,1000,10000,1000000] [--short] [--out FILE]
 
 Microseconds of CPU, medians of many turns, a stage and its bare call one after the other on one BLAS thread:
 
@@ -171,7 +171,7 @@ def main() -> int:
     )
     parser.add_argument("--documents", default="1,20,100,1000,5000")
     parser.add_argument("--features", default="10,46,136,700")
-    parser.add_argument("--queries", default="100,10000,1000000")
+    parser.add_argument("--queries", default="100,1000,10000,1000000")
     parser.add_argument("--short", action="store_true", help="100 and 1,000 documents of 136 features")
     results.add_out(parser)
     options = parser.parse_args()

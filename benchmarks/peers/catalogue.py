@@ -192,7 +192,7 @@ PEERS: dict[str, Peer] = {
         "/readyz",
         {"JSON": as_rows("/v1/rerank"), "npy": as_npy("/v1/rerank"), "V2 binary": as_v2_binary("bench")},
     ),
-    PLAIN: Peer((), _app("plain"), "/ready", {"pydantic": as_rows("/pydantic")}),
+    PLAIN: Peer((), _app("plain"), "/ready", {"JSON": as_rows("/pydantic")}),
     "by hand": Peer((), _app("plain"), "/ready", {"binary": as_bytes("/binary")}),
     "mlserver": Peer(
         ("mlserver==1.7.1", "mlserver-lightgbm==1.7.1", "uvloop<0.22", LIGHTGBM),

@@ -322,7 +322,7 @@ def judge(spent: list[results.Row], sizes: list[int], model: str) -> int:
             verdicts.append((f"{size} documents: {name}, best wires", theirs / own, 1.0))
         for (wire, documents), least in LEAST.items() if model == "linear" else ():
             mine = median.get((OURS, wire, size))
-            plain = median.get((PLAIN, "pydantic", size))
+            plain = median.get((PLAIN, "JSON", size))
             if documents == size and mine is not None and plain is not None:
                 verdicts.append((f"{size} documents: pydantic against {wire}", plain / mine, least))
     print()
