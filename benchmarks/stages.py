@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
 
-#: Times its bare call that a stage may take, by documents of 136 features: head room of half over what was measured,
+#: Times its bare call that a stage may take, by documents of 136 features: head room of half over what compiled code took,
 #: so that twice as slow is noticed. Reading npy checks the shape and touches no number, which a sum does.
 MOST = {
-    100: {"npy": 2.6, "json": 2.0, "view": 2.7, "sign": 1.7, "score": 5.5, "order": 3.0, "encode": 7.5},
-    1000: {"npy": 0.55, "json": 1.9, "view": 1.7, "sign": 1.6, "score": 9.0, "order": 2.4, "encode": 6.0},
+    100: {"npy": 1.8, "json": 2.0, "view": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
+    1000: {"npy": 0.36, "json": 2.0, "view": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
-MOST_ROUTE = {1000: 0.85, 20_000: 0.12}
+MOST_ROUTE = {1000: 0.85, 20_000: 0.13}
 GATED_FEATURES = 136
 #: Microseconds that a turn lasts at least: what takes less is called several times.
 TURN = 100.0
