@@ -45,7 +45,7 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     # Speed, against thresholds.
     "signature": Benchmark(short=("--decays", "0.9")),
-    "routing": Benchmark(short=("--queries", "1000,10000")),
+    "routing": Benchmark(),
     "trees": Benchmark(),
     "distances": Benchmark(short=()),
     "decoding": Benchmark(short=()),

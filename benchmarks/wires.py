@@ -7,7 +7,7 @@ ranking, writing, metrics. A linear model of 136 features, 1,000 training querie
 thread; all wires run in turn; figures are the least CPU time of many turns, in milliseconds, and how many times the
 ranking alone that is. ``without simdjson`` is what JSON costs where it has no wheel.
 
-The exit code is 1 where npy takes more than 1.5 times the ranking alone at 1,000 documents, or JSON more than 0.6 times
+The exit code is 1 where npy takes more than 2.2 times the ranking alone at 1,000 documents, or JSON more than 0.6 times
 what it takes without simdjson.
 """
 
@@ -186,7 +186,7 @@ def main() -> int:
         ],
     )
     large = figures[1000]
-    fits = large["npy"] <= 1.5 * large["ranking alone"]
+    fits = large["npy"] <= 2.2 * large["ranking alone"]
     fits &= large["JSON columns"] <= 0.6 * large["JSON columns, without simdjson"]
     print("ok" if fits else "a threshold was missed")
     return 0 if fits else 1
