@@ -10,7 +10,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
@@ -18,7 +18,7 @@ from localrank_service.problems import STATUSES, Problem, problem_of
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from localrank.ranker import Ranker, Ranking
@@ -57,11 +57,15 @@ class Ranked:
     ranking: Ranking
 
 
+_Read = TypeVar("_Read")
+
 _NO_OPTIONS = Options()
 
 #: A request of so many documents times `LiveModel.work` is ranked in a thread. Below, ranking takes a few milliseconds
 #: at most; there the way to a thread and back costs more than it spares others (`benchmarks/mixed.py`).
 LARGE = 500_000
+#: A body of so many bytes is read in that thread. Its numbers are read without the interpreter.
+LARGE_BODY = 2**18
 #: One thread for all: several would only take the interpreter and the processor from each other and from the small
 #: requests, which are not behind it.
 _ASIDE = ThreadPoolExecutor(1, "large-requests")
@@ -106,6 +110,13 @@ class Attempt:
     def begin(self) -> None:
         """Start measuring."""
         self.timing = Timing()
+
+    async def read(self, read: Callable[[bytes], _Read], body: bytes) -> _Read:
+        """Return what ``read`` makes of the body, aside if it is large."""
+        with self.timing("decode"):
+            if len(body) < LARGE_BODY:
+                return read(body)
+            return await asyncio.get_running_loop().run_in_executor(_ASIDE, read, body)
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""

@@ -10,8 +10,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from localrank import native
 from localrank_service.openapi import SCHEMAS
-from localrank_service.wire import numbers
 from localrank_service.wire.cohere import logistic
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ def test_relevance_is_what_meta_says_and_keeps_the_order() -> None:
     assert (np.diff(relevance) <= 0).all()
 
 
-@pytest.mark.parametrize("parser", ["simdjson", "orjson"])
+@pytest.mark.parametrize("parser", ["compiled", "orjson"])
 async def test_documents_may_hold_anything_and_come_back_when_asked_for(
     parser: str, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if parser == "orjson":
-        monkeypatch.setattr(numbers, "simdjson", None)
+        monkeypatch.setattr(native, "library", lambda: None)
     documents: list[dict[str, Any]] = [
         {"id": None, "text": "a: {1}", "features": [0, 0, 0, 0]},
         {"features": dict(zip(NAMES, ROW, strict=True)), "more": {"deep": [1, {"x": None}]}},
@@ -101,7 +101,7 @@ async def test_no_documents_are_an_empty_answer(client: httpx.AsyncClient) -> No
     assert (200, []) == (response.status_code, response.json()["results"])
 
 
-@pytest.mark.parametrize("parser", ["simdjson", "orjson"])
+@pytest.mark.parametrize("parser", ["compiled", "orjson"])
 @pytest.mark.parametrize(
     ("members", "status", "at", "said"),
     [
@@ -144,7 +144,7 @@ async def test_errors_hold_what_cohere_s_clients_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if parser == "orjson":
-        monkeypatch.setattr(numbers, "simdjson", None)
+        monkeypatch.setattr(native, "library", lambda: None)
 
     response = await client.post("/v2/rerank", json=members)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import types
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +15,7 @@ import pytest
 from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
 from localrank_service import reranking
 from localrank_service.live import LiveModel
+from localrank_service.wire import cohere, rerank_json, v2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,6 +140,63 @@ async def test_a_large_request_has_the_same_answer_and_stages(
     assert [*inline["timings_ms"]] == [*aside["timings_ms"]]
     for member in ("results", "route"):
         assert inline[member] == aside[member]
+
+
+@pytest.mark.parametrize(
+    ("path", "wire", "as_body"),
+    [
+        ("/v1/rerank", rerank_json, lambda rows: {"features": rows}),
+        ("/v2/rerank", cohere, lambda rows: {"documents": [{"features": row} for row in rows]}),
+        (
+            "/v2/models/tiny/infer",
+            v2,
+            lambda rows: {
+                "inputs": [
+                    {"name": "features", "datatype": "FP32", "shape": [len(rows), FEATURES], "data": rows}
+                ]
+            },
+        ),
+    ],
+)
+async def test_a_large_body_is_read_aside_and_answered_alike(
+    connect: Connect,
+    ranker: Ranker,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    wire: types.ModuleType,
+    as_body: Callable[[Any], Any],
+) -> None:
+    threads: list[threading.Thread] = []
+    read = wire.read
+
+    def seen(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return read(*given)
+
+    monkeypatch.setattr(wire, "read", seen)
+    content = json.dumps(as_body(body(60)["features"])).encode()
+    headers = {"content-type": "application/json"}
+    answers = []
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        for least in (len(content) + 1, len(content)):
+            monkeypatch.setattr(reranking, "LARGE_BODY", least)
+            answers.append((await client.post(path, content=content, headers=headers)).json())
+
+    assert [False, True] == [thread is not threading.current_thread() for thread in threads]
+    for member in {"results", "outputs"} & answers[0].keys():
+        assert answers[0][member] == answers[1][member]
+    assert {"results", "outputs"} & answers[0].keys()
+
+
+async def test_what_is_wrong_with_a_large_body_is_said_as_ever(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranking, "LARGE_BODY", 1)
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        wrong = await client.post("/v1/rerank", json={"features": [[1, 2, 3, "4"]]})
+        good = await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+
+    assert (422, "/features/0/3", 200) == (wrong.status_code, wrong.json()["pointer"], good.status_code)
 
 
 async def test_what_is_wrong_with_a_large_request_is_said_as_ever(

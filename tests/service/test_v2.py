@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localrank import native
 from localrank_service.live import LiveModel
 from localrank_service.problems import Problem
 from localrank_service.settings import Settings
-from localrank_service.wire import numbers, v2
+from localrank_service.wire import v2
 from localrank_service.wire.query import Limits
 from tests.service.conftest import three_kinds
 
@@ -571,13 +572,13 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("parser", ["simdjson", "orjson"])
+@pytest.mark.parametrize("parser", ["compiled", "orjson"])
 async def test_what_is_wrong_is_said_with_its_place(
     case: str, parser: str, connect: Any, tiny_model: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members, status, at, said = WRONG[case]
     if parser == "orjson":
-        monkeypatch.setattr(numbers, "simdjson", None)
+        monkeypatch.setattr(native, "library", lambda: None)
 
     async with connect(Settings(max_documents=5), models=[tiny_model]) as client:
         response = await client.post(INFER, content=json.dumps(members))
@@ -860,13 +861,12 @@ def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(da
 
     assert not isinstance(fast, int) or fast in {400, 409, 413, 422}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers, "simdjson", None)
+        patch.setattr(native, "library", lambda: None)
         assert outcome(bytes(damaged), length) == fast
 
 
 def test_both_parsers_were_compared() -> None:
-    pytest.importorskip("simdjson", reason="simdjson has no wheel for this Python")
-    assert numbers.available()
+    assert native.library() is not None
     assert isinstance(
         v2.read(json.dumps({"inputs": [features([ROW])]}).encode(), None)._inputs["features"].data, np.ndarray
     )

@@ -63,6 +63,13 @@ _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
     "localrank_most_votes": (
         [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS], _COUNT
     ),
+    "localrank_lift_numbers": (
+        [
+            _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT,
+            _ADDRESS,
+        ],
+        _COUNT,
+    ),
 }  # fmt: skip
 
 

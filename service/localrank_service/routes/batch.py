@@ -67,8 +67,7 @@ async def _answer(service: Service, body: bytes, room: int, request_id: str) -> 
     """Return the answer to one query, and how many documents it has."""
     with Attempt(service, "rerank_batch") as attempt:
         attempt.begin()
-        with attempt.timing("decode"):
-            query = rerank_json.read(body)
+        query = await attempt.read(rerank_json.read, body)
         model, documents = await attempt.decode(query)
         n_documents = len(documents.matrix)
         if n_documents > room:

@@ -29,8 +29,7 @@ async def rerank(request: Request) -> Response:
             media_type(request.headers, ("application/json",))
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
-            with attempt.timing("decode"):
-                query = cohere.read(body)
+            query = await attempt.read(cohere.read, body)
             ranked = await attempt.rank(query)
             content = cohere.encode(ranked, attempt, request.scope["request_id"], query.returned)
             return Answer(content, attempt.stop())

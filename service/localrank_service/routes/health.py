@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank import __version__
+from localrank import __version__, native
 from localrank_service import cpus
 from localrank_service.problems import Problem
-from localrank_service.wire import numbers
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -69,8 +68,8 @@ async def info(request: Request) -> Response:
         "version": __version__,
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in ("numpy", "scipy", "fastapi", "uvicorn", "orjson")},
-        # What numbers are read with; all answers are the same with either.
-        "json_parser": "simdjson" if numbers.available() else "orjson",
+        # Whether there is compiled code; all answers are the same without it.
+        "compiled": native.library() is not None,
         "pid": os.getpid(),
         "models": {
             name: {"version": model.version, "contract": model.ranker.contract.digest}

@@ -32,12 +32,12 @@ async def rerank(request: Request) -> Response:
             attempt.api = "rerank_npy"
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
-        with attempt.timing("decode"):
-            if binary:
+        if binary:
+            with attempt.timing("decode"):
                 asked = request.query_params.multi_items() if request.scope["query_string"] else ()
                 query: Query = npy.read(body, asked)
-            else:
-                query = rerank_json.read(body)
+        else:
+            query = await attempt.read(rerank_json.read, body)
         ranked = await attempt.rank(query, at=None if binary else "/model")
         content = rerank_json.encode(ranked, attempt, request.scope["request_id"])
         return Answer(content, attempt.stop())

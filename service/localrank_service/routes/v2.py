@@ -52,8 +52,11 @@ async def infer(request: Request) -> Response:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         begun = perf_counter()
-        with attempt.timing("decode"):
-            call = v2.read(body, headers.get(v2.HEADER_LENGTH))
+        if (declared := headers.get(v2.HEADER_LENGTH)) is None:
+            call = await attempt.read(v2.read, body)
+        else:  # mostly binary, which is not read before it is ranked
+            with attempt.timing("decode"):
+                call = v2.read(body, declared)
         model = await attempt.find(_address(**request.path_params), at=None)
         with attempt.timing("decode"):
             queries, ids = call.queries(model.ranker.contract, service.limits)

@@ -46,10 +46,13 @@ class CohereQuery(JsonQuery):
 
     returned: list[orjson.Fragment] | None
 
+    def _parsed(self) -> dict[str, Any]:
+        return _ours(super()._parsed())
+
 
 def read(body: bytes) -> CohereQuery:
     """Parse the body and check everything that needs no model."""
-    members: Any = plain_members(body)
+    members: Any = plain_members(body, described=True)
     plain = members is not None and not members.get("return_documents")
     if not plain:
         try:
@@ -72,10 +75,7 @@ def read(body: bytes) -> CohereQuery:
     documents = members.get("documents")
     if documents is None:
         refuse("documents", "a list of objects with features", None, "/documents")
-    ours = {name: members[name] for name in _OURS if name in members}
-    if not plain and type(documents) is list:
-        ours["documents"] = [_features(document, position) for position, document in enumerate(documents)]
-    found = CohereQuery(body, ours, plain=plain)
+    found = CohereQuery(body, _ours(members), plain=plain)
     found.returned = None
     if returning and type(documents) is list:
         try:
@@ -135,6 +135,14 @@ def logistic(scores: Vector) -> Vector:
         smaller = np.exp(-np.abs(scores))
     relevance: Vector = np.where(scores >= 0, 1.0, smaller) / (1.0 + smaller)
     return relevance
+
+
+def _ours(members: dict[str, Any]) -> dict[str, Any]:
+    """Return what there is to rank with of a request, and of its documents."""
+    ours = {name: members[name] for name in _OURS if name in members}
+    if type(documents := ours.get("documents")) is list:
+        ours["documents"] = [_features(document, position) for position, document in enumerate(documents)]
+    return ours
 
 
 def _features(document: Any, position: int) -> Any:

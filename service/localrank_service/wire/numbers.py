@@ -1,251 +1,174 @@
 """JSON whose numbers go straight into one buffer, without a Python object for each.
 
-simdjson parses the body and flattens lists of numbers. A flattened ``[[1,2,3],[4]]`` looks like ``[[1,2],[3,4]]``, it
-keeps the first of a member that stands twice where other parsers keep the last, and it stops at the first ``null``. So
-this is only for bodies that are plain in every respect, which is proved here; for any other there is no answer,
-and the caller reads it another way, which also says what is wrong with it. Where simdjson is not installed no body is
-plain, and all answers are the same.
+Compiled code (``localrank/native/json.c``) lifts the arrays of numbers out of a body; what is left of it, the outline, is
+small and parsed as any JSON is. This is only for bodies that are plain in every respect. For any other there is no
+answer, and the caller reads it another way, which also says what is wrong with it. Where there is no compiled code no
+body is plain, and all answers are the same.
 """
 
 from __future__ import annotations
 
-import re
-import threading
+import ctypes
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import orjson
 
-simdjson: Any
-try:
-    import simdjson
-except ImportError:  # there is no wheel for this Python
-    simdjson = None
+from localrank import native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from localrank.arrays import Array, Matrix
 
-    from localrank.arrays import Array
+__all__ = ["Lifted", "Rows", "count_members", "lift", "plain_members"]
 
-__all__ = ["Reader", "Rows", "Unusual", "available", "plain", "plain_members"]
+#: The least that an array takes, besides the name of the member: ``"":[0]``.
+_LEAST_SPAN = 6
 
-#: A parser keeps the buffers of its largest body, about fifteen times its size; more is not worth keeping.
-_KEPT_BYTES = 4 * 2**20
+#: No parser minds so many levels.
+_SHALLOW = 100
 
-#: Stands for null while a body is parsed: a number that no float32 can hold. The space keeps it apart from what is
-#: before it; nothing that could follow makes another number of it.
-_NULL = 4e99
-_NULL_TEXT = "4e99"
-_NULL_BYTES = b" 4e99"
-
-#: How much of a body is looked at to guess what is in all of it.
-_SAMPLE = 2048
-_NO_NUMBERS = re.compile(rb'"features"\s*:\s*\{|"features_b64"')
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+_CONTAINERS = frozenset({dict, list})
+_ID_TYPES = frozenset({str, int, type(None)})
 
 
-class Unusual(Exception):
-    """The body is not plain."""
+class Lifted(NamedTuple):
+    """A body whose arrays of numbers were lifted out of it.
+
+    Attributes:
+        outline: the body with null where an array was; it is JSON exactly if the body is.
+        members: how many members all objects of the body have, any that stand twice included.
+        spans: ``[n_arrays, 4]``: where in the body each begins and ends, how many rows it has, none if it holds the
+            numbers itself, and their width.
+        values: the numbers of all arrays, float32; a null is NaN.
+    """
+
+    outline: bytes
+    members: int
+    spans: Array
+    values: Matrix
+
+    def array(self, position: int = 0) -> Array:
+        """Return one of the arrays, ``[n_rows, width]`` or flat."""
+        counts = [max(rows, 1) * width for _, _, rows, width in self.spans[: position + 1].tolist()]
+        begin, rows = sum(counts[:-1]), int(self.spans[position, 2])
+        values = self.values[begin : begin + counts[-1]]
+        return values.reshape(rows, -1) if rows else values
+
+    def parsed(self, position: int, body: bytes) -> Any:
+        """Return one of the arrays as Python objects; ``body`` is what it was lifted out of."""
+        begin, end = self.spans[position, :2]
+        return orjson.loads(body[begin:end])
 
 
 class Rows(NamedTuple):
-    """The documents of a request: ``[n_docs, n_features]`` float64, and their ids if any has one."""
+    """The documents of a request: ``[n_docs, n_features]`` float32, and their ids if any has one."""
 
-    values: Array
+    values: Matrix
     ids: list[str | int | None] | None
 
 
-class _Parsers(threading.local):
-    """A parser serves one body at a time, and may serve the next when nothing is left of the one before."""
+def lift(body: bytes, name: bytes) -> Lifted | None:
+    """Lift every array of numbers that is a member of this name, or nothing where the body is unusual.
 
-    def __init__(self) -> None:
-        self.kept: Any = ()
+    Wherever a member of that name is null in the parsed outline an array was lifted; they are in the order of `spans`.
+    """
+    opened = native.library()
+    if opened is None:
+        return None
+    size = len(body)
+    # No two numbers share one byte of the body, and every array may make the outline a byte longer. What is not written
+    # to takes no memory: large buffers are given page by page.
+    n_values, n_spans = size // 2 + 1, size // (_LEAST_SPAN + len(name)) + 1
+    n_outline = size + n_spans
+    spans_at = 3
+    values_at = spans_at + 4 * n_spans
+    outline_at = values_at + n_values // 2 + 1
+    buffer = np.empty(outline_at + n_outline // 8 + 1, np.int64)
+    address = buffer.ctypes.data
+    found = opened.localrank_lift_numbers(
+        body, size, name, len(name), _powers(),
+        address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline, address,
+    )  # fmt: skip
+    if found < 0:
+        return None
+    n_values, n_outline, members = buffer[:spans_at].tolist()
+    return Lifted(
+        ctypes.string_at(address + 8 * outline_at, n_outline) if found else body,
+        members,
+        buffer[spans_at : spans_at + 4 * found].reshape(found, 4),
+        buffer[values_at:outline_at].view(np.float32)[:n_values],
+    )
 
-    def parse(self, body: bytes) -> Any:
-        parser, self.kept = self.kept or simdjson.Parser(), ()
-        root = parser.parse(body)
-        if len(body) <= _KEPT_BYTES:
-            self.kept = parser
-        return root
+
+@cache
+def _powers() -> ctypes.Array[ctypes.c_uint64]:
+    """Return the first 128 bits of five to the powers from -342 to 308, as Eisel and Lemire's method takes them.
+
+    Those whose inverse has fewer than 64 bits are rounded up, all others down.
+    """
+    words = []
+    for power in range(-342, 309):
+        five = 5 ** abs(power)
+        length = five.bit_length()
+        bits = (five << 128) >> length if power >= 0 else (1 << (length + 127)) // five + (power >= -27)
+        words += [bits >> 64, bits & (2**64 - 1)]
+    return (ctypes.c_uint64 * len(words))(*words)
 
 
-_parsers = _Parsers()
+def count_members(value: Any) -> int:
+    """Return how many members the objects in parsed JSON have, none of which can stand twice."""
+    if type(value) is dict:
+        return len(value) + sum(count_members(one) for one in value.values() if type(one) in _CONTAINERS)
+    if _CONTAINERS.isdisjoint(map(type, value)):
+        return 0
+    return sum(count_members(one) for one in value if type(one) in _CONTAINERS)
 
 
-def available() -> bool:
-    """Return whether there is simdjson."""
-    return simdjson is not None
-
-
-def plain_members(body: bytes) -> dict[str, Any] | None:
+def plain_members(body: bytes, *, described: bool = False) -> dict[str, Any] | None:
     """Return the members of a rerank request if it is plain.
 
     ``features`` is an array, ``[n_docs, n_features]`` or flat, and ``documents`` is `Rows`; ``null`` is NaN in both.
+    Documents that are ``described`` may have any members besides their features, and no ids are read.
     """
-    # Named features have to become Python objects anyhow, and base64 is one text.
-    return None if _NO_NUMBERS.search(body, 0, _SAMPLE) else plain(body, _rerank)
-
-
-def plain(
-    body: bytes, read: Callable[[Reader], tuple[dict[str, Any], Array | None]]
-) -> dict[str, Any] | None:
-    """Return what ``read`` makes of the body if it is plain, ``null`` being NaN in the numbers that it names."""
-    # A byte order mark simdjson skips.
-    if simdjson is None or body.startswith(b"\xef"):
-        return None
-    if b"null" not in body[:_SAMPLE]:
-        try:
-            return read(Reader(body))[0]
-        except (Unusual, RecursionError):
-            pass
-    replaced = body.replace(b"null", _NULL_BYTES)
-    nulls = (len(replaced) - len(body)) // (len(_NULL_BYTES) - len(b"null"))
-    if not nulls:
+    lifted = lift(body, b"features")
+    if lifted is None or not len(lifted.spans):
         return None
     try:
-        reader = Reader(replaced)
-        members, values = read(reader)
-        reader.check_nulls()
-    except (Unusual, RecursionError):
+        members: Any = orjson.loads(lifted.outline)
+    except orjson.JSONDecodeError:
         return None
-    if values is None:
+    if type(members) is not dict or ("features" in members) == ("documents" in members):
         return None
-    missing = values == _NULL
-    if np.count_nonzero(missing) != nulls:
+    if "documents" not in members:
+        if len(lifted.spans) != 1 or members["features"] is not None or lifted.members != len(members):
+            return None
+        members["features"] = lifted.array()
+        return members
+    rows = _rows(members["documents"], lifted, lifted.members - len(members), described=described)
+    return None if rows is None else members | {"documents": rows}
+
+
+def _rows(documents: Any, lifted: Lifted, members: int, *, described: bool) -> Rows | None:
+    """Return the documents if all have as many numbers; ``members`` is how many members they have together."""
+    spans = lifted.spans
+    if type(documents) is not list or len(documents) != len(spans):
         return None
-    values[missing] = np.nan
-    return members
-
-
-def _rerank(reader: Reader) -> tuple[dict[str, Any], Array]:
-    members: dict[str, Any] = {}
-    for name, value in reader.members(reader.root).items():
-        if name == "features":
-            members[name] = reader.numbers(value)
-        elif name == "documents":
-            members[name] = reader.rows(value)
-        else:
-            members[name] = reader.scalars(value)
-    if ("features" in members) == ("documents" in members):
-        raise Unusual
-    reader.check_nesting()
-    return members, members["documents"].values if "documents" in members else members["features"]
-
-
-class Reader:
-    """A parsed body that is plain as far as it was read; raises `Unusual` where it is not."""
-
-    __slots__ = ("_body", "_brackets", "_texts", "root")
-
-    def __init__(self, body: bytes) -> None:
-        try:
-            self.root = _parsers.parse(body)
-        except (ValueError, RuntimeError, MemoryError):
-            raise Unusual from None
-        self._body = body
-        self._brackets = 0
-        self._texts: list[Any] = []
-
-    def members(self, value: Any) -> dict[str, Any]:
-        """Return the members of an object; none may stand twice."""
-        if not isinstance(value, simdjson.Object):
-            raise Unusual
-        # Not by items(), which makes Python objects of all that is below; but then a name ends at its first zero byte.
-        names = list(value.keys())
-        if len(set(names)) != len(names) or any("\0" in name for name in names):
-            raise Unusual
-        found = {name: value[name] for name in names}
-        self._texts.append(found)
-        return found
-
-    def elements(self, value: Any) -> list[Any]:
-        """Return the elements of a list."""
-        if not isinstance(value, simdjson.Array):
-            raise Unusual
-        self._brackets += 1
-        return list(value)
-
-    def value(self, value: Any) -> Any:
-        """Return anything small as Python objects."""
-        if isinstance(value, simdjson.Object):
-            return {name: self.value(inner) for name, inner in self.members(value).items()}
-        if isinstance(value, simdjson.Array):
-            return [self.value(inner) for inner in self.elements(value)]
-        return self.scalars(value)
-
-    def scalars(self, value: Any) -> Any:
-        """Return a scalar, or a list of scalars."""
-        if isinstance(value, simdjson.Array):
-            value = value.as_list()
-            if not _SCALARS.issuperset(map(type, value)):
-                raise Unusual
-            self._brackets += 1
-            self._texts.append(value)
-        elif isinstance(value, simdjson.Object):
-            raise Unusual
-        else:
-            self._texts.append((value,))
-        return value
-
-    def numbers(self, value: Any) -> Array:
-        """Return a list of numbers, ``[n]``, or of lists of as many numbers each, ``[n, width]``."""
-        try:
-            n_rows = len(value)
-            nested = isinstance(value[0], simdjson.Array)
-            width = len(value[0]) if nested else 1
-            if nested and {width} != set(map(len, value)):
-                raise Unusual
-            # A copy: what comes from simdjson is read-only, and stays as long as the parser's document.
-            values = np.frombuffer(value.as_buffer(of_type="d")).copy()
-        except (TypeError, ValueError, IndexError, AttributeError, KeyError):
-            raise Unusual from None
-        if len(values) != n_rows * width:
-            raise Unusual
-        self._brackets += 1 + n_rows * nested
-        return values.reshape(n_rows, width) if nested else values
-
-    def rows(self, value: Any) -> Rows:
-        """Return documents that are objects of ``features``, as many numbers each, and perhaps an ``id``."""
-        buffers: list[Any] = []
-        ids: list[Any] = []
-        named = 0
-        try:
-            for document in value:
-                buffers.append(document["features"].as_buffer(of_type="d"))
-                members = len(document)
-                if members == 2:
-                    one = document["id"]
-                    if type(one) is not str and type(one) is not int:
-                        raise Unusual
-                    ids.append(one)
-                    named += 1
-                elif members == 1:
-                    ids.append(None)
-                else:
-                    raise Unusual
-            values = np.frombuffer(bytearray().join(buffers))
-        except (TypeError, ValueError, IndexError, AttributeError, KeyError):
-            raise Unusual from None
-        if len({buffer.size for buffer in buffers}) != 1 or not len(values):
-            raise Unusual
-        self._brackets += 1 + len(buffers)
-        self._texts.append(ids)
-        return Rows(values.reshape(len(buffers), -1), ids if named else None)
-
-    def check_nesting(self) -> None:
-        """Make sure that every bracket was counted, so that nothing was flattened but what was meant to be."""
-        found = self._body.count(b"[")
-        if found == self._brackets:
-            return
-        # A bracket may stand in a text; but as \u005b it would make room for one that does not.
-        if b"\\u" in self._body or found != self._brackets + sum(
-            text.count("[") for texts in self._texts for text in texts if type(text) is str
-        ):
-            raise Unusual
-
-    def check_nulls(self) -> None:
-        """Make sure that what stands for null stands nowhere but among the numbers."""
-        for values in self._texts:
-            for value in values:
-                if value == _NULL or (type(value) is str and _NULL_TEXT in value):
-                    raise Unusual
+    # No member stands twice, in no document, and there are none further below.
+    if not {dict}.issuperset(map(type, documents)) or sum(map(len, documents)) != members:
+        return None
+    if any(document.get("features", spans) is not None for document in documents):
+        return None
+    if spans[:, 2].any() or (spans[:, 3] != spans[0, 3]).any():
+        return None
+    values = lifted.values.reshape(len(documents), -1)
+    others = members - len(documents)
+    if described:
+        # What documents are described with is nowhere else looked at; only parsers say where it is too deep.
+        return None if lifted.outline.count(b"[") > _SHALLOW else Rows(values, None)
+    if not others:
+        return Rows(values, None)
+    ids = [document.get("id") for document in documents]
+    if len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
+        return None
+    return Rows(values, ids)

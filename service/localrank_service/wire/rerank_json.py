@@ -142,7 +142,7 @@ class JsonQuery:
             if (documents := self._of_plain(limits, columns, width, extra)) is not None:
                 return documents
             # It does not fit: find out where.
-            self._members, self._plain = orjson.loads(self._body), False
+            self._members, self._plain = self._parsed(), False
         if self.form == "documents":
             return self._rows(contract, limits, columns, width, extra)
         matrix, locate = self._columns(width, limits)
@@ -153,6 +153,11 @@ class JsonQuery:
             in_model_order(locate, columns),
             dict.fromkeys(extra, len(matrix)),
         )
+
+    def _parsed(self) -> dict[str, Any]:
+        """Return the members without what `plain_members` makes of them."""
+        members: dict[str, Any] = orjson.loads(self._body)
+        return members
 
     def _of_plain(
         self, limits: Limits, columns: Array | None, width: int, extra: tuple[str, ...]
@@ -177,7 +182,7 @@ class JsonQuery:
         if self.form == "features":
             ids = self._ids(n_docs)
         return Documents(
-            ordered(to_float32(values), columns),
+            ordered(values, columns),
             ids,
             in_model_order(locate, columns),
             dict.fromkeys(extra, n_docs),

@@ -17,7 +17,7 @@ import orjson
 
 from localrank_service.problems import Problem, pointer
 from localrank_service.wire.cells import pack, refuse
-from localrank_service.wire.numbers import plain
+from localrank_service.wire.numbers import count_members, lift
 from localrank_service.wire.query import (
     DTYPES,
     Documents,
@@ -25,7 +25,6 @@ from localrank_service.wire.query import (
     check_contract,
     check_count,
     from_bytes,
-    to_float32,
 )
 from localrank_service.wire.rerank_json import explain_syntax, refuse_duplicates
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
     from localrank.ranker import Ranking
-    from localrank_service.wire.numbers import Reader
 
 __all__ = ["HEADER_LENGTH", "INPUTS", "OUTPUTS", "Call", "encode", "read"]
 
@@ -198,7 +196,7 @@ class Call:
         return sizes
 
 
-def read(body: bytes, header_length: str | None) -> Call:
+def read(body: bytes, header_length: str | None = None) -> Call:
     """Read a request whose JSON has so many bytes; 0 is one raw tensor, none is JSON alone."""
     if header_length is None:
         length = len(body)
@@ -215,7 +213,7 @@ def read(body: bytes, header_length: str | None) -> Call:
     if header_length is not None and not length:
         raw = _Tensor("", "FP32", [], None, 0, len(body))
         return Call(None, None, None, None, None, False, body, {"features": raw})  # noqa: FBT003
-    members = _members(body if length == len(body) else body[:length], numbers=length == len(body))
+    members = _members(body if length == len(body) else body[:length])
     parameters = _parameters(members, "")
     request_id = members.get("id")
     if request_id is not None and type(request_id) is not str:
@@ -269,9 +267,9 @@ def encode(
     return (b"".join((content, *tails)), len(content)) if tails else (content, None)
 
 
-def _members(content: bytes, *, numbers: bool) -> dict[str, Any]:
+def _members(content: bytes) -> dict[str, Any]:
     """Parse the JSON; numbers of ``features`` are an array where the body is plain."""
-    if (read := plain(content, _tensors if numbers else _header)) is not None:
+    if (read := _plain(content)) is not None:
         return read
     try:
         members = orjson.loads(content)
@@ -284,31 +282,30 @@ def _members(content: bytes, *, numbers: bool) -> dict[str, Any]:
     return found
 
 
-def _header(reader: Reader) -> tuple[dict[str, Any], None]:
-    """Read JSON that binary tensors follow, so that it is short."""
-    members = {name: reader.value(value) for name, value in reader.members(reader.root).items()}
-    return members, None
-
-
-def _tensors(reader: Reader) -> tuple[dict[str, Any], Array | None]:
-    """Read JSON that holds the tensors; those of ``features`` become an array."""
-    members: dict[str, Any] = {}
-    features: Array | None = None
-    for name, value in reader.members(reader.root).items():
-        if name != "inputs":
-            members[name] = reader.value(value)
-            continue
-        members[name] = inputs = []
-        for one in reader.elements(value):
-            tensor = reader.members(one)
-            read = {key: reader.value(inner) for key, inner in tensor.items() if key != "data"}
-            if "data" in tensor and read.get("name") == "features":
-                read["data"] = features = reader.numbers(tensor["data"])
-            elif "data" in tensor:
-                read["data"] = reader.scalars(tensor["data"])
-            inputs.append(read)
-    reader.check_nesting()
-    return members, features
+def _plain(content: bytes) -> dict[str, Any] | None:
+    """Return the members where no member stands twice, and numbers stand in tensors alone."""
+    if (lifted := lift(content, b"data")) is None:
+        return None
+    try:
+        members: Any = orjson.loads(lifted.outline)
+        if type(members) is not dict or count_members(members) != lifted.members:
+            return None
+    except (orjson.JSONDecodeError, RecursionError):
+        return None
+    if not len(lifted.spans):
+        return members
+    inputs = members.get("inputs")
+    if type(inputs) is not list or not {dict}.issuperset(map(type, inputs)):
+        return None
+    tensors = [tensor for tensor in inputs if tensor.get("data", inputs) is None]
+    if len(tensors) != len(lifted.spans):
+        return None
+    for position, tensor in enumerate(tensors):
+        # All others are integers, and few.
+        tensor["data"] = (
+            lifted.array(position) if tensor.get("name") == "features" else lifted.parsed(position, content)
+        )
+    return members
 
 
 def _parameters(members: dict[str, Any], at: str) -> dict[str, Any]:
@@ -424,7 +421,7 @@ def _numbers(tensor: _Tensor, n_docs: int, width: int) -> tuple[Matrix, Callable
         raise Problem(
             422, f"features: data[0] has {data.shape[1]} values; expected {width}", pointer=nested(0, None)
         )
-    return to_float32(data.reshape(n_docs, width)), locate
+    return data.reshape(n_docs, width), locate
 
 
 def _listed(tensor: _Tensor, count: int, kind: type) -> list[Any]:
