@@ -6,10 +6,10 @@ The bodies hold documents of MSLR-WEB10K's sample, or random numbers of float32 
 ``json.dumps`` writes them: columns with ids, the same with one value in fifty missing, rows with ids. All run in turn in
 one process; times are the least CPU time of many turns. *checked* are those that know ``[[1,2,3],[4]]`` from
 ``[[1,2],[3,4]]`` and what a missing value is; ``service`` is what the service does, ids, options and contract included,
-``without simdjson`` the same where that has no wheel.
+``without compiled code`` the same where nothing was compiled when it was installed.
 
-The exit code is 1 where the service takes more than half the time that it would without simdjson on columns of 1,000
-documents, or more than 1.5 times the bare, unchecked simdjson.
+The exit code is 1 where the service takes more than 0.4 times what it would take without compiled code on columns of
+1,000 documents, or more than the bare, unchecked simdjson.
 """
 
 from __future__ import annotations
@@ -85,11 +85,12 @@ def arms(contract: FeatureContract) -> dict[str, tuple[bool, Callable[[bytes], A
         return rerank_json.read(body).documents(contract, LIMITS).matrix
 
     def without(body: bytes) -> Any:
-        kept, numbers.simdjson = numbers.simdjson, None
+        kept = vars(numbers)["lift"]
+        vars(numbers)["lift"] = lambda _body, _name: None
         try:
             return service(body)
         finally:
-            numbers.simdjson = kept
+            vars(numbers)["lift"] = kept
 
     return {
         "pydantic, then numpy": (
@@ -102,7 +103,7 @@ def arms(contract: FeatureContract) -> dict[str, tuple[bool, Callable[[bytes], A
         "msgspec, packed": (False, lambda body: packed(TYPED.decode(body)["features"])),
         "orjson, packed": (False, lambda body: packed(orjson.loads(body)["features"])),
         "simdjson, flattened": (False, bare),
-        "service, without simdjson": (True, without),
+        "service, without compiled code": (True, without),
         "service": (True, service),
     }
 
@@ -167,7 +168,7 @@ def main() -> int:
     )
     large = columns[header.index(next(one for one in header if one.startswith("1000 columns")))]
     fits = large["service"] <= min(
-        0.5 * large["service, without simdjson"], 1.5 * large["simdjson, flattened"]
+        0.4 * large["service, without compiled code"], large["simdjson, flattened"]
     )
     print("ok" if fits else "a threshold was missed")
     return 0 if fits else 1

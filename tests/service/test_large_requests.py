@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import types
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +17,7 @@ from localrank_service.live import LiveModel
 from localrank_service.wire import cohere, rerank_json, v2
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
@@ -159,6 +159,7 @@ async def test_a_large_request_has_the_same_answer_and_stages(
     ],
 )
 async def test_a_large_body_is_read_aside_and_answered_alike(
+    *,
     connect: Connect,
     ranker: Ranker,
     monkeypatch: pytest.MonkeyPatch,
