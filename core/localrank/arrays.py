@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Bits", "Ids", "Indices", "Matrix", "Vector"]
+__all__ = ["Array", "Bits", "Ids", "Indices", "Matrix", "ShortInts", "Vector"]
 
 Array: TypeAlias = NDArray[np.generic]
 #: Feature vectors and directions: float32, C-contiguous.
@@ -21,4 +21,5 @@ Vector: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 #: Positions that are stored by the million.
 Ids: TypeAlias = NDArray[np.int32]
+ShortInts: TypeAlias = NDArray[np.uint16]
 Bits: TypeAlias = NDArray[np.bool_]

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     import ctypes
 
-    from localrank.arrays import Ids, Indices, Matrix
+    from localrank.arrays import Ids, Indices, Matrix, ShortInts
 
 __all__ = ["LookUp"]
 
@@ -68,17 +68,16 @@ class LookUp:
         return found["query"][order].astype(np.int64), found["votes"][order].astype(np.int64)
 
     def candidates(
-        self, projected: Matrix, cap: int | None, probes: int, ranks: Indices, most: int
+        self, projected: Matrix, cap: int | None, probes: int, ranks: ShortInts | None, most: int
     ) -> Indices:
         """Return the candidates with most votes."""
         count = self._count(projected, cap, probes)
-        ranks = np.ascontiguousarray(ranks, np.int64)
         chosen = np.empty(min(count, most), np.int64)
         self._most_votes(
             _scratch.addresses[2],
             count,
-            ranks.ctypes.data,
-            len(ranks),
+            None if ranks is None else np.ascontiguousarray(ranks, np.uint16).ctypes.data,
+            self._n_queries,
             len(projected),
             self._tables,
             most,

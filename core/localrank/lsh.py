@@ -21,7 +21,7 @@ from localrank.look_up import LookUp
 from localrank.native import library
 
 if TYPE_CHECKING:
-    from localrank.arrays import Bits, Ids, Indices, Matrix
+    from localrank.arrays import Bits, Ids, Indices, Matrix, ShortInts
     from localrank.signature import Signature, Signatures
 
 __all__ = ["HyperplaneTables", "automatic_planes", "draw_planes", "hash_bits"]
@@ -171,7 +171,13 @@ class HyperplaneTables:
         return candidates[starts].astype(np.int64), np.add.reduceat(best, starts)
 
     def candidates(
-        self, signature: Signature, ranks: Indices, most: int, *, cap: int | None = None, probes: int = 0
+        self,
+        signature: Signature,
+        ranks: ShortInts | None,
+        most: int,
+        *,
+        cap: int | None = None,
+        probes: int = 0,
     ) -> Indices:
         """Return the candidates with most votes, best first, equal ones in increasing order.
 
@@ -180,7 +186,7 @@ class HyperplaneTables:
 
         Args:
             signature: of the query.
-            ranks: ``[n_queries]``, of the training queries.
+            ranks: ``[n_queries]``, of the training queries; ``None`` where all are full.
             most: how many are wanted.
             cap: as for `votes`.
             probes: as for `votes`.
@@ -192,7 +198,9 @@ class HyperplaneTables:
         found, votes = self.votes(signature, cap=cap, probes=probes)
         if len(found) <= most:
             return found
-        shared = np.minimum(signature.rank, np.asarray(ranks)[found])
+        shared = np.full(len(found), signature.rank)
+        if ranks is not None:
+            np.minimum(shared, ranks[found], out=shared)
         # Whole numbers of 16 bits are sorted by radix, and equal ones stay in order whatever the processor.
         lost = 65_535 - 65_535 * votes // (np.maximum(shared, 1) * len(self.planes))
         return found[np.argsort(lost.astype(np.uint16), kind="stable")[:most]]

@@ -17,7 +17,7 @@ from localrank.nearest import search_of
 from localrank.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices
+    from localrank.arrays import Indices, ShortInts
     from localrank.lsh import HyperplaneTables
     from localrank.nearest import Search
     from localrank.signature import Signature, Signatures
@@ -190,7 +190,7 @@ class LshRouter:
         if self._compares_all:
             return Route(self.strategy, *self._search.among_all(signature), len(self.signatures))
         compared = self.tables.candidates(
-            signature, self.signatures.ranks, self.rerank, cap=self.cap or None, probes=self.probes
+            signature, self._ranks, self.rerank, cap=self.cap or None, probes=self.probes
         )
         fallback = None if len(compared) else NO_CANDIDATES
         if self.exemplars:
@@ -209,6 +209,12 @@ class LshRouter:
         n_queries, n_components, n_features = self.signatures.directions.shape
         below = exact_below(n_components, n_features) if self.exact_below is None else self.exact_below
         return bool(n_queries < below)
+
+    @cached_property
+    def _ranks(self) -> ShortInts | None:
+        """The training queries' ranks where some are not full; a copy of short numbers, read one here, one there."""
+        ranks = np.asarray(self.signatures.ranks)
+        return None if (ranks >= self.signatures.directions.shape[1]).all() else ranks.astype(np.uint16)
 
     @cached_property
     def _exemplars(self) -> Indices:

@@ -182,9 +182,15 @@ def test_the_compiled_look_up_is_that_of_numpy(opened: ctypes.CDLL, data: st.Dat
             np.testing.assert_array_equal(ours, theirs)
             assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(
-            compiled.candidates(asked, ranks, most, cap=cap, probes=probes),
-            plain.candidates(asked, ranks, most, cap=cap, probes=probes),
+            compiled.candidates(asked, ranks.astype(np.uint16), most, cap=cap, probes=probes),
+            plain.candidates(asked, ranks.astype(np.uint16), most, cap=cap, probes=probes),
         )
+        full = np.full(250, 3, np.uint16)
+        for tables in (compiled, plain):
+            np.testing.assert_array_equal(
+                tables.candidates(asked, full, most, cap=cap, probes=probes),
+                tables.candidates(asked, None, most, cap=cap, probes=probes),
+            )
 
 
 def test_scratch_grows_with_what_is_found(opened: ctypes.CDLL) -> None:

@@ -9,7 +9,7 @@
 
 #include "lanes.h"
 
-enum { MOST_PLANES = 30, LINE = 16, BYTE = 256 };
+enum { MOST_PLANES = 30, LINE = 16, BYTE = 256, FEW = 64 };
 
 typedef struct {
     int32_t query, votes, component, plus, minus;
@@ -174,19 +174,33 @@ static void bring_smallest(uint64_t *keys, uint64_t *tied, int64_t count, int64_
     }
 }
 
+/* How much of the votes that it could win a candidate did not get, in 65,535ths. */
+static inline uint16_t lost(int64_t votes, int64_t shared, int64_t tables)
+{
+    return (uint16_t)(65535 - 65535 * votes / ((shared > 1 ? shared : 1) * tables));
+}
+
 /* Writes which candidates have the most of the votes that they could win, best first and equal ones in increasing order;
- * where all are wanted, all in increasing order. keys: twice as many as candidates. Returns how many. */
-int64_t localrank_most_votes(const candidate *found, int64_t count, const int64_t *ranks, int64_t n_queries,
+ * where all are wanted, all in increasing order. ranks: null where all are at least that of the query. keys: twice as
+ * many as candidates. Returns how many. */
+int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16_t *ranks, int64_t n_queries,
                              int64_t rank, int64_t tables, int64_t wanted, uint64_t *keys, int64_t *chosen)
 {
+    uint16_t known[FEW];
+    for (int64_t votes = 0; votes < FEW; votes++)
+        known[votes] = lost(votes, rank, tables);
     const int all = count <= wanted;
     for (int64_t i = 0; i < count; i++) {
         const int64_t query = found[i].query >= 0 && found[i].query < n_queries ? found[i].query : 0;
-        int64_t shared = ranks[query] < rank ? ranks[query] : rank;
-        if (shared < 1)
-            shared = 1;
-        const uint16_t lost = (uint16_t)(65535 - 65535 * (int64_t)found[i].votes / (shared * tables));
-        keys[i] = (all ? 0 : (uint64_t)lost << 32) | (uint64_t)query;
+        const int64_t votes = found[i].votes;
+        uint64_t key = (uint64_t)query;
+        if (!all) {
+            if (ranks && ranks[query] < rank)
+                key |= (uint64_t)lost(votes, ranks[query], tables) << 32;
+            else
+                key |= (uint64_t)(votes >= 0 && votes < FEW ? known[votes] : lost(votes, rank, tables)) << 32;
+        }
+        keys[i] = key;
     }
     if (!all)
         bring_smallest(keys, keys + count, count, wanted);
