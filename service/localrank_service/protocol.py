@@ -3,13 +3,17 @@
 - A request that offers to go on in another protocol (``Upgrade: h2c``, as Java's ``HttpClient`` does of itself) is
   answered in this one, which RFC 9110, section 7.8, leaves to the server. The parser stops at the end of such a head
   and takes the body for the other protocol's, so the head is read again without the offer.
+- The head and the body of an answer leave in one packet if they fit: uvicorn writes them one after the other, and each
+  write is a call of the kernel and wakes the client.
 - What is not HTTP is answered as every error is, and the head of a request has a largest size.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from http import HTTPStatus
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -25,6 +29,34 @@ LARGEST_HEAD = 1 << 16
 _OFFERS = {b"upgrade", b"http2-settings"}
 
 
+class _Joined:
+    """A transport that sends what is written in one turn of the event loop with one call."""
+
+    __slots__ = ("_loop", "_transport", "_written")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._written:
+            self._loop.call_soon(self.flush)
+        self._written.append(data)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def flush(self) -> None:
+        written, self._written = self._written, []
+        if written and not self._transport.is_closing():
+            self._transport.writelines(written)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class _HeadTooLarge(Exception):
     """Raised in a callback of the parser."""
 
@@ -34,6 +66,10 @@ class Http(HttpToolsProtocol):
 
     _in_head = True
     _head = 0  # bytes, while in a head
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin."""
+        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived."""

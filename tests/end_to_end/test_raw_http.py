@@ -136,3 +136,41 @@ def test_a_body_may_be_larger_than_a_head(client: httpx.Client) -> None:
     first, second = answers(client, request(body=body) + request(CLOSE, body=body))
 
     assert ["b", "a"] == ranked(first) == ranked(second)
+
+
+def test_requests_sent_ahead_are_answered_in_order(client: httpx.Client) -> None:
+    bodies = [
+        json.dumps(
+            {"model": "demo", "query_id": number, "ids": [str(number)], "features": [[1.0] * 10]}
+        ).encode()
+        for number in range(8)
+    ]
+
+    found = answers(
+        client, b"".join(request(body=body) for body in bodies[:-1]) + request(CLOSE, body=bodies[-1])
+    )
+
+    assert [[str(number)] for number in range(8)] == [ranked(answer) for answer in found]
+
+
+def test_a_client_that_waits_for_permission_gets_it_before_the_answer(client: httpx.Client) -> None:
+    asked = request(CLOSE, b"Expect: 100-continue\r\n")
+    head, end, body = asked.partition(b"\r\n\r\n")
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as wire:
+        wire.sendall(head + end)
+        permission = wire.recv(1 << 16)
+        wire.sendall(body)
+        with wire.makefile("rb") as stream:
+            answer = stream.read()
+
+    assert permission == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_small_answer_comes_as_a_whole(client: httpx.Client) -> None:
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as wire:
+        for _ in range(20):
+            wire.sendall(request())
+            head, _, body = wire.recv(1 << 16).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert ["b", "a"] == [result["id"] for result in json.loads(body)["results"]]
