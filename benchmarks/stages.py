@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 #: Times its bare call that a stage may take, by documents of 136 features: head room of half over what compiled code took,
 #: so that twice as slow is noticed. Reading npy checks the shape and touches no number, which a sum does.
 MOST = {
-    100: {"npy": 1.8, "json": 2.0, "view": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
-    1000: {"npy": 0.36, "json": 2.0, "view": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
+    100: {"npy": 1.8, "json": 1.2, "view": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
+    1000: {"npy": 0.36, "json": 1.0, "view": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
 MOST_ROUTE = {1000: 0.85, 20_000: 0.13}
