@@ -92,6 +92,7 @@ PLAIN: dict[str, str] = {
     "an id that is a list": '{"ids": [["a"]], "features": [[1, 2, 3, 4]]}',
     "space everywhere": ' {\t"features"\r:\n[ [ 1 , null ,3\t,4 ] \n, [\r5,6,7,8] ] } ',
     "escapes in texts": '{"model": "\\\\\\"features\\": [", "query_id": "\\\\", "features": [[1, 2, 3, 4]]}',
+    "an escaped quote": '{"model": "a\\"b", "features": [[1, 2, 3, 4]]}',
     "exponents": '{"features": [[1e0, 2E+1, 3.5e-2, -4.25E0]]}',
     "beyond float32": '{"features": [[1e39, 2, 3, 4]]}',
     "an unknown member": '{"features": [[1, 2, 3, 4]], "label": 1}',
@@ -185,6 +186,10 @@ UNUSUAL: dict[str, str | bytes] = {
 }
 
 
+#: Numbers with little around them are read byte by byte.
+AROUND = (b"", b" " * 50)
+
+
 def encoded(body: str | bytes) -> bytes:
     return body if isinstance(body, bytes) else body.encode()
 
@@ -193,16 +198,18 @@ def encoded(body: str | bytes) -> bytes:
 def test_plain_bodies_are_read_the_fast_way_and_to_the_same_bits(case: str) -> None:
     body = encoded(PLAIN[case])
 
-    assert numbers.plain_members(body) is not None
-    check_same(body)
+    for around in AROUND:
+        assert numbers.plain_members(around + body + around) is not None
+        check_same(around + body + around)
 
 
 @pytest.mark.parametrize("case", UNUSUAL)
 def test_anything_else_is_read_the_other_way(case: str) -> None:
     body = encoded(UNUSUAL[case])
 
-    assert numbers.plain_members(body) is None
-    check_same(body)
+    for around in AROUND:
+        assert numbers.plain_members(around + body + around) is None
+        check_same(around + body + around)
 
 
 def test_the_same_numbers_in_other_rows_are_another_request() -> None:
@@ -348,6 +355,21 @@ def test_every_power_of_ten_is_the_nearest_double() -> None:
     texts = [f"{mantissa}e{power}" for mantissa in mantissas for power in range(-345, 309)]
 
     check_numbers([text for text in texts if math.isfinite(float(text))])
+
+
+@pytest.mark.parametrize("tail", ["", "1", "0" * 30 + "1"])
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("power", [-40, -20, 0, 10, 60])
+def test_digits_that_are_not_looked_at_leave_nothing_to_chance(power: int, tail: str, *, below: bool) -> None:
+    """Halfway between two doubles, one of them halfway between two floats: the last digit decides on the float."""
+    middle = (1 + Fraction(2) ** -24 + (-1 if below else 1) * Fraction(2) ** -53) * Fraction(2) ** power
+    exact = decimal.Context(prec=400)
+    text = f"{exact.divide(middle.numerator, decimal.Decimal(middle.denominator)):f}"
+    text += ("" if "." in text else ".0") + tail
+
+    lifted = as_floats([text])
+
+    assert lifted is None or by_python(text).tobytes() == lifted.tobytes()
 
 
 def test_doubles_themselves_are_nearest(tmp_path: Path) -> None:

@@ -865,6 +865,25 @@ def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(da
         assert outcome(bytes(damaged), length) == fast
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [{**features([]), "data": None}],
+        [{**features([ROW]), "parameters": {"data": [1, 2]}}],
+        [{**features([ROW]), "data": None, "parameters": {"data": [1, 2, 3, 4]}}],
+    ],
+)
+def test_numbers_elsewhere_are_not_taken_for_a_tensor(
+    inputs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({"inputs": inputs}).encode()
+    fast = outcome(body, None)
+
+    monkeypatch.setattr(native, "library", lambda: None)
+
+    assert outcome(body, None) == fast
+
+
 def test_both_parsers_were_compared() -> None:
     assert native.library() is not None
     assert isinstance(
