@@ -64,8 +64,8 @@ _NO_OPTIONS = Options()
 #: A request of so many documents times `LiveModel.work` is ranked in a thread. Below, ranking takes a few milliseconds
 #: at most; there the way to a thread and back costs more than it spares others (`benchmarks/mixed.py`).
 LARGE = 500_000
-#: A body of so many bytes is read in that thread. Its numbers are read without the interpreter.
-LARGE_BODY = 2**18
+#: A body of so many bytes is read in that thread, its numbers without the interpreter. Smaller ones take 2 ms at most.
+LARGE_BODY = 2**21
 #: One thread for all: several would only take the interpreter and the processor from each other and from the small
 #: requests, which are not behind it.
 _ASIDE = ThreadPoolExecutor(1, "large-requests")
