@@ -25,6 +25,9 @@ __all__ = ["LARGEST_HEAD", "Http"]
 #: Bytes that a request's line and headers may take.
 LARGEST_HEAD = 1 << 16
 
+#: More bytes than this are not copied to be sent together.
+_JOINED = 1 << 16
+
 #: What makes a request an offer.
 _OFFERS = {b"upgrade", b"http2-settings"}
 
@@ -32,17 +35,23 @@ _OFFERS = {b"upgrade", b"http2-settings"}
 class _Joined:
     """A transport that sends what is written in one turn of the event loop with one call."""
 
-    __slots__ = ("_loop", "_transport", "_written")
+    __slots__ = ("_loop", "_size", "_transport", "_written")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._written: list[bytes] = []
+        self._size = 0
 
     def write(self, data: bytes) -> None:
+        if not data:
+            return
         if not self._written:
             self._loop.call_soon(self.flush)
         self._written.append(data)
+        self._size += len(data)
+        if self._size > _JOINED:
+            self.flush()
 
     def close(self) -> None:
         self.flush()
@@ -50,8 +59,10 @@ class _Joined:
 
     def flush(self) -> None:
         written, self._written = self._written, []
+        size, self._size = self._size, 0
         if written and not self._transport.is_closing():
-            self._transport.writelines(written)
+            for data in written if size > _JOINED else [b"".join(written)]:
+                self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -70,6 +81,11 @@ class Http(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin."""
         super().connection_made(cast("asyncio.Transport", _Joined(transport)))
+
+    def eof_received(self) -> None:
+        """Send what is written before the transport closes: a client may end its side and still wait for the answer."""
+        self.transport.flush()  # type: ignore[attr-defined]
+        super().eof_received()
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived."""

@@ -167,6 +167,18 @@ def test_a_client_that_waits_for_permission_gets_it_before_the_answer(client: ht
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def test_a_client_that_has_nothing_more_to_say_is_answered(client: httpx.Client) -> None:
+    """As ``nc -N`` does, which ends its side with the request."""
+    for _ in range(20):
+        with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as wire:
+            wire.sendall(request())
+            wire.shutdown(socket.SHUT_WR)
+            with wire.makefile("rb") as stream:
+                answer = stream.read()
+
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_a_small_answer_comes_as_a_whole(client: httpx.Client) -> None:
     with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as wire:
         for _ in range(20):

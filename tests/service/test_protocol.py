@@ -17,8 +17,8 @@ class Recorder:
         self.told: list[str | bytes] = []
         self.closing = False
 
-    def writelines(self, parts: list[bytes]) -> None:
-        self.told.append(b"".join(parts))
+    def write(self, data: bytes) -> None:
+        self.told.append(data)
 
     def is_closing(self) -> bool:
         return self.closing
@@ -60,6 +60,34 @@ async def test_closing_sends_what_was_written_first_and_nothing_afterwards() -> 
     await asyncio.sleep(0)
 
     assert recorder.told == [b"last", "close"]
+
+
+@pytest.mark.anyio
+async def test_a_long_answer_is_sent_as_it_is() -> None:
+    recorder, transport = joined()
+    body = bytes(100_000)
+
+    transport.write(b"head")
+    transport.write(body)
+
+    assert recorder.told == [b"head", body]
+    assert recorder.told[1] is body
+    await asyncio.sleep(0)
+    assert len(recorder.told) == 2
+
+
+@pytest.mark.anyio
+async def test_nothing_is_sent_for_an_empty_body() -> None:
+    recorder, transport = joined()
+
+    transport.write(b"")
+    await asyncio.sleep(0)
+    assert recorder.told == []
+
+    transport.write(b"head")
+    transport.write(b"")
+    await asyncio.sleep(0)
+    assert recorder.told == [b"head"]
 
 
 @pytest.mark.anyio
