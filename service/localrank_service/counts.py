@@ -12,9 +12,11 @@ from those of the living.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import secrets
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Counted", "Counts"]
 
+_log = logging.getLogger("localrank.service")
 #: Bytes that a file of cells grows by.
 _CHUNK = 1 << 16
 _CELL = 8
@@ -58,9 +61,18 @@ class Counts:
         with self._adding:
             found = self._own.get(key)
             if found is None:
-                found = [0.0] * count if self._file is None else self._file.add(name, labels, count)
+                found = self._added(name, labels, count)
                 self._own[key] = found
         return found
+
+    def _added(self, name: str, labels: tuple[str, ...], count: int) -> Cells:
+        if self._file is not None:
+            try:
+                return self._file.add(name, labels, count)
+            except OSError as error:
+                # A full disk must cost no answer.
+                _log.warning("%s%s is not counted where other workers see it: %s", name, labels, error)
+        return [0.0] * count
 
     def counted(self) -> list[Counted]:
         """Return what every process has counted so far."""
@@ -96,15 +108,20 @@ class _File:
         first = (self._used - self._size + _CHUNK) // _CELL
         at = self._used // _CELL
         self._used += count * _CELL
-        # A reader takes whole lines only, and finds zeros where nothing was counted.
-        os.write(self._series, orjson.dumps([name, labels, at, count]) + b"\n")
+        # A reader takes whole lines only, and finds zeros where nothing was counted. It begins with the end of a line, in
+        # case the disk was full in the middle of the one before.
+        line = b"\n" + orjson.dumps([name, labels, at, count]) + b"\n"
+        if os.write(self._series, line) != len(line):
+            raise OSError("the disk is full")
         return self._chunk[first : first + count]
 
     def _grown(self) -> memoryview[float]:
-        self._used, self._size = self._size, self._size + _CHUNK
         # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
-        os.pwrite(self._cells, bytes(_CHUNK), self._used)
-        return memoryview(mmap.mmap(self._cells, _CHUNK, offset=self._used)).cast("d")
+        if os.pwrite(self._cells, bytes(_CHUNK), self._size) != _CHUNK:
+            raise OSError("the disk is full")
+        chunk = memoryview(mmap.mmap(self._cells, _CHUNK, offset=self._size)).cast("d")
+        self._used, self._size = self._size, self._size + _CHUNK
+        return chunk
 
 
 def _read(path: Path) -> Counted:
@@ -117,6 +134,7 @@ def _read(path: Path) -> Counted:
             # Mapped, because a number that changes while it is read would be torn by a copy of the file.
             cells = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).cast("d")
         for line in lines:
-            name, labels, at, count = orjson.loads(line)
-            series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
+            with suppress(orjson.JSONDecodeError):  # the beginning of one that did not fit
+                name, labels, at, count = orjson.loads(line)
+                series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
     return Counted(alive=alive, series=series)

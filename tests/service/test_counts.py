@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -184,6 +185,42 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     (process,) = counts.counted()
 
     assert {"c": {("a",): [1.0]}} == process.series
+
+
+def test_a_full_disk_costs_no_answer_and_what_fitted_is_still_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts(tmp_path)
+    first = counts.cells("c", ("first",), 1)
+    first[0] += 1.0
+
+    def full(*_arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pwrite", full)
+        for number in range(10_000):  # more than one chunk
+            counts.cells("c", (str(number),), 1)[0] += 1.0
+        shown = counts.counted()[0].series["c"]
+    counts.cells("c", ("last",), 1)[0] += 5.0
+
+    assert shown["first",] == [1.0]
+    assert set(map(tuple, shown.values())) == {(1.0,)}
+    assert 5000 < len(shown) < 10_000
+    assert counts.counted()[0].series["c"]["last",] == [5.0]
+
+
+def test_a_line_that_did_not_fit_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("before",), 1)[0] += 1.0
+    write = os.write
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", lambda file, line: write(file, line[:9]))
+        counts.cells("c", ("cut",), 1)[0] += 2.0
+    counts.cells("c", ("after",), 1)[0] += 3.0
+
+    assert counts.counted()[0].series == {"c": {("before",): [1.0], ("after",): [3.0]}}
 
 
 def test_threads_that_ask_for_a_series_at_once_get_the_same(tmp_path: Path) -> None:
