@@ -64,11 +64,12 @@ _NO_OPTIONS = Options()
 #: A request of so many documents times `LiveModel.work` is ranked in a thread. Below, ranking takes a few milliseconds
 #: at most; there the way to a thread and back costs more than it spares others (`benchmarks/mixed.py`).
 LARGE = 500_000
-#: A body of so many bytes is read in that thread, its numbers without the interpreter. Smaller ones take 2 ms at most.
+#: A body of so many bytes is read in a thread, its numbers without the interpreter. Smaller ones take 2 ms at most.
 LARGE_BODY = 2**21
-#: One thread for all: several would only take the interpreter and the processor from each other and from the small
-#: requests, which are not behind it.
-_ASIDE = ThreadPoolExecutor(1, "large-requests")
+#: One thread each: several would only take the interpreter and the processor from each other and from the small
+#: requests, which are not behind them. Two, so that a body to be read is not behind a list to be ranked.
+_RANKED_ASIDE = ThreadPoolExecutor(1, "large-requests")
+_READ_ASIDE = ThreadPoolExecutor(1, "large-bodies")
 
 
 class Attempt:
@@ -116,7 +117,7 @@ class Attempt:
         with self.timing("decode"):
             if len(body) < LARGE_BODY:
                 return read(body)
-            return await asyncio.get_running_loop().run_in_executor(_ASIDE, read, body)
+            return await asyncio.get_running_loop().run_in_executor(_READ_ASIDE, read, body)
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""
@@ -142,7 +143,7 @@ class Attempt:
             ranking = rank(model.ranker, documents, self.timing)
         else:
             loop = asyncio.get_running_loop()
-            ranking = await loop.run_in_executor(_ASIDE, rank, model.ranker, documents, self.timing)
+            ranking = await loop.run_in_executor(_RANKED_ASIDE, rank, model.ranker, documents, self.timing)
         self._ranked = ranked = Ranked(model, options, documents, ranking)
         return ranked
 
