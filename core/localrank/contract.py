@@ -145,6 +145,7 @@ class FeatureContract:
         Raises:
             InvalidDocuments: wrong number of features, an infinite value, or a missing one that may not be.
         """
+        documents = np.ascontiguousarray(documents, np.float32)
         if documents.ndim != 2 or documents.shape[1] != self.n_features:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")

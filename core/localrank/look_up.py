@@ -72,11 +72,15 @@ class LookUp:
     ) -> Indices:
         """Return the candidates with most votes."""
         count = self._count(projected, cap, probes)
+        if ranks is not None:
+            ranks = np.ascontiguousarray(ranks, np.uint16)
+            if ranks.shape != (self._n_queries,):
+                raise ValueError(f"expected ranks of {self._n_queries} training queries, found {ranks.shape}")
         chosen = np.empty(min(count, most), np.int64)
         self._most_votes(
             _scratch.addresses[2],
             count,
-            None if ranks is None else np.ascontiguousarray(ranks, np.uint16).ctypes.data,
+            None if ranks is None else ranks.ctypes.data,
             self._n_queries,
             len(projected),
             self._tables,

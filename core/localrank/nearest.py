@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from localrank.errors import ArtifactCorrupt
 from localrank.native import library
 from localrank.similarity import one_to_many
 from localrank.sketch import LANES, Sketch
@@ -25,6 +26,8 @@ __all__ = ["CompiledSearch", "Nearest", "NumpySearch", "Search", "search_of"]
 
 #: A sketch is made of so many numbers: of fewer it saves nothing, of more it would take too much memory of every worker.
 _LEAST_SKETCHED, _MOST_SKETCHED = 1 << 14, 1 << 24
+#: Products of more features could be beyond 32 bits.
+_MOST_FEATURES = 1 << 19
 
 
 class Nearest(NamedTuple):
@@ -91,6 +94,8 @@ class _Found(ctypes.Structure):
     )
 
     def nearest(self) -> Nearest:
+        if self.place < 0:
+            raise ArtifactCorrupt("the training queries' directions hold no numbers")
         similarity, other = self.similarity, self.other
         return Nearest(self.cluster, similarity, None if other == -np.inf else similarity - other)
 
@@ -160,7 +165,7 @@ class CompiledSearch:
     @cached_property
     def _sketched(self) -> tuple[Sketch, int, int, int, int, float] | None:
         directions, ranks, _ = self._arrays
-        if not _LEAST_SKETCHED <= directions.size <= _MOST_SKETCHED:
+        if not _LEAST_SKETCHED <= directions.size <= _MOST_SKETCHED or self._shape[1] > _MOST_FEATURES:
             return None
         sketch = Sketch.of(directions, ranks)
         if sketch is None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from localrank.native import library
+from localrank.native import is_plain, library
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -98,7 +98,7 @@ def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
     spread, and is subtracted as well where it is not negligible. What overflows shows in the sum.
     """
     n_docs, n_features = documents.shape
-    if (compiled := library()) is not None and documents.flags.c_contiguous:
+    if (compiled := library()) is not None and is_plain(documents):
         centred, space, sizes = np.empty_like(documents), np.empty(2 * n_features, np.float32), np.empty(2)
         compiled.localrank_centre(
             documents.ctypes.data,
@@ -183,7 +183,7 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
         count: how many.
     """
     size = len(symmetric)
-    if symmetric.dtype == _SINGLE and size < _LARGE and (compiled := library()) is not None:
+    if is_plain(symmetric) and size < _LARGE and (compiled := library()) is not None:
         values, rows = np.empty(count), np.empty((count, size), np.float32)
         scratch = np.empty(_room(size, count), np.float32)
         failed = compiled.localrank_eigen(

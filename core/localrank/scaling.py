@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.native import library
+from localrank.native import is_plain, library
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -42,7 +42,7 @@ def within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
         documents: at least one.
         standard: to mean 0 and deviation 1 rather than from 0 to 1.
     """
-    if (compiled := library()) is not None and documents.flags.c_contiguous:
+    if (compiled := library()) is not None and is_plain(documents):
         n_docs, n_features = documents.shape
         scaled, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
         done = compiled.localrank_scale(
@@ -103,8 +103,9 @@ def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounde
 
 def count_outside(documents: Matrix, least: Matrix, most: Matrix) -> int:
     """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
-    if (compiled := library()) is not None and documents.flags.c_contiguous:
-        n_docs, n_features = documents.shape
+    n_docs, n_features = documents.shape
+    plain = is_plain(documents) and is_plain(least) and is_plain(most)
+    if (compiled := library()) is not None and plain and least.shape == most.shape == (n_features,):
         return int(
             compiled.localrank_outside(
                 documents.ctypes.data, n_docs, n_features, least.ctypes.data, most.ctypes.data

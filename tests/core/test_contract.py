@@ -78,6 +78,23 @@ def test_another_number_of_features_is_refused(shape: tuple[int, ...], found: st
         learned().view(np.zeros(shape, np.float32))
 
 
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.bool_])
+def test_other_numbers_are_taken_as_float32(normalise: Normalisation, dtype: type[np.generic]) -> None:
+    documents = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype)
+
+    views = learned(normalise).view(documents)
+
+    expected = learned(normalise).view(documents.astype(np.float32))
+    np.testing.assert_array_equal(expected.normalised, views.normalised)
+    np.testing.assert_array_equal(expected.raw, views.raw)
+
+
+def test_documents_of_another_width_have_no_range() -> None:
+    with pytest.raises(ValueError, match="broadcast"):
+        learned().out_of_range(np.zeros((2, 5), np.float32))
+
+
 def test_query_minmax_is_scikit_learns() -> None:
     documents = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     documents[:, 2] = 4.0

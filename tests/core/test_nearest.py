@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank import native, nearest
+from localrank.errors import ArtifactCorrupt
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.routing import CentroidRouter, ExactRouter, LshRouter
@@ -303,3 +304,21 @@ def test_what_rounding_the_query_loses_is_allowed_for(opened: ctypes.CDLL) -> No
             found = search.among_all(Signature(asked[None], np.ones(1), 1))
 
         assert (int(np.argmax(asked)), float(asked.max())) == found[:2]
+
+
+def test_directions_without_a_number_are_no_training_queries(opened: ctypes.CDLL) -> None:
+    directions = np.full((3, 1, 4), np.nan, np.float32)
+    signatures = Signatures(directions, np.ones((3, 1)), np.ones(3, np.int64))
+    asked = Signature(np.full((1, 4), 0.5, np.float32), np.ones(1), 1)
+
+    with pytest.raises(ArtifactCorrupt, match="hold no numbers"):
+        CompiledSearch(signatures, np.zeros(3, np.int64), opened).among_all(asked)
+
+
+def test_ranks_of_other_training_queries_are_refused(opened: ctypes.CDLL) -> None:
+    assert opened is not None
+    signatures, _ = clustered(50, 2, 0.1)
+    tables = HyperplaneTables.build(signatures, draw_planes(24, 2, 3, seed=0))
+
+    with pytest.raises(ValueError, match="expected ranks of 50 training queries"):
+        tables.candidates(signatures.of(0), np.full(49, 3, np.uint16), 5)

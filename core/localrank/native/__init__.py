@@ -15,8 +15,14 @@ import hashlib
 import logging
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["FOLDER", "built_path", "library", "load"]
+import numpy as np
+
+if TYPE_CHECKING:
+    from localrank.arrays import Array
+
+__all__ = ["FOLDER", "built_path", "is_plain", "library", "load"]
 
 _log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
@@ -87,8 +93,15 @@ def library() -> ctypes.CDLL | None:
         return load(path)
     except OSError as error:
         reason = error if path.exists() else "no compiler was found when localrank was installed"
+        if not path.exists() and any(path.parent.glob("*.native")):
+            reason = "its sources have changed since localrank was installed"
         _log.warning("numpy does what compiled code would do some times faster: %s", reason)
         return None
+
+
+def is_plain(array: Array) -> bool:
+    """Return whether the compiled code may be given this array's address: float32, one number after the other."""
+    return array.dtype == np.float32 and bool(array.flags.c_contiguous)
 
 
 def load(path: Path) -> ctypes.CDLL:

@@ -91,7 +91,7 @@ INLINE double alike(const training *all, const question *asked, int64_t query)
     }
     const int64_t shared = all->ranks[query] < asked->rank ? all->ranks[query] : asked->rank;
     sum /= (double)(shared > 1 ? shared : 1);
-    return sum < 1 ? sum : 1; /* unit vectors in float32 may have a product slightly above one */
+    return sum >= 1 ? 1 : sum; /* unit vectors in float32 may have a product slightly above one */
 }
 
 INLINE question padded(const float *directions, int64_t rank, const training *all, float *scratch)

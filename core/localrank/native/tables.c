@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lanes.h"
-
 enum { MOST_PLANES = 30, LINE = 16, BYTE = 256, FEW = 64 };
 
 typedef struct {

@@ -33,6 +33,7 @@ class CompiledWalk:
         )
 
     def score(self, documents: Matrix, /) -> Vector:
+        documents = np.ascontiguousarray(documents, np.float32)
         n_docs, n_features = documents.shape
         scores = np.empty(n_docs)
         self._walk(documents.ctypes.data, n_docs, n_features, *self._forest, scores.ctypes.data)
