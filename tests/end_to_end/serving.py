@@ -65,7 +65,8 @@ def _wait_until_ready(client: httpx.Client, server: subprocess.Popen[bytes], log
         if server.poll() is not None:
             break
         try:
-            if client.get("/readyz").status_code == 200:
+            # One of several workers may be ready before the others; the last one to load prints what to try.
+            if client.get("/readyz").status_code == 200 and "curl -s" in log.read_text():
                 return
         except httpx.TransportError:
             time.sleep(0.05)
