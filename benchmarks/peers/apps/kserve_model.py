@@ -6,6 +6,7 @@ from typing import Any
 
 import kserve
 from kserve import InferOutput, InferRequest, InferResponse
+from kserve.utils.numpy_codec import from_np_dtype
 from scoring import load
 
 
@@ -19,7 +20,7 @@ class Scorer(kserve.Model):  # type: ignore[misc]
 
     def predict(self, payload: InferRequest, _headers: Any = None, _parameters: Any = None) -> InferResponse:
         scores = self.model(payload.inputs[0].as_numpy())
-        output = InferOutput(name="scores", shape=list(scores.shape), datatype="FP64")
+        output = InferOutput(name="scores", shape=list(scores.shape), datatype=from_np_dtype(scores.dtype))
         output.set_data_from_numpy(scores, binary_data=False)
         return InferResponse(response_id=payload.id or "none", model_name=self.name, infer_outputs=[output])
 
