@@ -37,6 +37,18 @@ INLINE int extremes(const float *documents, int64_t n_docs, int64_t n_features, 
     return sum_of_lanes(tainted) == 0;
 }
 
+INLINE void average(const float *documents, int64_t n_docs, int64_t n_features, float *restrict mean)
+{
+    memset(mean, 0, (size_t)n_features * sizeof *mean);
+    for (int64_t i = 0; i < n_docs; i++) {
+        const float *restrict row = documents + i * n_features;
+        for (int64_t j = 0; j < n_features; j++)
+            mean[j] += row[j];
+    }
+    for (int64_t j = 0; j < n_features; j++)
+        mean[j] /= (float)n_docs;
+}
+
 /* Put each feature on the scale of the query: from 0 to 1, or, where `standard`, to mean 0 and deviation 1. A feature
  * whose spread is `rounding` of its size is constant and becomes 0. `space` has room for 4 * n_features floats.
  *
@@ -74,15 +86,8 @@ EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, 
     if (!standard)
         return DONE;
     float *restrict mean = low, *restrict squares = high;
-    memset(mean, 0, (size_t)n_features * sizeof *mean);
+    average(scaled, n_docs, n_features, mean);
     memset(squares, 0, (size_t)n_features * sizeof *squares);
-    for (int64_t i = 0; i < n_docs; i++) {
-        const float *restrict out = scaled + i * n_features;
-        for (int64_t j = 0; j < n_features; j++)
-            mean[j] += out[j];
-    }
-    for (int64_t j = 0; j < n_features; j++)
-        mean[j] /= (float)n_docs;
     for (int64_t i = 0; i < n_docs; i++) {
         float *restrict out = scaled + i * n_features;
         for (int64_t j = 0; j < n_features; j++) {
@@ -136,14 +141,8 @@ EVERY_PROCESSOR void localrank_centre(const float *documents, int64_t n_docs, in
                                       float *space, float *centred, double *sizes)
 {
     float *restrict mean = space, *restrict rest = space + n_features;
-    memset(space, 0, 2 * (size_t)n_features * sizeof *space);
-    for (int64_t i = 0; i < n_docs; i++) {
-        const float *restrict row = documents + i * n_features;
-        for (int64_t j = 0; j < n_features; j++)
-            mean[j] += row[j];
-    }
-    for (int64_t j = 0; j < n_features; j++)
-        mean[j] /= (float)n_docs;
+    average(documents, n_docs, n_features, mean);
+    memset(rest, 0, (size_t)n_features * sizeof *rest);
     for (int64_t i = 0; i < n_docs; i++) {
         const float *restrict row = documents + i * n_features;
         float *restrict out = centred + i * n_features;
