@@ -59,7 +59,7 @@ demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
 
 .PHONY: openapi
 openapi: $(VENV)/.dev ## Write docs/openapi.json anew
-	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
+	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.process.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure speed and quality (long)

@@ -33,8 +33,8 @@ from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank.signature import QuerySigner
 from localrank_service.app import create_app
-from localrank_service.live import LiveModel
-from localrank_service.settings import Settings
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 from localrank_service.wire import numbers
 from localrank_training.commands.output import print_table
 

@@ -38,7 +38,7 @@ COMMANDS = {
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
     "models": Command(_OFFLINE, "serve", "List, show, verify, promote, roll back, prune, compare models."),
     "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
-    "serve": Command("localrank_service.command", "serve", "Answer rerank requests over HTTP."),
+    "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
 }
 
 _USAGE = """\

@@ -15,25 +15,27 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from localrank import __version__
-from localrank_service import cpus, openapi, problems
-from localrank_service.draining import drain_on_sigterm
-from localrank_service.edge import Edge
-from localrank_service.keys import Keys
-from localrank_service.live import LiveModels, addresses_of
-from localrank_service.loading import Loader
-from localrank_service.metrics import Metrics
+from localrank_service.describe import openapi
+from localrank_service.http import problems
+from localrank_service.http.direct import DirectRoute
+from localrank_service.http.edge import Edge
+from localrank_service.http.keys import Keys
+from localrank_service.models.live import LiveModels, addresses_of
+from localrank_service.models.loading import Loader
+from localrank_service.models.workers import Workers
+from localrank_service.process import cpus
+from localrank_service.process.draining import drain_on_sigterm
+from localrank_service.process.settings import Settings
 from localrank_service.routes import batch, cohere, docs, health, repository, rerank, v2
 from localrank_service.routes import models as model_routes
-from localrank_service.routes.direct import DirectRoute
 from localrank_service.service import Service
-from localrank_service.settings import Settings
+from localrank_service.telemetry.metrics import Metrics
 from localrank_service.wire.query import Limits
-from localrank_service.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from localrank_service.live import LiveModel
+    from localrank_service.models.live import LiveModel
 
 __all__ = ["create_app"]
 

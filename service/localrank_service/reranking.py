@@ -1,7 +1,7 @@
 """From a query to its ranking: what all wires share.
 
 One call down to `localrank.ranker.Ranker.rank`, one value up. Errors of core gain their place in the request here and
-pass on to `localrank_service.problems`.
+pass on to `localrank_service.http.problems`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
-from localrank_service.problems import STATUSES, Problem, problem_of
+from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from localrank.ranker import Ranker, Ranking
     from localrank.routing import Route
-    from localrank_service.live import LiveModel
+    from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
     from localrank_service.wire.query import Documents, Query
 

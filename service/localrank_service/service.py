@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localrank_service.problems import Problem
+from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
-    from localrank_service.keys import Keys
-    from localrank_service.live import LiveModel, LiveModels
-    from localrank_service.loading import Loader
-    from localrank_service.metrics import Metrics
-    from localrank_service.settings import Settings
+    from localrank_service.http.keys import Keys
+    from localrank_service.models.live import LiveModel, LiveModels
+    from localrank_service.models.loading import Loader
+    from localrank_service.models.workers import Workers
+    from localrank_service.process.settings import Settings
+    from localrank_service.telemetry.metrics import Metrics
     from localrank_service.wire.query import Limits
-    from localrank_service.workers import Workers
 
 __all__ = ["Service"]
 

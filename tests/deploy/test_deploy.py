@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localrank_service.metrics import Metrics
+from localrank_service.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -18,8 +18,8 @@ from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank.signature import QuerySigner
 from localrank_service.app import create_app
-from localrank_service.live import LiveModel
-from localrank_service.settings import Settings
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 
 from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
 from localrank_service import reranking
-from localrank_service.live import LiveModel
+from localrank_service.models.live import LiveModel
 from localrank_service.wire import cohere, rerank_json, v2
 
 if TYPE_CHECKING:

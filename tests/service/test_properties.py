@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from localrank_service.app import create_app
-from localrank_service.live import LiveModel
-from localrank_service.request_schema import request_schema
-from localrank_service.settings import Settings
+from localrank_service.describe.request_schema import request_schema
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 from localrank_service.wire.query import Limits
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank_service.live import LiveModel
-from localrank_service.settings import Settings
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from hypothesis.extra.numpy import arrays
 
 from localrank.client import AsyncClient, Query, Reranked
 from localrank_service.app import create_app
-from localrank_service.live import LiveModel
-from localrank_service.settings import Settings
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank_service.body import media_type, read_body
-from localrank_service.problems import FAILED, Problem
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.problems import FAILED, Problem
 from localrank_service.reranking import Attempt, Timing
-from localrank_service.routes.direct import Answer, DirectRoute
 from localrank_service.wire import batch, rerank_json
 
 if TYPE_CHECKING:

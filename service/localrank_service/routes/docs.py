@@ -9,7 +9,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 
-from localrank_service.problems import Problem
+from localrank_service.http.problems import Problem
 
 __all__ = ["router"]
 

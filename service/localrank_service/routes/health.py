@@ -14,8 +14,8 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank import __version__, native
-from localrank_service import cpus
-from localrank_service.problems import Problem
+from localrank_service.http.problems import Problem
+from localrank_service.process import cpus
 
 if TYPE_CHECKING:
     from localrank_service.service import Service

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Request, Response
 
 from localrank.contract import QUANTILES
 from localrank.registry import CHAMPION
-from localrank_service import promoting
-from localrank_service.body import media_type, read_body
-from localrank_service.origin import check_origin
-from localrank_service.problems import Problem, pointer
-from localrank_service.request_schema import request_schema
+from localrank_service.describe.request_schema import request_schema
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.origin import check_origin
+from localrank_service.http.problems import Problem, pointer
+from localrank_service.models import promoting
 
 if TYPE_CHECKING:
-    from localrank_service.live import LiveModel
+    from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
 
 __all__ = ["router"]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank_service import repository
-from localrank_service.body import media_type, read_body
-from localrank_service.origin import check_origin
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.origin import check_origin
+from localrank_service.http.problems import Problem, pointer
+from localrank_service.models import repository
 
 if TYPE_CHECKING:
     from localrank_service.service import Service

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
-from localrank_service.body import media_type, read_body
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
-from localrank_service.routes.direct import Answer, DirectRoute
 from localrank_service.wire import npy, rerank_json
 
 if TYPE_CHECKING:

@@ -16,17 +16,17 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank import __version__
-from localrank_service.body import read_body
-from localrank_service.problems import Problem
+from localrank_service.http.body import read_body
+from localrank_service.http.direct import DirectRoute
+from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt, server_timing
-from localrank_service.routes.direct import DirectRoute
 from localrank_service.wire import v2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.ranker import Ranking
-    from localrank_service.live import LiveModel
+    from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
 
 __all__ = ["EXTENSIONS", "inference", "router"]

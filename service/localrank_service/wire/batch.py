@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.rerank_json import explain_syntax, refuse_duplicates
 
 __all__ = ["split"]

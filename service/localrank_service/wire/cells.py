@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from localrank_service.problems import Problem
+from localrank_service.http.problems import Problem
 from localrank_service.wire.query import to_float32
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.reranking import route_members, warnings_of
 from localrank_service.wire.cells import refuse
 from localrank_service.wire.numbers import plain_members

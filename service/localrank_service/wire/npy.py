@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.query import (
     EXPLANATIONS,
     Documents,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.problems import Problem, pointer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

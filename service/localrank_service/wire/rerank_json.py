@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import orjson
 
-from localrank_service.explanation import explain
-from localrank_service.problems import Problem, pointer
+from localrank_service.describe.explanation import explain
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.reranking import route_members, warnings_of
 from localrank_service.wire.cells import pack, refuse
 from localrank_service.wire.numbers import plain_members

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import orjson
 
-from localrank_service.problems import Problem, pointer
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.cells import pack, refuse
 from localrank_service.wire.numbers import count_members, lift
 from localrank_service.wire.query import (

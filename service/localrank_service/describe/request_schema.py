@@ -1,0 +1,107 @@
+"""The JSON Schema of a request for one model: what ``GET /v1/models/{name}/schema`` answers.
+
+Sound rather than complete: every request that it allows is answered with 200 (a test tries many), provided that
+``ids`` are as many as rows, which a schema cannot say. A few that it does not describe, such as rows in another order of
+``feature_names``, are answered as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localrank_service.describe.next_step import example
+from localrank_service.wire.query import EXPLANATIONS
+
+if TYPE_CHECKING:
+    from localrank.contract import FeatureContract
+    from localrank_service.models.live import LiveModel
+    from localrank_service.wire.query import Limits
+
+__all__ = ["request_schema"]
+
+#: Halfway between the largest float32 and the next power of two: below it, rounding stays finite.
+_BOUND = 3.4028235677973366e38
+
+
+def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
+    """Return the schema, with an example; ``$defs/row/prefixItems`` holds the features in order."""
+    contract = model.ranker.contract
+    most = limits.max_documents
+    row = {"$ref": "#/$defs/row"}
+    ids = {"type": "array", "items": {"$ref": "#/$defs/id"}, "maxItems": most}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Rerank request for {model.name}@{model.version}",
+        "type": "object",
+        "properties": {
+            "model": {"enum": [model.name, f"{model.name}@{model.version}"]},
+            "query_id": {"$ref": "#/$defs/id"},
+            "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
+            "explain": {"enum": list(EXPLANATIONS)},
+            "contract": {"const": contract.digest},
+            "feature_names": {"const": list(contract.names)},
+            "documents": {
+                "type": "array",
+                "maxItems": most,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"$ref": "#/$defs/id"},
+                        "features": {"anyOf": [row, {"$ref": "#/$defs/named"}]},
+                    },
+                    "required": ["features"],
+                    "additionalProperties": False,
+                },
+            },
+            "features": {"type": "array", "items": row, "maxItems": most},
+            "ids": {**ids, "description": "As many as rows."},
+        },
+        "oneOf": [
+            {"required": ["documents"], "not": {"required": ["ids"]}},
+            {"required": ["features"]},
+        ],
+        "additionalProperties": False,
+        "$defs": {
+            "id": {
+                "anyOf": [
+                    {"type": "string"},
+                    {"type": "integer", "minimum": -(2**53), "maximum": 2**53},
+                ]
+            },
+            "row": {
+                "description": "One document's features in the model's order.",
+                "type": "array",
+                "prefixItems": [_feature(contract, position) for position in range(contract.n_features)],
+                "minItems": contract.n_features,
+                "maxItems": contract.n_features,
+            },
+            "named": {
+                "description": "One document's features by name; one left out is missing.",
+                "type": "object",
+                "properties": {
+                    name: _feature(contract, position) for position, name in enumerate(contract.names)
+                },
+                "required": [
+                    name
+                    for name, missing in zip(contract.names, contract.missing, strict=True)
+                    if missing == "reject"
+                ],
+                "additionalProperties": not limits.refuse_extra_features,
+            },
+        },
+        "x-contract": contract.digest,
+        "examples": [example(contract, model.name)],
+    }
+
+
+def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
+    missing = contract.missing[position]
+    lowest, highest = (float(f"{contract.quantiles[edge, position]:.6g}") for edge in (0, -1))
+    return {
+        "title": contract.names[position],
+        "description": f"Training saw {lowest:g} to {highest:g}. "
+        + ("It may not be missing." if missing == "reject" else f"Missing (null): {missing}."),
+        "type": "number" if missing == "reject" else ["number", "null"],
+        "exclusiveMinimum": -_BOUND,
+        "exclusiveMaximum": _BOUND,
+    }

@@ -1,0 +1,1 @@
+"""What surrounds every request: connections, heads, bodies, keys, origins, errors."""

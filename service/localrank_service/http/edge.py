@@ -1,0 +1,101 @@
+"""The one layer around every request: its id, its key, its metrics, and the last resort when something breaks.
+
+Plain ASGI and the only middleware, because every layer costs each request. No exception passes it: whatever was not
+foreseen is logged with the request's id and answered with a 500 that tells nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+
+from localrank.errors import LocalRankError
+from localrank_service.http.problems import FAILED, Problem, problem_of, respond
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from localrank_service.http.direct import DirectRoute
+    from localrank_service.http.keys import Keys
+    from localrank_service.telemetry.metrics import Metrics
+
+__all__ = ["Edge"]
+
+_log = logging.getLogger("localrank.service")
+#: A caller may make up methods; what is counted must not grow with them.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(
+        self, app: ASGIApp, *, keys: Keys, metrics: Metrics, direct: Mapping[tuple[str, str], DirectRoute]
+    ) -> None:
+        self._app = app
+        self._direct = direct
+        self._keys = keys
+        self._metrics = metrics
+        self._in_flight = metrics.in_flight.of()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+        headers = scope["headers"]
+        request_id = b""
+        for name, sent in headers:
+            if name == b"x-request-id":
+                request_id = sent
+                break
+        if not request_id or not _REQUEST_ID.fullmatch(request_id):
+            request_id = secrets.token_hex(16).encode()
+        scope["request_id"] = request_id.decode()
+        if method == "HEAD":
+            # Whatever GET answers, without its body.
+            scope = {**scope, "method": "GET"}
+        status = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"].append((b"x-request-id", request_id))
+            elif method == "HEAD":
+                message = {**message, "body": b""}
+            await send(message)
+
+        self._in_flight[0] += 1.0
+        try:
+            self._keys.check(scope)
+            # A route that is known by its whole path needs neither the router nor the framework's layers before it.
+            route = None if scope.get("root_path") else self._direct.get((method, scope["path"]))
+            if route is None:
+                await self._app(scope, receive, send_on)
+            else:
+                scope["route"] = route
+                await route.app(scope, receive, send_on)
+        except Problem as problem:
+            await respond(scope, problem)(scope, receive, send_on)
+        except LocalRankError as error:
+            await respond(scope, problem_of(error))(scope, receive, send_on)
+        except ClientDisconnect:
+            status = 499
+        except Exception:
+            _log.exception("%s %s failed", method, scope["path"], extra={"request_id": scope["request_id"]})
+            if status:
+                raise
+            failure = Problem(500, FAILED)
+            await respond(scope, failure)(scope, receive, send_on)
+        finally:
+            self._in_flight[0] -= 1.0
+            path = getattr(scope.get("route"), "path", "other")
+            self._metrics.answered(path, method if method in _METHODS else "other", status)

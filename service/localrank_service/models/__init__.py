@@ -1,0 +1,1 @@
+"""The models that answer: loading, replacing, promoting, and what the workers know of each other."""

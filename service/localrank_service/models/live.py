@@ -1,0 +1,121 @@
+"""The models that answer requests now.
+
+A request takes its model once, from one dictionary that is replaced as a whole, so that a swap cannot tear it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from localrank.registry import CHAMPION
+from localrank.scorers import TreesScorer
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from localrank.artifact import Manifest
+    from localrank.probe import Probe
+    from localrank.ranker import Ranker
+    from localrank.scorers import Scorer
+
+__all__ = ["LiveModel", "LiveModels", "addresses_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveModel:
+    """One version of one model, ready to rank; without a manifest where it was not read from a directory.
+
+    Attributes:
+        work: what ranking one document takes, in numbers read: its features, or four for each tree where those of the
+            largest scorer are more.
+    """
+
+    name: str
+    version: int
+    ranker: Ranker
+    manifest: Manifest | None = None
+    probe: Probe | None = None
+    work: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        scorers = (*self.ranker.scorers, self.ranker.global_scorer)
+        work = max(self.ranker.contract.n_features, *(4 * _trees(scorer) for scorer in scorers))
+        object.__setattr__(self, "work", work)
+
+
+def _trees(scorer: Scorer) -> int:
+    """Count the trees of a scorer and its members."""
+    own = len(scorer.splits) if isinstance(scorer, TreesScorer) else 0
+    return own + sum(map(_trees, scorer.members()))
+
+
+def addresses_of(models: Iterable[LiveModel]) -> dict[str, LiveModel]:
+    """Return where models are found if the first of each name is its champion."""
+    addresses: dict[str, LiveModel] = {}
+    for model in models:
+        addresses[f"{model.name}@{model.version}"] = model
+        for address in (model.name, f"{model.name}@{CHAMPION}"):
+            addresses.setdefault(address, model)
+    return addresses
+
+
+class LiveModels:
+    """Finds the model that a request addresses: ``name``, ``name@version`` or ``name@alias``.
+
+    Attributes:
+        default: the address of requests that have none.
+        loaded: whether every model was tried.
+        broken: why an address that should be served is not, or not in the version that it should be.
+        unloaded: names that are not to be served.
+    """
+
+    def __init__(self, default: str | None = None) -> None:
+        self.default = default
+        self.loaded = False
+        self.broken: Mapping[str, str] = {}
+        self.unloaded: frozenset[str] = frozenset()
+        self._by_address: Mapping[str | None, LiveModel] = {}
+
+    def replace(
+        self,
+        addresses: Mapping[str, LiveModel],
+        broken: Mapping[str, str],
+        unloaded: frozenset[str] = frozenset(),
+    ) -> None:
+        """Serve these and nothing else."""
+        by_address: dict[str | None, LiveModel] = dict(addresses.items())
+        names = {address.partition("@")[0] for address in (*addresses, *broken)} | unloaded
+        default = self.default or (names.pop() if len(names) == 1 else None)
+        if default in by_address:
+            by_address[None] = by_address[default]
+        self._by_address, self.broken, self.unloaded, self.loaded = by_address, broken, unloaded, True
+
+    @property
+    def addresses(self) -> dict[str, LiveModel]:
+        """Every address that is answered."""
+        return {address: model for address, model in self._by_address.items() if address is not None}
+
+    @property
+    def champions(self) -> dict[str, LiveModel]:
+        """The model that each name alone stands for."""
+        return {address: model for address, model in sorted(self.addresses.items()) if "@" not in address}
+
+    def find(self, address: str | None) -> LiveModel | None:
+        """Return the model addressed, if it is there."""
+        return self._by_address.get(address)
+
+    def missing(self, address: str | None, at: str | None) -> Problem:
+        """Return what to say of an address that is not there: 404, 422 or 503."""
+        if not self.loaded:
+            return Problem(503, "models are being loaded", headers={"Retry-After": "1"})
+        names = ", ".join(self.champions) or "none"
+        if address is None and self.default is None:
+            return Problem(422, f"the request names no model; there are: {names}", pointer=at)
+        address = address or self.default or ""
+        if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
+            return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
+        if (name := address.partition("@")[0]) in self.unloaded:
+            return Problem(404, f"model {name!r} is unloaded", pointer=at)
+        return Problem(404, f"no model {address!r}; there are: {names}", pointer=at)

@@ -1,0 +1,183 @@
+"""From published versions to live models, at start and whenever an alias has moved.
+
+Every version that an alias stands for is read and verified in a thread, while the service is alive; what was live
+stays live until its successor has verified. A version that does not verify is named and takes nothing else down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from localrank import artifact
+from localrank.errors import ArtifactNotFound, LocalRankError
+from localrank.registry import ALIASES, CHAMPION, Registry
+from localrank_service.http.problems import Problem
+from localrank_service.models.live import LiveModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank_service.models.live import LiveModels
+    from localrank_service.models.workers import Workers
+    from localrank_service.telemetry.metrics import Metrics
+
+__all__ = ["Loader"]
+
+_log = logging.getLogger("localrank.service")
+
+#: Seconds after which a version that could not be loaded is tried again.
+_RETRY = 30.0
+
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+
+_Seen: TypeAlias = tuple[tuple[str, int, int, int], ...]
+
+
+class Loader:
+    """Keeps the live models what the registry says."""
+
+    def __init__(
+        self, models_dir: Path, live: LiveModels, metrics: Metrics, workers: Workers, *, extra_versions: int
+    ) -> None:
+        self.registry = Registry(models_dir)
+        self._live = live
+        self._metrics = metrics
+        self._workers = workers
+        self._extra_versions = extra_versions
+        self._seen: tuple[_Seen, frozenset[str]] | None = None
+        self._unloaded: frozenset[str] = frozenset()
+        self._retry_at = float("inf")
+        self._aliased: dict[str, LiveModel] = {}
+        self._extra: OrderedDict[str, LiveModel] = OrderedDict()
+        self._broken: dict[str, str] = {}
+        self._changing = asyncio.Lock()
+
+    async def follow(self, seconds: float) -> None:
+        """Load now, and look for moved aliases for ever."""
+        while True:
+            try:
+                await self.refresh()
+            except Exception:  # noqa: BLE001
+                # Whatever it is, what is live stays live, and the next look may find it mended.
+                _log.exception("%s could not be looked at", self.registry.models_dir)
+            await asyncio.sleep(seconds)
+
+    async def refresh(self, *, retry: bool = False) -> None:
+        """Serve what the aliases stand for, if any has moved since it was looked at, or what is broken may be whole."""
+        async with self._changing:
+            seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
+            again = bool(retry and self._broken)
+            if seen == self._seen and not again and time.monotonic() < self._retry_at:
+                return
+            self._unloaded = seen[1]
+            await asyncio.to_thread(self._load)
+            self._seen = seen
+            self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
+            self._publish()
+
+    async def fetch(self, address: str) -> LiveModel | None:
+        """Return a version that no alias stands for, ``name@version``, loading it if need be.
+
+        The least recently loaded ones are forgotten.
+        """
+        name, _, version = address.partition("@")
+        if not _VERSION.fullmatch(version) or not self._live.loaded or not self._extra_versions:
+            return None
+        if name in self._unloaded:
+            return None
+        async with self._changing:
+            if (model := self._live.find(address)) is not None:
+                return model
+            try:
+                model = await asyncio.to_thread(self._read, name, int(version))
+            except ArtifactNotFound:
+                return None
+            except LocalRankError as error:
+                raise Problem(503, f"model {address!r} is broken: {self._shown(error)}") from None
+            self._extra[address] = model
+            while len(self._extra) > self._extra_versions:
+                self._extra.popitem(last=False)
+            self._publish()
+            return model
+
+    def _look(self) -> _Seen:
+        """Return what changes whenever an alias does: registries replace the file as a whole."""
+        found = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for family in sorted(self.registry.models_dir.iterdir()):
+                with suppress(OSError):
+                    status = (family / ALIASES).stat()
+                    found.append((family.name, status.st_mtime_ns, status.st_ino, status.st_size))
+        return tuple(found)
+
+    def _load(self) -> None:
+        """Read what the aliases stand for and is not there yet."""
+        kept = {f"{model.name}@{model.version}": model for model in self._aliased.values()} | self._extra
+        aliased: dict[str, LiveModel] = {}
+        broken: dict[str, str] = {}
+        for name in self.registry.models():
+            if name in self._unloaded:
+                continue
+            try:
+                aliases = self.registry.aliases(name)
+            except LocalRankError as error:
+                aliases = {}
+                broken[name] = self._shown(error)
+                _log.error("model %s is broken: %s", name, error)
+                aliased |= self._served(name)
+            for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
+                address = name if alias == CHAMPION else f"{name}@{alias}"
+                key = f"{name}@{version}"
+                try:
+                    model = kept.get(key) or self._read(name, version)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
+                    broken[address] = f"version {version}: {self._shown(error)}"
+                    _log.error("model %s is broken: version %d: %s", address, version, error)
+                    before = self._aliased.get(address)
+                    if before is not None:
+                        aliased[address] = before
+                else:
+                    kept[key] = aliased[address] = model
+        self._aliased, self._broken = aliased, broken
+        for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
+            del self._extra[address]
+
+    def _shown(self, error: Exception) -> str:
+        """Return what everybody may read: not where on this machine the models are."""
+        return str(error).replace(f"{self.registry.models_dir}/", "")
+
+    def _served(self, name: str) -> dict[str, LiveModel]:
+        return {address: model for address, model in self._aliased.items() if model.name == name}
+
+    def _read(self, name: str, version: int) -> LiveModel:
+        begun = time.perf_counter()
+        # The registry checks the name, which may come from a request, before it becomes a path.
+        reference = self.registry.resolve(f"{name}@{version}")
+        read = artifact.load(reference.path)
+        _log.info("model %s loaded in %.3f s", reference, time.perf_counter() - begun)
+        return LiveModel(name, version, read.ranker, read.manifest, read.probe)
+
+    def _publish(self) -> None:
+        addresses = dict(self._extra)
+        for address, model in self._aliased.items():
+            addresses[address] = model
+            addresses[f"{model.name}@{model.version}"] = model
+            if address == model.name:
+                addresses[f"{model.name}@{CHAMPION}"] = model
+        for name in {
+            address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
+        }:
+            self._metrics.model_broken.set(float(name in self._broken), name)
+        self._live.replace(addresses, self._broken, self._unloaded)
+        serving: dict[str, dict[str, int]] = {}
+        for address, model in self._aliased.items():
+            alias = address.partition("@")[2] or CHAMPION
+            serving.setdefault(model.name, {})[alias] = model.version
+            self._metrics.model_version.set(model.version, model.name, alias)
+        self._workers.report(serving, self._broken)

@@ -1,0 +1,86 @@
+"""Moving an alias while the service runs, and telling the truth about it.
+
+The registry verifies and moves the alias; then every live worker must have switched before the answer is yes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localrank.errors import ArtifactError, ArtifactNotFound
+from localrank_service.http.problems import Problem, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.registry import Reference
+    from localrank_service.models.loading import Loader
+    from localrank_service.service import Service
+
+__all__ = ["Switched", "promote", "rollback"]
+
+_POLL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Every one of these workers serves the version under the alias."""
+
+    name: str
+    alias: str
+    version: int
+    previous: int | None
+    workers: tuple[int, ...]
+
+
+async def promote(service: Service, name: str, version: int, alias: str) -> Switched:
+    """Let an alias stand for a version, in every worker."""
+    return await _move(service, name, alias, lambda loader: loader.registry.promote(name, version, alias))
+
+
+async def rollback(service: Service, name: str, alias: str) -> Switched:
+    """Let an alias stand again for what it stood for before, in every worker."""
+    return await _move(service, name, alias, lambda loader: loader.registry.rollback(name, alias))
+
+
+async def _move(service: Service, name: str, alias: str, move: Callable[[Loader], Reference]) -> Switched:
+    loader = service.loader
+    if loader is None:
+        raise Problem(503, "the models were given to this process; there is no registry to change")
+    registry = loader.registry
+    if name in service.workers.unloaded():
+        raise Problem(409, f"model {name!r} is unloaded; load it first")
+    try:
+        previous = (await asyncio.to_thread(registry.aliases, name)).get(alias)
+        reference = await asyncio.to_thread(move, loader)
+    except ArtifactNotFound:
+        raise
+    except ArtifactError as error:
+        # Nothing was changed: the version did not verify.
+        problem = problem_of(error)
+        raise Problem(409, problem.detail, kind=problem.kind) from None
+    await loader.refresh()
+    deadline = time.monotonic() + service.settings.switch_timeout_seconds
+    while True:
+        reports = await asyncio.to_thread(service.workers.living)
+        behind = [one for one in reports if one.serving.get(name, {}).get(alias) != reference.version]
+        if not behind:
+            workers = tuple(report.pid for report in reports)
+            return Switched(name, alias, reference.version, previous, workers)
+        now = (await asyncio.to_thread(registry.aliases, name)).get(alias)
+        if now != reference.version:
+            raise Problem(409, f"{name}@{alias} was moved on to version {now} meanwhile")
+        if time.monotonic() > deadline:
+            who = ", ".join(
+                f"{one.pid} ({one.broken.get(name) or one.broken.get(f'{name}@{alias}') or 'slow'})"
+                for one in behind
+            )
+            raise Problem(
+                503,
+                f"{name}@{alias} is version {reference.version} now, but these workers still serve another: {who}",
+                headers={"Retry-After": "1"},
+            )
+        await asyncio.sleep(_POLL)

@@ -1,0 +1,106 @@
+"""Taking models out of service and back while it runs: what the protocol's model repository does.
+
+A model that is unloaded is not served by any worker until it is loaded again or the service starts anew; its versions
+and aliases stay as they are. The answer is yes once every live worker has followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from localrank.registry import CHAMPION
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank_service.models.loading import Loader
+    from localrank_service.models.workers import Report
+    from localrank_service.service import Service
+
+__all__ = ["index", "load", "unload"]
+
+_POLL = 0.02
+
+
+async def load(service: Service, name: str) -> tuple[int, ...]:
+    """Serve the model's champion, if it is not served; return the workers that do."""
+    loader = _loader(service)
+    version = (await asyncio.to_thread(loader.registry.aliases, name)).get(CHAMPION)
+    await asyncio.to_thread(loader.registry.versions, name)
+    if version is None:
+        raise Problem(404, f"model {name!r} has no {CHAMPION}; promote a version")
+    service.workers.mark(name, unloaded=False)
+    await loader.refresh(retry=True)
+
+    def follows(report: Report) -> bool:
+        if (reason := report.broken.get(name)) is not None:
+            raise Problem(503, f"model {name!r} is broken: {reason}")
+        return report.serving.get(name, {}).get(CHAMPION) == version
+
+    return await _until(service, follows, f"model {name!r} is being loaded")
+
+
+async def unload(service: Service, name: str) -> tuple[int, ...]:
+    """Serve the model no longer; return the workers that do not."""
+    loader = _loader(service)
+    await asyncio.to_thread(loader.registry.versions, name)
+    service.workers.mark(name, unloaded=True)
+    await loader.refresh()
+    return await _until(
+        service, lambda report: name not in report.serving, f"model {name!r} is being unloaded"
+    )
+
+
+async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
+    """Return every version, whether it is served, and if not why."""
+    live = service.live
+    found = {(model.name, model.version) for model in live.addresses.values()}
+    ready = set(found)
+    if service.loader is not None and not only_ready:
+        registry = service.loader.registry
+        for name in await asyncio.to_thread(registry.models):
+            found |= {(name, version) for version in await asyncio.to_thread(registry.versions, name)}
+
+    def entry(name: str, version: int) -> dict[str, Any]:
+        members: dict[str, Any] = {"name": name, "version": str(version)}
+        if (name, version) in ready:
+            return members | {"state": "READY", "reason": ""}
+        if name in live.unloaded:
+            return members | {"state": "UNAVAILABLE", "reason": "unloaded"}
+        if not live.loaded:
+            return members | {"state": "LOADING", "reason": "models are being loaded"}
+        said = next(
+            (
+                reason
+                for address, reason in live.broken.items()
+                if address.partition("@")[0] == name and reason.startswith(f"version {version}:")
+            ),
+            "no alias stands for it",
+        )
+        return members | {"state": "UNAVAILABLE", "reason": said}
+
+    return [entry(*one) for one in sorted(found)]
+
+
+def _loader(service: Service) -> Loader:
+    if service.loader is None:
+        raise Problem(503, "the models were given to this process; there is no registry to load from")
+    return service.loader
+
+
+async def _until(service: Service, follows: Callable[[Report], bool], doing: str) -> tuple[int, ...]:
+    deadline = time.monotonic() + service.settings.switch_timeout_seconds
+    while True:
+        reports = await asyncio.to_thread(service.workers.living)
+        behind = [report.pid for report in reports if not follows(report)]
+        if not behind:
+            return tuple(report.pid for report in reports)
+        if time.monotonic() > deadline:
+            who = ", ".join(map(str, behind))
+            raise Problem(
+                503, f"{doing}, but these workers have not followed: {who}", headers={"Retry-After": "1"}
+            )
+        await asyncio.sleep(_POLL)

@@ -1,0 +1,1 @@
+"""The processes: command, settings, workers, stopping, logs."""

@@ -1,0 +1,275 @@
+"""``localrank serve``: checks what can be checked before anything starts, says it in one line, then serves.
+
+Numpy reads its number of threads when it is imported, so nothing here imports it before that number is set.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging.config
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from pydantic import SecretStr
+
+from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
+from localrank_service.process import cpus
+from localrank_service.process.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+from secrets import token_urlsafe
+
+__all__ = ["THREADS", "run"]
+
+#: Workers keep to one thread for linear algebra; this spares them the making of others.
+THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+_EPILOG = "Example: localrank serve --models-dir models --port 8080 --workers 2"
+
+
+class _CannotServe(Exception):
+    """What keeps the service from starting, in one sentence."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return 0 once it was told to stop, 1 if it could not serve, 2 for wrong use."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command("serve", epilog=_EPILOG)(_command())
+    app.callback()(lambda: None)
+    try:
+        app(list(arguments), prog_name="localrank", standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except InvalidConfiguration as error:
+        return _complain(str(error), 2)
+    except _CannotServe as error:
+        return _complain(str(error), 1)
+    return 0
+
+
+def _command() -> Callable[..., None]:
+    """Return the command's function, with a flag for every setting."""
+
+    def serve(**flags: Any) -> None:
+        settings = Settings.from_environ(
+            os.environ, **{name: value for name, value in flags.items() if value is not None}
+        )
+        _serve(settings)
+
+    kinds = {int: int, float: float, bool: bool}
+    parameters = []
+    for name, field in Settings.model_fields.items():
+        kind = kinds.get(field.annotation, str) if isinstance(field.annotation, type) else str
+        flag = f"--{name.replace('_', '-')}"
+        default = field.default
+        shown = f" (default {default})" if default not in (None, "") and kind is not bool else ""
+        option = typer.Option(
+            f"{flag}/--no-{name.replace('_', '-')}" if kind is bool else flag,
+            help=f"{field.description} [LOCALRANK_{name.upper()}]{shown}",
+            show_default=False,
+        )
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+            )
+        )
+    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    serve.__doc__ = (
+        "Answer rerank requests over HTTP.\n\nEvery flag is also an environment variable, named beside it."
+    )
+    return serve
+
+
+def _serve(settings: Settings) -> None:
+    _check_reach(settings)
+    for name, count in THREADS.items():
+        os.environ.setdefault(name, count)
+    _check_models(settings.models_dir, settings.model)
+    settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
+    with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
+        changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
+        if settings.admin_key is None:
+            changes["admin_key"] = SecretStr(key := token_urlsafe(24))
+            print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
+        settings = settings.model_copy(update=changes)
+        _run(settings, listener)
+
+
+def _run(settings: Settings, listener: socket.socket) -> None:
+    """Serve until told to stop."""
+    import uvicorn
+
+    from localrank_service.process import logs
+    from localrank_service.process.supervisor import Supervisor
+
+    log_config = logs.config(settings)
+    logging.config.dictConfig(log_config)
+    # Workers are new processes, which know nothing but the environment.
+    os.environ.update(settings.to_environ())
+    config = uvicorn.Config(
+        "localrank_service.app:app",
+        workers=settings.workers,
+        log_config=log_config,
+        access_log=settings.access_log,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_worker_healthcheck=30,
+        lifespan="on",
+        ws="none",
+        http=_http(),
+    )
+    signal.signal(signal.SIGTERM, _stop)
+    threading.Thread(target=_announce, args=(settings,), daemon=True).start()
+    try:
+        if settings.workers == 1:
+            uvicorn.Server(config).run(sockets=[listener])
+        else:
+            Supervisor(config, sockets=[listener]).run()
+    except (KeyboardInterrupt, _Stopped):
+        pass
+
+
+def _http() -> Any:
+    """Return the protocol that reads requests: uvicorn's own where the fast parser has no build."""
+    try:
+        from localrank_service.http.protocol import Http
+    except ModuleNotFoundError:
+        return "auto"
+    return Http
+
+
+class _Stopped(Exception):
+    """SIGTERM, once the server has finished."""
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    raise _Stopped
+
+
+def _check_reach(settings: Settings) -> None:
+    """Refuse to be reachable by others without a key."""
+    try:
+        loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and settings.api_key is None and not settings.allow_anonymous:
+        raise InvalidConfiguration(
+            f"--host {settings.host} can be reached from elsewhere: set LOCALRANK_API_KEY, or --allow-anonymous to "
+            "answer anybody"
+        )
+
+
+def _check_models(models_dir: Path, default: str | None) -> None:
+    """Refuse to start where no model could be served; whether it is whole is found out while serving."""
+    from localrank.registry import CHAMPION, Registry
+
+    if not models_dir.is_dir():
+        raise _CannotServe(f"{models_dir}: no such folder; 'localrank demo' publishes a model into ./models")
+    registry = Registry(models_dir)
+    names = registry.models()
+    if not names:
+        raise _CannotServe(f"{models_dir}: no published model; 'localrank demo' publishes one into ./models")
+    if default is not None:
+        try:
+            registry.resolve(default)
+        except ArtifactNotFound as error:
+            raise _CannotServe(f"--model {default}: {error}") from None
+    broken = []
+    for name in names:
+        try:
+            if CHAMPION in registry.aliases(name):
+                return
+        except LocalRankError as error:
+            broken.append(str(error))
+    hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
+    raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
+
+
+def _announce(settings: Settings) -> None:
+    """Say what to try next, once every worker has tried every model."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    while (models := _served(settings)) is None:
+        time.sleep(0.05)
+    name = settings.model.partition("@")[0] if settings.model else min(models, default="")
+    if name not in models:
+        print(f"{url}/readyz says why it is not ready", file=sys.stderr, flush=True)  # noqa: T201
+        return
+    from localrank.artifact.manifest import MANIFEST, Manifest
+    from localrank_service.describe.next_step import curl
+
+    path = settings.models_dir / name / str(models[name]) / MANIFEST
+    contract = Manifest.parse(path.read_bytes()).contract
+    served = ", ".join(f"{name}@{version}" for name, version in models.items())
+    print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
+    print(curl(contract, name, url, key=settings.api_key is not None), flush=True)  # noqa: T201
+
+
+def _served(settings: Settings) -> dict[str, int] | None:
+    """Return the champions that all workers serve, or ``None`` as long as one is still loading."""
+    from localrank.registry import CHAMPION
+    from localrank_service.models.workers import Workers
+
+    if settings.runtime_dir is not None:
+        reports = Workers(settings.runtime_dir).living()
+        if len(reports) < settings.workers or not all(one.serving or one.broken for one in reports):
+            return None
+        everywhere = set.intersection(*(set(report.serving) for report in reports))
+        champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}
+        return {name: version for name, version in champions.items() if version is not None}
+    module = sys.modules.get("localrank_service.app")
+    app = vars(module).get("app") if module else None
+    if app is None or not app.state.service.live.loaded:
+        return None
+    return {name: model.version for name, model in app.state.service.live.champions.items()}
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Bind before anything else starts, so that a taken port is one line and no half-started service."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        raise _CannotServe(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+    listener.set_inheritable(True)
+    with listener:
+        yield listener
+
+
+@contextmanager
+def _runtime_dir(settings: Settings) -> Iterator[Path | None]:
+    """Give several workers a folder to share, and remove it afterwards."""
+    from localrank_service.models.workers import make_runtime_dir, sweep_runtime_dirs
+
+    if settings.runtime_dir is not None or settings.workers == 1:
+        yield settings.runtime_dir
+        return
+    sweep_runtime_dirs()
+    directory = make_runtime_dir()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"localrank: {message}", file=sys.stderr)  # noqa: T201
+    return code

@@ -1,0 +1,1 @@
+"""What is counted and timed, and how Prometheus reads it."""

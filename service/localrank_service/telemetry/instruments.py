@@ -1,0 +1,152 @@
+"""The kinds of metrics, as Prometheus has them: what counts cheaply, and becomes samples when it is asked.
+
+Each instrument has ``of(labels…)``, which returns what counts for these values of its labels, always the same.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prometheus_client import Metric
+
+    from localrank_service.telemetry.counts import Cells, Counted, Counts
+
+__all__ = ["Counter", "Gauge", "Histogram", "Instrument", "Observations", "Over"]
+
+#: What several processes show of their gauges.
+Over: TypeAlias = Literal["sum", "highest", "latest"]
+
+
+class Instrument(Protocol):
+    """Becomes one family of samples."""
+
+    def family(self, counted: Iterable[Counted]) -> Metric:
+        """Return the samples over all processes."""
+        ...
+
+
+class Counter:
+    """A number that only grows: ``counter.of(…)[0] += 1.0``."""
+
+    def __init__(self, counts: Counts, name: str, text: str, labels: Sequence[str]) -> None:
+        self._name, self._text, self._labels = name, text, labels
+
+        @cache
+        def of(*values: str | int) -> Cells:
+            return counts.cells(name, tuple(map(str, values)), 1)
+
+        self.of = of
+
+    def family(self, counted: Iterable[Counted]) -> Metric:
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, (value,) in _summed(counted, self._name).items():
+            family.add_metric(labels, value)
+        return family
+
+
+class Observations:
+    """The observations of one histogram that have the same labels.
+
+    Cells: how many fell into each bucket and no lower one, how many were above all, and their sum.
+    """
+
+    __slots__ = ("_bounds", "_cells")
+
+    def __init__(self, bounds: Sequence[float], cells: Cells) -> None:
+        self._bounds = bounds
+        self._cells = cells
+
+    def observe(self, value: float) -> None:
+        cells = self._cells
+        cells[bisect_left(self._bounds, value)] += 1.0
+        cells[-1] += value
+
+
+class Histogram:
+    """Numbers by their size: ``histogram.of(…).observe(0.1)``."""
+
+    def __init__(
+        self, counts: Counts, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> None:
+        self._name, self._text, self._labels = name, text, labels
+        self._bounds = [*map(repr, map(float, bounds)), "+Inf"]
+
+        @cache
+        def of(*values: str | int) -> Observations:
+            return Observations(bounds, counts.cells(name, tuple(map(str, values)), len(bounds) + 2))
+
+        self.of = of
+
+    def family(self, counted: Iterable[Counted]) -> Metric:
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, (*buckets, total) in _summed(counted, self._name).items():
+            family.add_metric(labels, list(zip(self._bounds, accumulate(buckets), strict=True)), total)
+        return family
+
+
+class Gauge:
+    """A number that is set: ``gauge.set(2.0, labels…)``.
+
+    A ``lasting`` one counts when its process is gone.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        over: Over,
+        *,
+        lasting: bool = False,
+    ) -> None:
+        self._name, self._text, self._labels = name, text, labels
+        self._over, self._lasting = over, lasting
+
+        @cache
+        def of(*values: str | int) -> Cells:
+            return counts.cells(name, tuple(map(str, values)), 2)
+
+        self.of = of
+
+    def set(self, value: float, *labels: str | int) -> None:
+        """Set the number, and when."""
+        cells = self.of(*labels)
+        cells[0] = value
+        cells[1] = time.time()
+
+    def family(self, counted: Iterable[Counted]) -> Metric:
+        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        found: dict[tuple[str, ...], list[list[float]]] = {}
+        for process in counted:
+            if process.alive or self._lasting:
+                for labels, cells in process.series.get(self._name, {}).items():
+                    found.setdefault(labels, []).append(cells)
+        for labels, several in found.items():
+            if self._over == "sum":
+                value = sum(value for value, _ in several)
+            elif self._over == "highest":
+                value = max(value for value, _ in several)
+            else:
+                value, _ = max(several, key=lambda cells: cells[1])
+            family.add_metric(labels, value)
+        return family
+
+
+def _summed(counted: Iterable[Counted], name: str) -> dict[tuple[str, ...], list[float]]:
+    """Return the cells of each series, added over the processes."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for process in counted:
+        for labels, cells in process.series.get(name, {}).items():
+            before = found.get(labels)
+            found[labels] = cells if before is None else [a + b for a, b in zip(before, cells, strict=True)]
+    return found

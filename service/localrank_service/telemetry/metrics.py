@@ -1,0 +1,234 @@
+"""What Prometheus reads at ``/metrics``.
+
+Names follow its conventions: one prefix, base units, ``_total`` for counters. Buckets begin at 50 microseconds,
+because a request is over before the usual first bucket ends.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prometheus_client import generate_latest
+
+from localrank import __version__
+from localrank_service.telemetry.counts import Counts
+from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from prometheus_client import Metric
+
+    from localrank.ranker import Ranking
+    from localrank_service.models.live import LiveModel
+    from localrank_service.telemetry.instruments import Instrument
+
+__all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Metrics"]
+
+TIME_BUCKETS = (
+    50e-6,
+    100e-6,
+    250e-6,
+    500e-6,
+    1e-3,
+    2.5e-3,
+    5e-3,
+    10e-3,
+    25e-3,
+    50e-3,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
+DOCUMENT_BUCKETS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+MARGIN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
+
+
+class Metrics:
+    """The instruments of one application, whose counts are shared in ``folder`` if there is one."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._counts = counts = Counts(folder)
+        self.http_requests = Counter(
+            counts,
+            "localrank_http_requests_total",
+            "Answers by route, method and status.",
+            ["route", "method", "status"],
+        )
+        self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
+        self.requests = Counter(
+            counts,
+            "localrank_requests_total",
+            "Rerank requests by outcome: ok, degraded, invalid (the caller's fault) or error (ours).",
+            ["api", "model", "version", "outcome"],
+        )
+        self.duration = Histogram(
+            counts,
+            "localrank_request_duration_seconds",
+            "Time of a rerank request, from its whole body to its answer.",
+            ["api", "model"],
+            TIME_BUCKETS,
+        )
+        self.stage = Histogram(
+            counts,
+            "localrank_stage_duration_seconds",
+            "Time of each stage of a rerank request.",
+            ["stage"],
+            TIME_BUCKETS,
+        )
+        self.documents = Histogram(
+            counts,
+            "localrank_documents",
+            "Documents per rerank request; the manifest holds the lengths of the training lists.",
+            ["model"],
+            DOCUMENT_BUCKETS,
+        )
+        self.routes = Counter(
+            counts,
+            "localrank_routes_total",
+            "Rerank requests by the cluster whose scorer answered, and why it was not the strategy's choice.",
+            ["model", "version", "cluster", "fallback"],
+        )
+        self.margin = Histogram(
+            counts,
+            "localrank_route_margin",
+            "What the best cluster was ahead of the second.",
+            ["model"],
+            MARGIN_BUCKETS,
+        )
+        self.imputed = Counter(
+            counts,
+            "localrank_feature_imputed_total",
+            "Missing values that were imputed.",
+            ["model", "feature"],
+        )
+        self.out_of_range = Counter(
+            counts,
+            "localrank_feature_out_of_range_total",
+            "Values outside of what training saw.",
+            ["model"],
+        )
+        self.model_seconds = Counter(
+            counts,
+            "localrank_model_seconds_total",
+            "Time of rerank requests by what it went into: success, fail, input, compute, output.",
+            ["model", "version", "part"],
+        )
+        self.last = Gauge(
+            counts,
+            "localrank_last_request_timestamp_seconds",
+            "When the last rerank request was answered.",
+            ["model", "version"],
+            "highest",
+            lasting=True,
+        )
+        self.model_version = Gauge(
+            counts,
+            "localrank_model_version",
+            "Version that the alias stands for.",
+            ["model", "alias"],
+            "latest",
+        )
+        self.model_broken = Gauge(
+            counts,
+            "localrank_model_broken",
+            "1 where the version that should be served could not be loaded.",
+            ["model"],
+            "highest",
+        )
+        build = Gauge(counts, "localrank_build_info", "Always 1.", ["version"], "highest")
+        build.set(1.0, __version__)
+        self.instruments: tuple[Instrument, ...] = (
+            self.http_requests,
+            self.in_flight,
+            self.requests,
+            self.duration,
+            self.stage,
+            self.documents,
+            self.routes,
+            self.margin,
+            self.imputed,
+            self.out_of_range,
+            self.model_seconds,
+            self.last,
+            self.model_version,
+            self.model_broken,
+            build,
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """Return every metric over all processes that share the folder, else of this one."""
+        counted = self._counts.counted()
+        for instrument in self.instruments:
+            yield instrument.family(counted)
+
+    def expose(self) -> bytes:
+        """Return Prometheus text."""
+        return generate_latest(self)
+
+    def statistics(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Return, by model and version, requests by outcome and seconds by part, over all workers; and ``last``."""
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        names = {
+            "localrank_requests_total": "outcome",
+            "localrank_model_seconds_total": "part",
+            "localrank_last_request_timestamp_seconds": None,
+        }
+        for family in self.collect():
+            for sample in family.samples:
+                if sample.name in names:
+                    by, labels = names[sample.name], sample.labels
+                    figures = found.setdefault((labels["model"], labels["version"]), {})
+                    figure = labels[by] if by else "last"
+                    figures[figure] = figures.get(figure, 0.0) + sample.value
+        return found
+
+    def answered(self, route: str, method: str, status: int) -> None:
+        """Count one answer of any route."""
+        self.http_requests.of(route, method, status)[0] += 1.0
+
+    def refused(self, api: str, model: LiveModel | None, status: int, seconds: float) -> None:
+        """Count one rerank request that was not answered with a ranking."""
+        name, version = (model.name, model.version) if model else ("", "")
+        if model:
+            self.model_seconds.of(name, version, "fail")[0] += seconds
+        self.requests.of(api, name, version, "invalid" if status < 500 else "error")[0] += 1.0
+
+    def ranked(
+        self,
+        api: str,
+        model: LiveModel,
+        ranking: Ranking,
+        out_of_range: int,
+        milliseconds: Mapping[str, float],
+    ) -> None:
+        """Count one ranking; ``milliseconds`` are its stages and their ``total``."""
+        name, version = model.name, model.version
+        self.requests.of(api, name, version, "ok")[0] += 1.0
+        total = milliseconds["total"] / 1e3
+        before, after = (milliseconds.get(part, 0.0) / 1e3 for part in ("decode", "encode"))
+        seconds = self.model_seconds.of
+        seconds(name, version, "success")[0] += total
+        seconds(name, version, "input")[0] += before
+        seconds(name, version, "compute")[0] += max(total - before - after, 0.0)
+        seconds(name, version, "output")[0] += after
+        self.last.set(time.time(), name, version)
+        self.documents.of(name).observe(len(ranking.order))
+        self.duration.of(api, name).observe(total)
+        for stage, elapsed in milliseconds.items():
+            if stage != "total":
+                self.stage.of(stage).observe(elapsed / 1e3)
+        route = ranking.route
+        cluster = "global" if route.cluster is None else route.cluster
+        self.routes.of(name, version, cluster, route.fallback or "")[0] += 1.0
+        if route.margin is not None:
+            self.margin.of(name).observe(route.margin)
+        for feature, count in ranking.imputed.items():
+            self.imputed.of(name, model.ranker.contract.names[feature])[0] += count
+        if out_of_range:
+            self.out_of_range.of(name)[0] += out_of_range

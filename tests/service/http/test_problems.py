@@ -1,0 +1,172 @@
+"""One body for every error on every route."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from localrank.errors import LocalRankError
+from localrank_service.app import create_app
+from localrank_service.http.problems import STATUSES, pointer, problem_of
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+pytestmark = pytest.mark.anyio
+
+MEMBERS = {"type", "title", "status", "detail", "instance", "error", "pointer"}
+
+
+def check(response: httpx.Response) -> dict[str, Any]:
+    """Assert that the response is a problem in full, and return it."""
+    assert "application/problem+json" == response.headers["content-type"], response.text
+    problem: dict[str, Any] = response.json()
+    assert set(problem) == MEMBERS
+    assert problem["status"] == response.status_code
+    assert problem["error"] == problem["detail"] != ""
+    assert problem["instance"] == f"urn:localrank:request:{response.headers['x-request-id']}"
+    return problem
+
+
+def families(root: type[LocalRankError]) -> Iterator[type[LocalRankError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from families(child)
+
+
+async def test_every_error_of_core_has_a_status() -> None:
+    ours = {error for error in families(LocalRankError) if error.__module__.startswith("localrank")}
+
+    assert ours == set(STATUSES)
+    for error in ours:
+        assert 400 <= problem_of(error("why")).status < 600
+
+
+async def test_pointers_escape_what_separates_them() -> None:
+    assert "/a~1b/~0/3" == pointer("a/b", "~", 3)
+
+
+def routes() -> list[tuple[str, str]]:
+    return sorted(
+        (method, route.path)
+        for route in create_app(Settings()).routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    )
+
+
+@pytest.mark.parametrize(("method", "path"), routes())
+async def test_every_route_answers_a_wrong_method_with_a_problem(
+    method: str, path: str, client: httpx.AsyncClient
+) -> None:
+    response = await client.request("DELETE", path.replace("{name}", "tiny").replace("{version}", "3"))
+
+    assert 405 == check(response)["status"]
+    assert method in response.headers["allow"]
+
+
+@pytest.mark.parametrize(("method", "path"), routes())
+async def test_every_route_answers_its_own_failure_without_telling_why(
+    method: str,
+    path: str,
+    connect: Any,
+    tiny_model: LiveModel,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("the secret reason")
+
+    app_settings = Settings(admin_key="admin-key")  # type: ignore[arg-type]
+    async with connect(app_settings, models=[tiny_model]) as client:
+        app = client._transport.app
+        stateless = {"/livez", "/v2", "/openapi.json", "/docs"}
+        if path in stateless or path.startswith("/docs/"):
+            return
+        app.state.service = Broken()
+        with caplog.at_level(logging.ERROR):
+            response = await client.request(
+                method,
+                path.replace("{name}", "tiny").replace("{version}", "3"),
+                json={} if method == "POST" else None,
+                headers={"x-request-id": "the-id", "x-api-key": "admin-key"},
+            )
+
+    problem = check(response)
+    assert 500 == problem["status"]
+    assert "secret" not in response.text
+    assert any("the-id" == getattr(record, "request_id", None) for record in caplog.records)
+
+
+@pytest.mark.parametrize("path", ["/nope", "/v1/nope", "/v1", "//", "/v1/rerank/", "/%ff", "/docs/nope"])
+async def test_an_unknown_path_is_a_problem(path: str, client: httpx.AsyncClient) -> None:
+    response = await client.get(path)
+
+    assert 404 == check(response)["status"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("{", 400),
+        ('{"features": [[1]]}', 422),
+        ('{"features": [], "model": "nope"}', 404),
+        ('{"features": [], "contract": "nope"}', 409),
+    ],
+)
+async def test_refused_rankings_are_problems(body: str, status: int, client: httpx.AsyncClient) -> None:
+    response = await client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
+
+    assert status == check(response)["status"]
+
+
+async def test_a_score_that_is_not_finite_is_our_fault_and_named(connect: Any, make_ranker: Any) -> None:
+    ranker = make_ranker()
+    for scorer in (*ranker.scorers, ranker.global_scorer):
+        scorer.weights[:] = 1e308
+
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        response = await client.post("/v1/rerank", json={"features": [[1e38, 2, 3, 4]]})
+
+    assert 500 == check(response)["status"]
+    assert "document 0 scored" in response.json()["detail"]
+
+
+async def test_an_overlong_path_or_query_is_no_failure(client: httpx.AsyncClient) -> None:
+    response = await client.get("/" + "x" * 10_000, params={"q": "y" * 10_000})
+
+    assert 404 == check(response)["status"]
+
+
+async def test_a_caller_that_hangs_up_is_no_failure(
+    tiny_model: LiveModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(Settings(), models=[tiny_model])
+    messages: list[Any] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/rerank", "headers": headers, "query_string": b""}
+    await app(scope, receive, send)
+
+    assert [] == sent
+    assert [] == caplog.records
+    exposed = app.state.service.metrics.expose().decode()
+    assert 'localrank_http_requests_total{method="POST",route="/v1/rerank",status="499"} 1.0' in exposed
+    assert "localrank_inflight_requests 0.0" in exposed

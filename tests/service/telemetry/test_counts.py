@@ -1,0 +1,253 @@
+"""What is counted is what prometheus-client itself counts, and is shared by processes that come and die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, get_args
+
+import prometheus_client
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+
+from localrank_service.models.locks import hold
+from localrank_service.telemetry.counts import Counts
+from localrank_service.telemetry.instruments import Counter, Gauge, Histogram, Instrument, Over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from prometheus_client import Metric
+
+BOUNDS = (0.0005, 0.25, 1, 10)
+AMOUNTS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", 'b"\\\n', "ü"]),
+        st.sampled_from(BOUNDS) | st.floats(0, 100) | st.just(float("inf")),
+    ),
+    max_size=30,
+)
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Shown:
+    """What the client's exposition asks for samples."""
+
+    def __init__(self, counts: Counts, *instruments: Instrument) -> None:
+        self._counts = counts
+        self._instruments = instruments
+
+    def collect(self) -> Iterable[Metric]:
+        return [instrument.family(self._counts.counted()) for instrument in self._instruments]
+
+
+def text(counts: Counts, *instruments: Instrument) -> str:
+    return generate_latest(Shown(counts, *instruments)).decode()
+
+
+def values(counts: Counts, instrument: Instrument) -> dict[str, float]:
+    """Values by the samples' labels."""
+    return {
+        ",".join(sample.labels.values()): sample.value
+        for sample in instrument.family(counts.counted()).samples
+    }
+
+
+@given(AMOUNTS)
+def test_instruments_show_what_those_of_the_client_show(amounts: list[tuple[str, float]]) -> None:
+    registry, counts = CollectorRegistry(), Counts(None)
+    theirs = (
+        prometheus_client.Counter("c_total", "Counted.", ["kind"], registry=registry),
+        prometheus_client.Gauge("g", "Set.", ["kind"], registry=registry),
+        prometheus_client.Histogram("h", "Observed.", ["kind"], registry=registry, buckets=BOUNDS),
+    )
+    ours = (
+        Counter(counts, "c_total", "Counted.", ["kind"]),
+        Gauge(counts, "g", "Set.", ["kind"], "sum"),
+        Histogram(counts, "h", "Observed.", ["kind"], BOUNDS),
+    )
+
+    for kind, amount in amounts:
+        theirs[0].labels(kind).inc(amount)
+        theirs[1].labels(kind).set(amount)
+        theirs[2].labels(kind).observe(amount)
+        ours[0].of(kind)[0] += amount
+        ours[1].set(amount, kind)
+        ours[2].of(kind).observe(amount)
+
+    assert generate_latest(registry).decode() == text(counts, *ours)
+
+
+def test_what_is_shared_is_what_is_not(tmp_path: Path) -> None:
+    shown = []
+    for counts in (Counts(None), Counts(tmp_path)):
+        histogram = Histogram(counts, "h", "Observed.", ["kind"], BOUNDS)
+        for amount in (0.0, 0.25, 0.3, 99.0):
+            histogram.of("a").observe(amount)
+        histogram.of("b").observe(1.0)
+        shown.append(text(counts, histogram))
+
+    assert shown[0] == shown[1]
+    assert 'h_bucket{kind="a",le="0.25"} 2.0' in shown[0]
+
+
+def test_processes_add_up_in_counters_and_agree_on_gauges(tmp_path: Path) -> None:
+    seen = {}
+    several = [Counts(tmp_path) for _ in range(3)]
+    for number, counts in enumerate(several, 1):
+        Counter(counts, "c_total", "", ["kind"]).of("a")[0] += number
+        Counter(counts, "c_total", "", ["kind"]).of(number)[0] += number
+        Histogram(counts, "h", "", [], BOUNDS).of().observe(number)
+        for over in get_args(Over):
+            Gauge(counts, over, "", [], over).set(number % 3)
+
+    for over in get_args(Over):
+        seen[over] = values(several[0], Gauge(several[0], over, "", [], over))[""]
+    counted = values(several[1], Counter(several[1], "c_total", "", ["kind"]))
+    exposed = text(several[2], Histogram(several[2], "h", "", [], BOUNDS))
+
+    assert {"sum": 1 + 2 + 0, "highest": 2, "latest": 0} == seen
+    assert {"a": 1 + 2 + 3, "1": 1, "2": 2, "3": 3} == counted
+    assert 'h_bucket{le="1.0"} 1.0\nh_bucket{le="10.0"} 3.0' in exposed
+    assert "h_sum 6.0" in exposed
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A folder in which a process has counted, set gauges, and was killed."""
+    code = (
+        "import pathlib, sys, time\n"
+        "from localrank_service.telemetry.counts import Counts\n"
+        "from localrank_service.telemetry.instruments import Counter, Gauge\n"
+        "counts = Counts(pathlib.Path(sys.argv[1]))\n"
+        "Counter(counts, 'c_total', '', []).of()[0] += 5\n"
+        "Gauge(counts, 'living', '', [], 'highest').set(5)\n"
+        "Gauge(counts, 'lasting', '', [], 'highest', lasting=True).set(5)\n"
+        "print('counted', flush=True)\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert "counted\n" == process.stdout.readline()
+        counts = Counts(tmp_path)
+        assert {"": 5.0} == values(counts, Gauge(counts, "living", "", [], "highest"))
+        process.kill()
+    return tmp_path
+
+
+def test_what_a_killed_process_counted_stays_and_its_gauges_go(killed: Path) -> None:
+    counts = Counts(killed)
+    counter = Counter(counts, "c_total", "", [])
+    living = Gauge(counts, "living", "", [], "highest")
+    lasting = Gauge(counts, "lasting", "", [], "highest", lasting=True)
+
+    before = values(counts, counter), values(counts, living), values(counts, lasting)
+    counter.of()[0] += 2
+    living.set(1)
+    lasting.set(1)
+
+    assert ({"": 5.0}, {}, {"": 5.0}) == before
+    assert ({"": 7.0}, {"": 1.0}, {"": 5.0}) == (
+        values(counts, counter),
+        values(counts, living),
+        values(counts, lasting),
+    )
+
+
+def test_series_that_fill_several_chunks_keep_their_own_numbers(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    for number in range(20_000):
+        cells = counts.cells("c", (str(number),), 3)
+        cells[0], cells[2] = number, -number
+
+    (one,) = counts.counted()
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.cells"))
+
+    assert {(str(number),): [number, 0.0, -number] for number in range(20_000)} == one.series["c"]
+    assert size > 3 * (1 << 16)
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("a",), 1)[0] += 1
+    (series,) = tmp_path.glob("*.series")
+    with series.open("ab") as file:
+        file.write(b'["c",["b"')
+
+    (process,) = counts.counted()
+
+    assert {"c": {("a",): [1.0]}} == process.series
+
+
+def test_a_full_disk_costs_no_answer_and_what_fitted_is_still_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts(tmp_path)
+    first = counts.cells("c", ("first",), 1)
+    first[0] += 1.0
+
+    def full(*_arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pwrite", full)
+        for number in range(10_000):  # more than one chunk
+            counts.cells("c", (str(number),), 1)[0] += 1.0
+        shown = counts.counted()[0].series["c"]
+    counts.cells("c", ("last",), 1)[0] += 5.0
+
+    assert shown["first",] == [1.0]
+    assert set(map(tuple, shown.values())) == {(1.0,)}
+    assert 5000 < len(shown) < 10_000
+    assert counts.counted()[0].series["c"]["last",] == [5.0]
+
+
+def test_a_line_that_did_not_fit_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("before",), 1)[0] += 1.0
+    write = os.write
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", lambda file, line: write(file, line[:9]))
+        counts.cells("c", ("cut",), 1)[0] += 2.0
+    counts.cells("c", ("after",), 1)[0] += 3.0
+
+    assert counts.counted()[0].series == {"c": {("before",): [1.0], ("after",): [3.0]}}
+
+
+def test_threads_that_ask_for_a_series_at_once_get_the_same(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        cells = list(pool.map(lambda number: counts.cells("c", (str(number % 50),), 1), range(2000)))
+    for one in cells:
+        one[0] += 1
+
+    (process,) = counts.counted()
+
+    assert {(str(number),): [40.0] for number in range(50)} == process.series["c"]
+
+
+def test_a_process_that_is_entering_is_not_taken_for_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def look(path: Path) -> int:
+        descriptor = hold(path)
+        found.extend(Counts.counted(first))
+        return descriptor
+
+    first = Counts(tmp_path)
+    monkeypatch.setattr("localrank_service.telemetry.counts.hold", look)
+    second = Counts(tmp_path)
+
+    assert [True] == [process.alive for process in found]
+    assert [True, True] == [process.alive for process in second.counted()]

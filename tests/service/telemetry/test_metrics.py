@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from localrank_service.process.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
+
+pytestmark = pytest.mark.anyio
+
+
+async def samples(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and the values of its labels, in the order of their names."""
+    text = (await client.get("/metrics")).text
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_requests_are_counted_by_outcome(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]] * 30})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3]]})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]], "model": "nope"})
+    await client.get("/nope")
+    await client.request("BREW", "/livez")
+
+    found = await samples(client)
+
+    assert 2 == found["localrank_requests_total", "rerank", "tiny", "ok", "3"]
+    assert 1 == found["localrank_requests_total", "rerank", "tiny", "invalid", "3"]
+    assert 1 == found["localrank_requests_total", "rerank", "", "invalid", ""]
+    assert 2 == found["localrank_http_requests_total", "POST", "/v1/rerank", "200"]
+    assert 1 == found["localrank_http_requests_total", "POST", "/v1/rerank", "422"]
+    assert 1 == found["localrank_http_requests_total", "GET", "other", "404"]
+    assert 1 == found["localrank_http_requests_total", "other", "/livez", "405"]
+    assert 2 == found["localrank_request_duration_seconds_count", "rerank", "tiny"]
+    assert 1 == found["localrank_inflight_requests",]
+
+
+async def test_list_lengths_fall_into_their_buckets(client: httpx.AsyncClient) -> None:
+    for n_docs in (1, 5, 6, 30):
+        await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]] * n_docs})
+
+    found = await samples(client)
+
+    for bucket, count in {"1.0": 1, "5.0": 2, "10.0": 3, "25.0": 3, "50.0": 4, "+Inf": 4}.items():
+        assert count == found["localrank_documents_bucket", bucket, "tiny"]
+
+
+async def test_stages_have_the_names_and_the_times_of_the_answers(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    answers = [
+        (await client.post("/v1/rerank", json={"features": query.tolist()})).json() for query in queries
+    ]
+
+    found = await samples(client)
+
+    for stage in ("decode", "sign", "route", "score", "order", "encode"):
+        total = sum(answer["timings_ms"][stage] for answer in answers) / 1e3
+        assert len(queries) == found["localrank_stage_duration_seconds_count", stage]
+        assert total == pytest.approx(found["localrank_stage_duration_seconds_sum", stage], rel=1e-9)
+    assert ("localrank_stage_duration_seconds_bucket", "5e-05", "sign") in found
+    whole = sum(answer["timings_ms"]["total"] for answer in answers) / 1e3
+    assert whole == pytest.approx(found["localrank_request_duration_seconds_sum", "rerank", "tiny"], rel=1e-9)
+
+
+async def test_routes_are_counted_by_cluster(
+    client: httpx.AsyncClient, queries: list[Matrix], tiny_ranker: Ranker
+) -> None:
+    for query in queries:
+        await client.post("/v1/rerank", json={"features": query.tolist()})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+
+    found = await samples(client)
+
+    clusters = [tiny_ranker.rank(query).route.cluster for query in queries]
+    for cluster in range(3):
+        assert clusters.count(cluster) == found["localrank_routes_total", str(cluster), "", "tiny", "3"]
+    assert 1 == found["localrank_routes_total", "global", "no_signature", "tiny", "3"]
+    assert len(queries) == found["localrank_route_margin_count", "tiny"]
+
+
+async def test_imputed_and_out_of_range_values_are_counted(
+    client: httpx.AsyncClient, tiny_ranker: Ranker
+) -> None:
+    lowest, highest = tiny_ranker.contract.quantiles[0], tiny_ranker.contract.quantiles[-1]
+    inside = ((lowest + highest) / 2).tolist()
+    above, below = (highest + 1).tolist(), (lowest - 1).tolist()
+    assert np.isfinite([inside, above, below]).all()
+
+    await client.post("/v1/rerank", json={"features": [inside, above, [*below[:2], *inside[2:]]]})
+    await client.post("/v1/rerank", json={"features": [[inside[0], None, inside[2], None], [inside[0]] * 4]})
+
+    found = await samples(client)
+    assert 4 + 2 == found["localrank_feature_out_of_range_total", "tiny"] - sum(
+        not low <= inside[0] <= high for low, high in zip(lowest, highest, strict=True)
+    )
+    assert 1 == found["localrank_feature_imputed_total", "pagerank", "tiny"]
+    assert 1 == found["localrank_feature_imputed_total", "age", "tiny"]
+
+
+async def test_names_follow_the_conventions(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+    text = (await client.get("/metrics")).text
+
+    for family in text_string_to_metric_families(text):
+        assert family.name.startswith("localrank_")
+        assert family.documentation
+        if family.type == "counter":
+            assert f"{family.name}_total" in text
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: make test-deps")
+async def test_promtool_finds_no_fault(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4], [4, 3, 2, 1], [99, 9, 9, None]]})
+    text = (await client.get("/metrics")).text
+
+    linted = await asyncio.to_thread(
+        subprocess.run, ["promtool", "check", "metrics"], input=text, capture_output=True, text=True
+    )
+
+    assert (0, "") == (linted.returncode, linted.stdout + linted.stderr)
+
+
+async def test_every_metric_is_documented(client: httpx.AsyncClient) -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+
+    for family in text_string_to_metric_families((await client.get("/metrics")).text):
+        suffix = "_total" if family.type == "counter" else ""
+        assert f"`{family.name}{suffix}`" in documented
+
+
+async def test_the_version_served_is_shown(connect: Any, loaded: Any, models_dir: Any) -> None:
+    async with connect(Settings(models_dir=models_dir)) as client:
+        await loaded(client)
+        found = await samples(client)
+
+    assert 1 == found["localrank_model_version", "champion", "demo"]
+    assert 0 == found["localrank_model_broken", "demo"]
