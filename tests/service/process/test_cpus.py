@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import httpx
 
     from localrank_service.models.live import LiveModel
-
-    from .conftest import Connect
+    from tests.service.conftest import Connect
 
 
 def group(folder: Path, **files: str) -> None:
