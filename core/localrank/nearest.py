@@ -7,7 +7,6 @@ in numpy, which finds the same up to rounding in float32. Of equally near ones t
 from __future__ import annotations
 
 import ctypes
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from localrank.errors import ArtifactCorrupt
 from localrank.native import library
 from localrank.similarity import one_to_many
-from localrank.sketch import LANES, Sketch
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
@@ -24,10 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledSearch", "Nearest", "NumpySearch", "Search", "search_of"]
 
-#: A sketch is made of so many numbers: of fewer it saves nothing, of more it would take too much memory of every worker.
-_LEAST_SKETCHED, _MOST_SKETCHED = 1 << 14, 1 << 24
-#: Products of more features could be beyond 32 bits.
-_MOST_FEATURES = 1 << 19
+#: Numbers of one vector of the compiled comparison, to which rows are padded.
+_LANES = 16
 
 
 class Nearest(NamedTuple):
@@ -116,27 +112,11 @@ class CompiledSearch:
             clusters.ctypes.data,
             *directions.shape,
         )
-        n_queries, n_components, n_features = directions.shape
-        #: Numbers of float32 that a comparison and the use of a sketch need.
-        self._row_scratch = n_components * (n_features + LANES)
-        self._scratch = self._row_scratch + n_components * (n_features // 2 + 1) + 2 * n_queries + 2 * LANES
+        n_components, n_features = self._shape
+        self._scratch = n_components * (n_features + _LANES)
 
     def among_all(self, signature: Signature, /) -> Nearest:
-        sketched = self._sketched
-        if sketched is None:
-            return self._compare(signature, 0, len(self._arrays[0]))
-        directions = self._checked(signature)
-        scratch = np.empty(self._scratch, np.float32)
-        found = _Found()
-        self._opened.localrank_nearest_by_sketch(
-            *self._training,
-            *sketched[1:],
-            directions.ctypes.data,
-            signature.rank,
-            scratch.ctypes.data,
-            ctypes.addressof(found),
-        )
-        return found.nearest()
+        return self._compare(signature, 0, len(self._arrays[0]))
 
     def among(self, signature: Signature, which: Indices, /) -> Nearest:
         which = np.ascontiguousarray(which, np.int64)
@@ -144,7 +124,7 @@ class CompiledSearch:
 
     def _compare(self, signature: Signature, which: int, count: int) -> Nearest:
         directions = self._checked(signature)
-        scratch = np.empty(self._row_scratch, np.float32)
+        scratch = np.empty(self._scratch, np.float32)
         found = _Found()
         self._opened.localrank_nearest(
             *self._training,
@@ -161,14 +141,3 @@ class CompiledSearch:
         if signature.directions.shape != self._shape:
             raise ValueError(f"expected directions {self._shape}, found {signature.directions.shape}")
         return np.ascontiguousarray(signature.directions, np.float32)
-
-    @cached_property
-    def _sketched(self) -> tuple[Sketch, int, int, int, int, float] | None:
-        directions, ranks, _ = self._arrays
-        if not _LEAST_SKETCHED <= directions.size <= _MOST_SKETCHED or self._shape[1] > _MOST_FEATURES:
-            return None
-        sketch = Sketch.of(directions, ranks)
-        if sketch is None:
-            return None
-        codes, scales, errors = (a.ctypes.data for a in (sketch.codes, sketch.scales, sketch.errors))
-        return (sketch, codes, scales, errors, sketch.ranks.ctypes.data, sketch.reach)

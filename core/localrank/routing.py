@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route", "Router", "exact_below"]
 
-#: Comparing all takes as long as looking candidates up where all of them have so many numbers together, a query counting
-#: for some more than its directions have (`benchmarks/routing.py` measures where the two meet).
-_AS_FAST, _PER_QUERY = 5_000_000, 70
+#: The scan takes as long as the tables when the training queries have this many numbers together. Each query counts for
+#: some more than its directions hold (`benchmarks/routing.py` measures where the two meet).
+_AS_FAST, _PER_QUERY = 1_500_000, 200
 
 #: No setting counts more than an int32 does, which is what the tables hold.
 _LARGEST = 2**31 - 1

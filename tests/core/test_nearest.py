@@ -1,4 +1,4 @@
-"""The compiled search and look-up against numpy, and the sketch against comparing everything."""
+"""The compiled search and look-up against numpy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import native, nearest
+from localrank import native
 from localrank.errors import ArtifactCorrupt
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.routing import CentroidRouter, ExactRouter, LshRouter
 from localrank.signature import Signature, Signatures
 from localrank.similarity import SIMILARITIES, one_to_many
-from localrank.sketch import LANES, Sketch
 
 from .clouds import clustered, scattered
 
@@ -79,21 +78,21 @@ def known(draw: st.DrawFn) -> tuple[Signatures, Indices, Signature]:
 
 @settings(max_examples=300, deadline=None)
 @given(case=known())
-def test_the_sketch_changes_nothing(opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]) -> None:
+def test_all_are_compared_as_one_by_one(
+    opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]
+) -> None:
     signatures, clusters, asked = case
     search = CompiledSearch(signatures, clusters, opened)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(nearest, "_LEAST_SKETCHED", 0)
-        by_sketch = search.among_all(asked)
-        assert search._sketched is not None
 
-    assert search.among(asked, np.arange(len(signatures))) == by_sketch
+    found = search.among_all(asked)
+
+    assert search.among(asked, np.arange(len(signatures))) == found
     # The same by the definition, from the similarities of all.
     alike = one_to_many(asked, signatures)
     best = int(np.argmax(alike))
     others = alike[clusters != clusters[best]]
     margin = float(alike[best] - others.max()) if len(others) else None
-    assert (int(clusters[best]), float(alike[best]), margin) == by_sketch
+    assert (int(clusters[best]), float(alike[best]), margin) == found
 
 
 @settings(max_examples=100, deadline=None)
@@ -116,42 +115,6 @@ def test_the_compiled_search_is_that_of_numpy(
     np.testing.assert_allclose(one_to_many(asked, signatures), np.minimum(spelled, 1), atol=1e-6)
     assert found.similarity == pytest.approx(min(max(spelled), 1), abs=1e-6)
     assert max(np.array(spelled)[clusters == found.cluster]) == pytest.approx(max(spelled), abs=1e-6)
-
-
-@settings(max_examples=100, deadline=None)
-@given(case=known())
-def test_a_sketch_and_its_rests_are_the_directions(case: tuple[Signatures, Indices, Signature]) -> None:
-    signatures, _, _ = case
-    directions = signatures.directions.astype(float)
-    n_queries, n_components, n_features = directions.shape
-
-    sketch = Sketch.of(signatures.directions, signatures.ranks)
-
-    assert sketch is not None
-    kept = sketch.codes * sketch.scales.astype(float)[:, :, None, :, None]
-    kept = kept.transpose(0, 3, 1, 2, 4).reshape(-1, n_components, kept.shape[2] * 2)
-    rests = np.linalg.norm(directions - kept[:n_queries, :, :n_features], axis=2).sum(axis=1)
-    assert (rests <= sketch.errors.reshape(-1)[:n_queries]).all()
-    np.testing.assert_allclose(rests, sketch.errors.reshape(-1)[:n_queries], rtol=1e-5, atol=1e-30)
-    assert np.linalg.norm(kept, axis=2).max() <= sketch.reach * (1 + 1e-12)
-    assert (sketch.errors.reshape(-1)[n_queries:] == -np.inf).all()
-    assert 0 == len(sketch.codes) * LANES % LANES
-    assert not kept[n_queries:].any()
-
-
-def test_what_are_no_directions_has_no_sketch_and_is_still_compared(opened: ctypes.CDLL) -> None:
-    signatures, clusters = clustered(300, 3, 0.5)
-    long = Signatures(2 * signatures.directions, signatures.eigenvalues, signatures.ranks)
-    assert Sketch.of(long.directions, long.ranks) is None
-    asked = signatures.of(7)
-
-    found = CompiledSearch(long, clusters, opened).among_all(asked)
-    assert 1.0 == found.similarity
-
-    stretched = Signature(4 * asked.directions, asked.eigenvalues, asked.rank)
-    search = CompiledSearch(signatures, clusters, opened)
-    assert search._sketched is not None
-    assert search.among(stretched, np.arange(300)) == search.among_all(stretched)
 
 
 @settings(max_examples=60, deadline=None)
@@ -286,24 +249,6 @@ def test_narrower_processors_find_the_same_bits(
             which = np.arange(query, 500)
             assert searches[0].among_all(asked) == searches[1].among_all(asked)
             assert searches[0].among(asked, which) == searches[1].among(asked, which)
-
-
-def test_what_rounding_the_query_loses_is_allowed_for(opened: ctypes.CDLL) -> None:
-    """Axes are sketched without a rest, so that the sketch errs by the query's rounding alone."""
-    n_features = 64
-    axes = np.eye(n_features, dtype=np.float32)[:, None]
-    known = Signatures(axes, np.ones((n_features, 1)), np.ones(n_features, np.int64))
-    clusters = np.arange(n_features)
-    random = np.random.default_rng(0)
-    for _ in range(50):
-        # All within half a step of the query's whole numbers around one of them.
-        asked = np.asarray((2048 + 0.9 * random.random(n_features) - 0.45) / 16384, np.float32)
-        search = CompiledSearch(known, clusters, opened)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(nearest, "_LEAST_SKETCHED", 0)
-            found = search.among_all(Signature(asked[None], np.ones(1), 1))
-
-        assert (int(np.argmax(asked)), float(asked.max())) == found[:2]
 
 
 def test_directions_without_a_number_are_no_training_queries(opened: ctypes.CDLL) -> None:

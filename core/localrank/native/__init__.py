@@ -52,13 +52,6 @@ _FUNCTIONS: dict[str, tuple[list[type], type | None]] = {
         ],
         None,
     ),
-    "localrank_nearest_by_sketch": (
-        [
-            _ADDRESS, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS,
-            _NUMBER, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS,
-        ],
-        _COUNT,
-    ),
     "localrank_votes": (
         [
             _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _COUNT, _ADDRESS, _ADDRESS,
