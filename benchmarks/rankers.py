@@ -21,6 +21,7 @@ from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Judgements, Measured
 from localrank_training.comparisons import bootstrap_interval
 from localrank_training.learners.catalogue import LEARNERS, make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.parallel import available_cores, in_parallel
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def fit_fold(entry: Entry, train: QuerySet, validation: QuerySet, test: QuerySet
     best = -np.inf
     for settings in entry.settings():
         # These sets are published normalised; there is nothing to view.
-        scorer = make(entry.method, settings).fit(train, validation=validation)
+        scorer = make(entry.method, settings).fit(Lesson(train, validation=validation))
         value = judgements.measure(scores_of(scorer, validation), ["map"])[0].mean
         if value > best:
             best, winner, chosen = value, scorer, settings

@@ -32,6 +32,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import measure
 from localrank_training.data.synthetic import Recipe, synthesize
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.pairs import levels_within
 from localrank_training.learners.ranksvm import RankSvm
 
@@ -80,7 +81,7 @@ def quality(name: str) -> None:
         for lesson, validation, test in parts:
             best, start = (-1.0, -1.0, -1.0), None
             for C in grid:
-                start = RankSvm(C=C, balance=balance, total=total).fit(lesson, start=start)
+                start = RankSvm(C=C, balance=balance, total=total).fit(Lesson(lesson, start=start))
                 held, _ = figures(validation, start, name)
                 best = max(best, (held, *figures(test, start, name)))
             rows.append(best)
@@ -112,7 +113,7 @@ def large(n_queries: int) -> bool:
 
 
 def solve(queries: QuerySet, C: float) -> Vector:
-    return RankSvm(C=C).fit(queries).weights
+    return RankSvm(C=C).fit(Lesson(queries)).weights
 
 
 def beside_explicit_pairs(length: int) -> bool:
@@ -121,7 +122,7 @@ def beside_explicit_pairs(length: int) -> bool:
     differences = explicit_pairs(queries)
     learner = RankSvm(C=SUM_C, balance=0.0, total="sum")
     solvers: dict[str, Callable[[], Vector]] = {
-        "no pairs": lambda: learner.fit(queries).weights,
+        "no pairs": lambda: learner.fit(Lesson(queries)).weights,
         "explicit pairs, Newton": lambda: newton(explicit_pairs(queries), SUM_C),
         "explicit pairs, liblinear": lambda: liblinear(explicit_pairs(queries), SUM_C),
     }

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.folds import CONVENTIONS, folds
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.catalogue import LEARNERS, make
+from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ class Cost:
 
 
 def learner(method: str) -> Callable[[QuerySet], object]:
-    return lambda queries: make(method, SETTINGS.get(method, {})).fit(queries)
+    return lambda queries: make(method, SETTINGS.get(method, {})).fit(Lesson(queries))
 
 
 def lightgbm_by_hand(queries: QuerySet) -> object:

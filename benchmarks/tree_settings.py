@@ -22,6 +22,7 @@ from benchmarks.folds import folds
 from localrank.metrics import Judgements
 from localrank_training.learners.boosting import Gbrt, LambdaMart
 from localrank_training.learners.forest import RandomForest
+from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -83,7 +84,7 @@ def _validated(learner: Gbrt | LambdaMart | RandomForest, name: str) -> np.ndarr
         order = np.random.default_rng(fold).permutation(len(validation))
         halves = [validation.select(half) for half in np.array_split(order, 2)]
         for stop, measured in (halves, halves[::-1]):
-            scores = learner.fit(lesson, validation=stop).score(measured.documents)
+            scores = learner.fit(Lesson(lesson, validation=stop)).score(measured.documents)
             rows.append(_per_query(measured, scores))
     means: np.ndarray = np.concatenate(rows, axis=1).mean(axis=1)
     return means
@@ -94,7 +95,7 @@ def _test(method: str) -> int:
     for name in SETS:
         rows = []
         for lesson, validation, test in folds(name):
-            scorer = DEFAULTS[method].fit(lesson, validation=validation)
+            scorer = DEFAULTS[method].fit(Lesson(lesson, validation=validation))
             rows.append(_per_query(test, scorer.score(test.documents)))
         means = np.concatenate(rows, axis=1).mean(axis=1)
         print(f"| {name} | {method} | {' | '.join(f'{mean:.4f}' for mean in means)} |", flush=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,10 @@ from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.pipeline import build, viewed
 from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from localrank.scorers import Scorer, View
+    from localrank_training.learners.lesson import Lesson
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
 
@@ -166,3 +171,30 @@ def test_the_result_does_not_depend_on_the_number_of_workers(workers: int) -> No
 
     for expected, scorer in zip(reference.scorers, ranker.scorers, strict=True):
         np.testing.assert_array_equal(expected.arrays()["weights"], scorer.arrays()["weights"])
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """A learner that keeps the lessons that it is given."""
+
+    method: ClassVar[str] = "remembering"
+    view: View = "normalised"
+    lessons: list[Lesson] = field(default_factory=list)
+
+    def fit(self, lesson: Lesson) -> Scorer:
+        self.lessons.append(lesson)
+        return LinearScorer(np.zeros(lesson.queries.n_features))
+
+
+@pytest.mark.parametrize("continuation", [False, True])
+def test_clusters_are_learned_towards_the_global_scorer_only_if_told(*, continuation: bool) -> None:
+    learner = Remembering()
+
+    built = build(two_kinds(), config(clustering={"clusters": 2, "continuation": continuation}), learner)
+
+    first, *clusters = learner.lessons
+    assert (None, None) == (first.start, first.towards)
+    assert len(clusters) == 2
+    for lesson in clusters:
+        assert lesson.start is built.ranker.global_scorer
+        assert lesson.towards is (built.ranker.global_scorer if continuation else None)

@@ -72,6 +72,9 @@ class ClusteringSettings:
     candidates: tuple[int, ...] | None = setting(
         None, low=1, meaning="numbers of clusters to choose from instead"
     )
+    continuation: bool = setting(
+        default=False, meaning="learn each cluster's scorer towards the global one instead of from nothing"
+    )
     sample: int = setting(
         5000, low=2, meaning="clustered outright; further queries join the most similar of these"
     )

@@ -3,7 +3,7 @@
     contract      what the feature values become                            (core)
     sign          principal directions of every query's documents           (core)
     cluster       complete link on the signatures' similarity
-    learn         a global scorer, and one per cluster that starts from it
+    learn         a global scorer, and one per cluster
     route         hash tables over the signatures                           (core)
 
 `build` does this for settled settings. `train` first makes the choices that the configuration leaves open, and
@@ -12,7 +12,7 @@ measures what the result is worth on queries that it was not built from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRout
 from localrank.signature import QuerySigner, choose_components, spectrum
 from localrank_training.clustering import cluster, medoids
 from localrank_training.data.truncation import with_shorter_lists
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
@@ -114,12 +115,13 @@ def build(
     queries, weights = lists_of(queries, config)
     contract = learn_contract(queries, config)
     normalised = viewed(queries, contract, "normalised")
-    lesson = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
+    documents = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
     held = None if validation is None else viewed(validation, contract, learner.view)
+    lesson = Lesson(documents, weights, held)
     notes: tuple[str, ...] = ()
     if global_scorer is None:
         with collected() as said:
-            global_scorer = learner.fit(lesson, weights=weights, validation=held)
+            global_scorer = learner.fit(lesson)
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
     signer = make_signer(normalised, config)
@@ -142,16 +144,13 @@ def build(
         exams: list[QuerySet | None] = [None] * n_clusters
     else:
         exams = _routed(held, viewed(validation, contract, "normalised"), signer, router, n_clusters)
+    lesson = replace(
+        lesson, start=global_scorer, towards=global_scorer if config.clustering.continuation else None
+    )
     learned = in_parallel(
         _learn_cluster,
         [
-            (
-                learner,
-                lesson.select(chosen),
-                None if weights is None else weights[chosen],
-                exam,
-                global_scorer,
-            )
+            (learner, replace(lesson.select(chosen), validation=exam), global_scorer)
             for chosen, exam in zip(members, exams, strict=True)
         ],
         workers=workers,
@@ -213,17 +212,11 @@ def _routed(
     return found
 
 
-def _learn_cluster(
-    learner: Learner,
-    queries: QuerySet,
-    weights: Vector | None,
-    validation: QuerySet | None,
-    global_scorer: Scorer,
-) -> tuple[Scorer, tuple[str, ...]]:
-    """Learn one cluster's scorer; where its queries teach nothing, the global one. And what there is to say of it."""
+def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[Scorer, tuple[str, ...]]:
+    """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes."""
     try:
         with collected() as said:
-            scorer = learner.fit(queries, weights=weights, validation=validation, start=global_scorer)
+            scorer = learner.fit(lesson)
     except InvalidData as error:
         return global_scorer, (f" uses the global scorer: {error}",)
     return scorer, tuple(f": {one.method}: {one.text}" for one in said)

@@ -17,9 +17,9 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank.scorers import LinearScorer
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.catalogue import LEARNERS, make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import Built, build, learn_contract, lists_of, viewed
 from localrank_training.progress import silent
@@ -270,11 +270,9 @@ def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learne
     fitted = _Fitted([], [])
     start: Scorer | None = None
     for learner in learners:
-        lesson, exam = (viewed(part, contract, learner.view) for part in (lists, split.exam))
+        documents, exam = (viewed(part, contract, learner.view) for part in (lists, split.exam))
         stop_by = None if split.stop_by is None else viewed(split.stop_by, contract, learner.view)
-        # A linear optimum is found sooner from the last candidate's; trees would be grown on top of it.
-        begin = start if isinstance(start, LinearScorer) else None
-        start = learner.fit(lesson, weights=weights, validation=stop_by, start=begin)
+        start = learner.fit(Lesson(documents, weights, stop_by, start=start))
         fitted.scorers.append(start)
         fitted.scores.append(np.concatenate([start.score(documents) for documents in exam.clouds()]))
     return fitted

@@ -11,6 +11,7 @@ from localrank.metrics import measure
 from localrank_training.config import TrainingConfig
 from localrank_training.data.demo import FEATURES, KINDS, demo_queries, hidden_kinds
 from localrank_training.data.synthetic import STRENGTHS, Kinds, Recipe, synthesize
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
 from localrank_training.selection import train
@@ -69,8 +70,8 @@ def test_one_scorer_per_kind_wins_though_clouds_look_alike() -> None:
     recipe = Recipe(shapes=0.0)
     lesson, kinds = synthesize(200, recipe)
     exam, exam_kinds = synthesize(200, recipe, sample=1)
-    scorers = [RankSvm().fit(lesson.select(np.flatnonzero(kinds == kind))) for kind in range(4)]
-    everyone = RankSvm().fit(lesson)
+    scorers = [RankSvm().fit(Lesson(lesson.select(np.flatnonzero(kinds == kind)))) for kind in range(4)]
+    everyone = RankSvm().fit(Lesson(lesson))
 
     by_kind = [scorers[k].score(cloud) for k, cloud in zip(exam_kinds, exam.clouds(), strict=True)]
     by_all = [everyone.score(cloud) for cloud in exam.clouds()]
@@ -287,6 +288,6 @@ def test_the_demos_scorers_show_what_their_kind_looks_for() -> None:
     lesson = replace(lesson, documents=lesson.documents / scale)
 
     for number, wanted in enumerate(KINDS.values()):
-        scorer = RankSvm().fit(lesson.select(np.flatnonzero(kinds == number)))
+        scorer = RankSvm().fit(Lesson(lesson.select(np.flatnonzero(kinds == number))))
         favourite = next(iter(wanted))
         assert scorer.weights[lesson.feature_names.index(favourite)] > 0.5 * np.abs(scorer.weights).max()

@@ -14,6 +14,7 @@ from localrank.metrics import ndcg
 from localrank.scorers import LinearScorer, TreesScorer
 from localrank_training.learners.boosting import Boosting, Gbrt, LambdaMart
 from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def by_hand(
 
 
 def test_gbrt_is_lightgbms_regression_on_gains(queries: QuerySet) -> None:
-    scorer = plain(Gbrt, num_iterations=20).fit(queries)
+    scorer = plain(Gbrt, num_iterations=20).fit(Lesson(queries))
 
     booster = by_hand({"objective": "regression"}, queries, 2**queries.labels - 1, 20)
     np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
@@ -76,7 +77,7 @@ def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
         lambdarank_truncation_level=5,
     )
 
-    scorer = learner.fit(queries)
+    scorer = learner.fit(Lesson(queries))
 
     booster = by_hand(
         {
@@ -104,10 +105,10 @@ def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet)
             "label_gain": (0.0, 1.0, 2.0, 3.0), "lambdarank_truncation_level": 1, "lambdarank_norm": False,
             "sigmoid": 3.0,
         }  # fmt: skip
-    before = base.fit(queries).score(queries.documents)
+    before = base.fit(Lesson(queries)).score(queries.documents)
 
     for name, value in changes.items():
-        changed = replace(base, **{name: value}).fit(queries).score(queries.documents)
+        changed = replace(base, **{name: value}).fit(Lesson(queries)).score(queries.documents)
         assert not np.allclose(before, changed), name
 
 
@@ -117,7 +118,9 @@ def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
 ) -> None:
     learner = plain(kind, num_iterations=10, feature_fraction=0.5, bagging_fraction=0.5)
 
-    first, again, alone = (replace(learner, num_threads=threads).fit(queries) for threads in (2, 2, 1))
+    first, again, alone = (
+        replace(learner, num_threads=threads).fit(Lesson(queries)) for threads in (2, 2, 1)
+    )
 
     for name, array in first.arrays().items():
         np.testing.assert_array_equal(array, again.arrays()[name])
@@ -127,8 +130,10 @@ def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
 def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySet) -> None:
     learner = plain(LambdaMart, num_iterations=10, feature_fraction=0.5)
 
-    first, second = (replace(learner, seed=seed).fit(queries).score(queries.documents) for seed in (5, 6))
-    both = replace(learner, seed=5, members=2).fit(queries).score(queries.documents)
+    first, second = (
+        replace(learner, seed=seed).fit(Lesson(queries)).score(queries.documents) for seed in (5, 6)
+    )
+    both = replace(learner, seed=5, members=2).fit(Lesson(queries)).score(queries.documents)
 
     assert not np.allclose(first, second)
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-12)
@@ -137,9 +142,9 @@ def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySe
 def test_boosting_stops_where_validation_is_best(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(LambdaMart, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60, eval_at=5)
 
-    stopped = learner.fit(queries, validation=validation)
+    stopped = learner.fit(Lesson(queries, validation=validation))
 
-    whole = learner.fit(queries)
+    whole = learner.fit(Lesson(queries))
     figures = []
     for trees in range(1, 61):
         prefix = replace(whole, **_first(whole, trees))
@@ -162,9 +167,9 @@ def _first(forest: TreesScorer, trees: int) -> dict[str, Any]:
 def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(Gbrt, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60)
 
-    stopped = learner.fit(queries, validation=validation)
+    stopped = learner.fit(Lesson(queries, validation=validation))
 
-    whole = learner.fit(queries)
+    whole = learner.fit(Lesson(queries))
     errors = [
         np.square(
             replace(whole, **_first(whole, trees)).score(validation.documents) - (2**validation.labels - 1)
@@ -177,14 +182,14 @@ def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: Qu
 def test_it_does_not_stop_early_when_told_so(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(LambdaMart, num_iterations=30, learning_rate=0.5, early_stopping_rounds=0)
 
-    assert learner.fit(queries, validation=validation).n_trees == 30
+    assert learner.fit(Lesson(queries, validation=validation)).n_trees == 30
 
 
 def test_validation_without_differences_cannot_stop_anything(queries: QuerySet, validation: QuerySet) -> None:
     flat = replace(validation, labels=np.zeros(validation.n_docs))
 
     with collected() as notes:
-        scorer = plain(LambdaMart, num_iterations=30).fit(queries, validation=flat)
+        scorer = plain(LambdaMart, num_iterations=30).fit(Lesson(queries, validation=flat))
 
     assert scorer.n_trees == 30
     assert "does not stop early" in notes[0].text
@@ -203,9 +208,9 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
     weights = np.ones(len(queries))
     weights[:10] = 2.0
 
-    weighted = learner.fit(queries, weights=weights).score(queries.documents)
+    weighted = learner.fit(Lesson(queries, weights=weights)).score(queries.documents)
 
-    twice = learner.fit(queries.select([*range(len(queries)), *range(10)])).score(queries.documents)
+    twice = learner.fit(Lesson(queries.select([*range(len(queries)), *range(10)]))).score(queries.documents)
     np.testing.assert_allclose(weighted, twice, rtol=1e-5, atol=1e-7)  # LightGBM keeps weights in float32
 
 
@@ -214,17 +219,19 @@ def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: Quer
     learner = plain(kind, num_iterations=10)
     weights = np.where(np.arange(len(queries)) < 30, 1.0, 0.0)
 
-    weighted = learner.fit(queries, weights=weights).score(queries.documents)
+    weighted = learner.fit(Lesson(queries, weights=weights)).score(queries.documents)
 
-    np.testing.assert_array_equal(learner.fit(queries.select(range(30))).score(queries.documents), weighted)
+    np.testing.assert_array_equal(
+        learner.fit(Lesson(queries.select(range(30)))).score(queries.documents), weighted
+    )
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: QuerySet) -> None:
     learner = plain(kind, num_iterations=10)
-    first = learner.fit(queries)
+    first = learner.fit(Lesson(queries))
 
-    going_on = learner.fit(queries, start=first)
+    going_on = learner.fit(Lesson(queries, towards=first))
 
     begun = first.score(queries.documents)
     objective = "regression" if kind is Gbrt else "lambdarank"
@@ -235,50 +242,52 @@ def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: 
     )
     assert going_on.n_trees == 20
     # Twice ten trees are twenty, but for rounding: boosting has no memory besides the scores.
-    at_once = replace(learner, num_iterations=20).fit(queries).score(queries.documents)
+    at_once = replace(learner, num_iterations=20).fit(Lesson(queries)).score(queries.documents)
     if kind is Gbrt:
         np.testing.assert_allclose(going_on.score(queries.documents), at_once, rtol=1e-4)
 
 
-def test_a_start_that_cannot_be_bettered_comes_back(queries: QuerySet, validation: QuerySet) -> None:
-    best = plain(LambdaMart, num_iterations=100).fit(validation)
+def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: QuerySet) -> None:
+    best = plain(LambdaMart, num_iterations=100).fit(Lesson(validation))
     learner = plain(LambdaMart, num_iterations=20, min_data_in_leaf=2, members=2)
     random = np.random.default_rng(0)
     nonsense = replace(queries, labels=random.permutation(queries.labels))
 
     with collected() as notes:
-        scorer = learner.fit(nonsense, validation=validation, start=best)
+        scorer = learner.fit(Lesson(nonsense, validation=validation, towards=best))
 
     assert scorer is best
     assert "stays as it is" in notes[-1].text
 
 
 @pytest.mark.parametrize(
-    "start",
+    ("towards", "found"),
     [
-        LinearScorer(np.ones(5)),
-        TreesScorer.rebuild(
-            {"view": "normalised"},
-            {
-                **{name: np.zeros(0, np.int32) for name in ("features", "left", "right", "category_words")},
-                "splits": np.zeros(1, np.int32),
-                "thresholds": np.zeros(0),
-                "decisions": np.zeros(0, np.uint8),
-                "values": np.ones(1),
-                "category_bits": np.zeros(0, np.uint32),
-            },
-            (),
-            5,
+        (LinearScorer(np.ones(5)), "kind 'linear' on normalised ones"),
+        (
+            TreesScorer.rebuild(
+                {"view": "normalised"},
+                {
+                    **{
+                        name: np.zeros(0, np.int32)
+                        for name in ("features", "left", "right", "category_words")
+                    },
+                    "splits": np.zeros(1, np.int32),
+                    "thresholds": np.zeros(0),
+                    "decisions": np.zeros(0, np.uint8),
+                    "values": np.ones(1),
+                    "category_bits": np.zeros(0, np.uint32),
+                },
+                (),
+                5,
+            ),
+            "kind 'trees' on normalised ones",
         ),
     ],
 )
-def test_a_start_of_another_kind_or_view_is_not_used(start: Any, queries: QuerySet) -> None:
-    learner = plain(LambdaMart, num_iterations=5)
-
-    np.testing.assert_array_equal(
-        learner.fit(queries).score(queries.documents),
-        learner.fit(queries, start=start).score(queries.documents),
-    )
+def test_only_trees_on_the_same_view_are_continued(towards: Any, found: str, queries: QuerySet) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"towards: expected trees on raw features.*{found}"):
+        plain(LambdaMart, num_iterations=5).fit(Lesson(queries, towards=towards))
 
 
 def test_missing_values_are_learned_from(queries: QuerySet) -> None:
@@ -287,7 +296,7 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
     with_holes = queries.with_documents(documents)
 
-    scores = plain(LambdaMart, num_iterations=20).fit(with_holes).score(documents)
+    scores = plain(LambdaMart, num_iterations=20).fit(Lesson(with_holes)).score(documents)
 
     assert scores[queries.labels >= 2].min() > scores[queries.labels < 2].max()
 
@@ -300,7 +309,7 @@ def test_categories_are_not_amounts(queries: QuerySet) -> None:
     ]
     learner = plain(LambdaMart, num_iterations=10, categorical=(queries.feature_names[4],))
 
-    scorer = learner.fit(queries.with_documents(documents))
+    scorer = learner.fit(Lesson(queries.with_documents(documents)))
 
     assert (scorer.decisions & 1).any()
     assert np.isfinite(scorer.score(documents)).all()
@@ -310,7 +319,7 @@ def test_a_category_that_is_no_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidConfiguration, match="lambdamart: categorical: expected names of features, found 'f9'"
     ):
-        plain(LambdaMart, categorical=("f9",)).fit(queries)
+        plain(LambdaMart, categorical=("f9",)).fit(Lesson(queries))
 
 
 @pytest.mark.parametrize(
@@ -338,13 +347,13 @@ def test_a_label_that_has_no_gain_is_refused(
     broken = replace(queries, labels=labels)
 
     with pytest.raises(InvalidData, match=message):
-        learner.fit(*([broken] if where == "training" else [queries]), validation=broken)
+        learner.fit(Lesson(broken if where == "training" else queries, validation=broken))
 
 
 def test_regression_takes_any_number_that_is_not_negative(queries: QuerySet) -> None:
     labels = queries.labels + np.linspace(0, 0.9, queries.n_docs)
 
-    scorer = plain(Gbrt, gain="label", num_iterations=10).fit(replace(queries, labels=labels))
+    scorer = plain(Gbrt, gain="label", num_iterations=10).fit(Lesson(replace(queries, labels=labels)))
 
     booster = by_hand({"objective": "regression"}, queries, labels, 10)
     np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
@@ -357,18 +366,18 @@ def test_an_infinite_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match=r"gbrt: query '0', feature 'f3': expected a finite value, found -inf$"
     ):
-        plain(Gbrt).fit(queries.with_documents(documents))
+        plain(Gbrt).fit(Lesson(queries.with_documents(documents)))
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 class TestDegenerate:
     def test_one_label_level(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different labels"):
-            plain(kind).fit(replace(queries, labels=np.ones(queries.n_docs)))
+            plain(kind).fit(Lesson(replace(queries, labels=np.ones(queries.n_docs))))
 
     def test_constant_features(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-            plain(kind).fit(queries.with_documents(np.ones_like(queries.documents)))
+            plain(kind).fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))
 
     def test_fewer_documents_than_a_leaf_has(self, kind: type[Boosting], judged: Judged) -> None:
         few = made(judged, 0, n_queries=1)
@@ -377,19 +386,20 @@ class TestDegenerate:
             InvalidData,
             match=r": expected documents that a tree can split.* min_data_in_leaf 20",
         ):
-            plain(kind, min_data_in_leaf=20).fit(few)
+            plain(kind, min_data_in_leaf=20).fit(Lesson(few))
 
-    def test_fewer_documents_than_a_leaf_has_with_somewhere_to_start(
+    def test_fewer_documents_than_a_leaf_has_with_trees_to_continue(
         self, kind: type[Boosting], judged: Judged, queries: QuerySet
     ) -> None:
-        start = plain(kind, num_iterations=5).fit(queries)
+        first = plain(kind, num_iterations=5).fit(Lesson(queries))
+        one = Lesson(made(judged, 0, n_queries=1), towards=first)
 
-        assert plain(kind, min_data_in_leaf=20).fit(made(judged, 0, n_queries=1), start=start) is start
+        assert plain(kind, min_data_in_leaf=20).fit(one) is first
 
     def test_one_query(self, kind: type[Boosting], judged: Judged) -> None:
         one = made(judged, 0, n_queries=1)
 
-        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(one).score(one.documents)
+        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(Lesson(one)).score(one.documents)
 
         assert ndcg(one.labels, scores, one.offsets).mean() > 0.9
 
@@ -400,7 +410,8 @@ class TestDegenerate:
         learner = plain(kind, num_iterations=5)
 
         np.testing.assert_array_equal(
-            learner.fit(queries).score(queries.documents), learner.fit(with_gap).score(queries.documents)
+            learner.fit(Lesson(queries)).score(queries.documents),
+            learner.fit(Lesson(with_gap)).score(queries.documents),
         )
 
 

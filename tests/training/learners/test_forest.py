@@ -11,6 +11,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from localrank.errors import InvalidData
 from localrank_training.learners.forest import RandomForest
+from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -28,7 +29,7 @@ def queries(judged: Judged) -> QuerySet:
 def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: QuerySet) -> None:  # noqa: FBT001
     scorer = RandomForest(
         trees=20, min_samples_leaf=3, max_features=0.5, max_depth=6, seed=4, bootstrap=bootstrap
-    ).fit(queries)
+    ).fit(Lesson(queries))
 
     forest = ExtraTreesRegressor(
         n_estimators=20,
@@ -42,14 +43,14 @@ def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: Query
 
 
 def test_labels_themselves_may_be_learned(queries: QuerySet) -> None:
-    scorer = RandomForest(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(queries)
+    scorer = RandomForest(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(Lesson(queries))
 
     forest = ExtraTreesRegressor(n_estimators=5, random_state=0).fit(queries.documents, queries.labels)
     np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
 
 
 def test_the_trees_do_not_depend_on_the_threads(queries: QuerySet) -> None:
-    first, second = (RandomForest(trees=10, num_threads=threads).fit(queries) for threads in (1, 2))
+    first, second = (RandomForest(trees=10, num_threads=threads).fit(Lesson(queries)) for threads in (1, 2))
 
     for name, array in first.arrays().items():
         np.testing.assert_array_equal(array, second.arrays()[name])
@@ -60,7 +61,7 @@ def test_queries_count_by_their_weight(queries: QuerySet) -> None:
     weights = np.linspace(0.5, 2, len(queries))
     weights[20:] = 0.0
 
-    scorer = learner.fit(queries, weights=weights)
+    scorer = learner.fit(Lesson(queries, weights=weights))
 
     some = queries.select(range(20))
     forest = ExtraTreesRegressor(
@@ -76,7 +77,11 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents = queries.documents.copy()
     documents[queries.labels >= 2, 0] = np.nan
 
-    scores = RandomForest(trees=30, max_features=1.0).fit(queries.with_documents(documents)).score(documents)
+    scores = (
+        RandomForest(trees=30, max_features=1.0)
+        .fit(Lesson(queries.with_documents(documents)))
+        .score(documents)
+    )
 
     assert scores[queries.labels >= 2].mean() > scores[queries.labels < 2].max()
 
@@ -90,7 +95,7 @@ def test_a_label_that_has_no_gain_is_refused(label: float, message: str, queries
     labels[0] = label
 
     with pytest.raises(InvalidData, match=f"random_forest: query '0': {message}"):
-        RandomForest().fit(replace(queries, labels=labels))
+        RandomForest().fit(Lesson(replace(queries, labels=labels)))
 
 
 def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
@@ -100,9 +105,9 @@ def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match=r"random_forest: expected documents that a tree can split.*min_samples_leaf 9"
     ):
-        RandomForest(min_samples_leaf=9, trees=3).fit(queries.select([shortest]))
+        RandomForest(min_samples_leaf=9, trees=3).fit(Lesson(queries.select([shortest])))
 
 
 def test_constant_features_are_refused(queries: QuerySet) -> None:
     with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-        RandomForest().fit(queries.with_documents(np.ones_like(queries.documents)))
+        RandomForest().fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))

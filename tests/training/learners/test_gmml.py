@@ -12,6 +12,7 @@ from sklearn.metrics import ndcg_score
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.gmml import GeometricMeanMetric
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def metric_by_hand(queries: QuerySet, regularisation: float) -> Vector:
 
 
 def test_documents_are_scored_by_their_distance_to_the_anchor(queries: QuerySet) -> None:
-    scorer = GeometricMeanMetric(regularisation=0.2, anchor="mean").fit(queries)
+    scorer = GeometricMeanMetric(regularisation=0.2, anchor="mean").fit(Lesson(queries))
 
     metric = metric_by_hand(queries, 0.2)
     anchor = np.mean(
@@ -72,7 +73,7 @@ def test_documents_are_scored_by_their_distance_to_the_anchor(queries: QuerySet)
 
 def test_the_anchor_is_the_relevant_document_that_ranks_the_queries_best(queries: QuerySet) -> None:
     with collected() as notes:
-        scorer = GeometricMeanMetric(metric="ndcg@5").fit(queries)
+        scorer = GeometricMeanMetric(metric="ndcg@5").fit(Lesson(queries))
 
     metric = metric_by_hand(queries, 0.1)
     values = {}
@@ -91,36 +92,41 @@ def test_the_anchor_is_the_relevant_document_that_ranks_the_queries_best(queries
 
 
 def test_what_tells_documents_apart_counts_more_than_noise(queries: QuerySet) -> None:
-    (transform,) = GeometricMeanMetric().fit(queries).transforms
+    (transform,) = GeometricMeanMetric().fit(Lesson(queries)).transforms
 
     metric = transform.T @ transform
     assert min(metric[0, 0], metric[1, 1]) > 2 * max(metric[2, 2], metric[3, 3])
 
 
 def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
-    twice = GeometricMeanMetric(anchor="mean").fit(queries.select([0, 1, 1, 2, 3, 4]))
+    twice = GeometricMeanMetric(anchor="mean").fit(Lesson(queries.select([0, 1, 1, 2, 3, 4])))
 
-    weighted = GeometricMeanMetric(anchor="mean").fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+    weighted = GeometricMeanMetric(anchor="mean").fit(
+        Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+    )
 
     np.testing.assert_allclose(weighted.score(queries.documents), twice.score(queries.documents), rtol=1e-9)
 
 
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
-    without = GeometricMeanMetric().fit(queries.select([0, 1, 3, 4]))
+    without = GeometricMeanMetric().fit(Lesson(queries.select([0, 1, 3, 4])))
 
-    weighted = GeometricMeanMetric().fit(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0]))
+    weighted = GeometricMeanMetric().fit(Lesson(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0])))
 
     np.testing.assert_allclose(weighted.score(queries.documents), without.score(queries.documents), rtol=1e-9)
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
-    first, second = (GeometricMeanMetric(candidates=3, seed=7).fit(queries) for _ in range(2))
+    first, second = (GeometricMeanMetric(candidates=3, seed=7).fit(Lesson(queries)) for _ in range(2))
 
     np.testing.assert_array_equal(first.score(queries.documents), second.score(queries.documents))
 
 
 def test_a_low_rank_is_kept_in_the_scorer(queries: QuerySet) -> None:
-    whole, low = GeometricMeanMetric().fit(queries), GeometricMeanMetric(rank=2, anchor="mean").fit(queries)
+    whole, low = (
+        GeometricMeanMetric().fit(Lesson(queries)),
+        GeometricMeanMetric(rank=2, anchor="mean").fit(Lesson(queries)),
+    )
 
     assert whole.transforms.shape == (1, 4, 4)
     assert low.transforms.shape == (1, 2, 4)
@@ -131,7 +137,7 @@ def test_very_many_queries_are_sampled_for_the_anchor(
 ) -> None:
     monkeypatch.setattr("localrank_training.learners.anchors._ENOUGH", 2)
 
-    scorer = GeometricMeanMetric().fit(queries)
+    scorer = GeometricMeanMetric().fit(Lesson(queries))
 
     distances = -scorer.score(queries.documents)
     nearest = int(distances.argmin())

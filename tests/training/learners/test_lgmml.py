@@ -14,6 +14,7 @@ from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.notes import collected
 from localrank_training.learners.warp import learn_weights
@@ -45,7 +46,7 @@ def two_kinds(judged: Judged, seed: int = 0, n_queries: int = 20) -> tuple[Query
 def test_a_metric_and_its_anchor_are_those_of_the_candidate_set(judged: Judged) -> None:
     queries, _ = two_kinds(judged, n_queries=1)
 
-    scorer = LocalGeometricMeanMetrics(metrics=1, weights="uniform", queries_per_set=1).fit(queries)
+    scorer = LocalGeometricMeanMetrics(metrics=1, weights="uniform", queries_per_set=1).fit(Lesson(queries))
 
     assert isinstance(scorer, AnchoredScorer)
     relevant = queries.labels > 0
@@ -71,7 +72,7 @@ def test_that_share_of_the_training_documents_is_within_a_distance_of_one(
 ) -> None:
     queries, _ = two_kinds(judged)
 
-    scorer = LocalGeometricMeanMetrics(metrics=3, weights="uniform", reach=reach).fit(queries)
+    scorer = LocalGeometricMeanMetrics(metrics=3, weights="uniform", reach=reach).fit(Lesson(queries))
 
     assert isinstance(scorer, AnchoredScorer)
     within = (scorer.distances(queries.documents) <= 1.0).mean(axis=0)
@@ -94,9 +95,11 @@ def trained(queries: QuerySet, uniform: AnchoredScorer, rng: np.random.Generator
 def test_the_mean_weights_are_the_mean_of_the_training_queries(judged: Judged) -> None:
     queries, _ = two_kinds(judged)
     share = np.arange(1.0, 21.0)
-    uniform = LocalGeometricMeanMetrics(metrics=4, weights="uniform").fit(queries, weights=share)
-    mean = LocalGeometricMeanMetrics(metrics=4, weights="mean", rounds=10).fit(queries, weights=share)
-    near = LocalGeometricMeanMetrics(metrics=4, weights="similarity", rounds=10).fit(queries, weights=share)
+    uniform = LocalGeometricMeanMetrics(metrics=4, weights="uniform").fit(Lesson(queries, weights=share))
+    mean = LocalGeometricMeanMetrics(metrics=4, weights="mean", rounds=10).fit(Lesson(queries, weights=share))
+    near = LocalGeometricMeanMetrics(metrics=4, weights="similarity", rounds=10).fit(
+        Lesson(queries, weights=share)
+    )
 
     assert isinstance(uniform, AnchoredScorer)
     assert isinstance(mean, AnchoredScorer)
@@ -118,7 +121,7 @@ def test_the_step_is_in_units_of_the_first_weights(judged: Judged, monkeypatch: 
 
     monkeypatch.setattr("localrank_training.learners.lgmml.learn_weights", record)
 
-    LocalGeometricMeanMetrics(metrics=4, step=0.2, rounds=7, margin=0.3).fit(queries)
+    LocalGeometricMeanMetrics(metrics=4, step=0.2, rounds=7, margin=0.3).fit(Lesson(queries))
 
     assert told["step"] == 0.2 / 4
     assert (told["rounds"], told["margin"]) == (7, 0.3)
@@ -129,7 +132,7 @@ def test_the_step_is_in_units_of_the_first_weights(judged: Judged, monkeypatch: 
 
 def test_training_lowers_misranking_of_the_training_queries(judged: Judged) -> None:
     queries, _ = two_kinds(judged)
-    uniform = LocalGeometricMeanMetrics(metrics=10, weights="uniform", queries_per_set=1).fit(queries)
+    uniform = LocalGeometricMeanMetrics(metrics=10, weights="uniform", queries_per_set=1).fit(Lesson(queries))
     assert isinstance(uniform, AnchoredScorer)
     curves = bent(uniform.distances(queries.documents), "rising")
 
@@ -150,7 +153,7 @@ def test_similar_queries_lend_their_weights(judged: Judged) -> None:
     for weights in ("mean", "similarity"):
         scorer = LocalGeometricMeanMetrics(
             metrics=10, weights=weights, queries_per_set=1, rounds=300, step=0.3
-        ).fit(queries)
+        ).fit(Lesson(queries))
         scores = np.concatenate([scorer.score(cloud) for cloud in fresh.clouds()])
         values[weights] = judgements.per_query(scores, "map").mean()
 
@@ -162,7 +165,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(judged: Judge
 
     first, second, third = (
         LocalGeometricMeanMetrics(metrics=3, queries_per_set=2, rounds=5, seed=seed)
-        .fit(queries)
+        .fit(Lesson(queries))
         .score(queries.documents)
         for seed in (0, 0, 1)
     )
@@ -175,7 +178,9 @@ def test_no_more_metrics_than_there_are_queries_to_learn_from(judged: Judged) ->
     queries, _ = two_kinds(judged, n_queries=3)
 
     with collected() as notes:
-        scorer = LocalGeometricMeanMetrics(metrics=20, queries_per_set=1, weights="uniform").fit(queries)
+        scorer = LocalGeometricMeanMetrics(metrics=20, queries_per_set=1, weights="uniform").fit(
+            Lesson(queries)
+        )
 
     assert isinstance(scorer, AnchoredScorer)
     assert len(scorer.weights) == 3
@@ -187,7 +192,7 @@ def test_a_set_of_several_queries_counts_each_by_its_weight(judged: Judged) -> N
     share = np.array([1.0, 3.0, 2.0, 5.0])
 
     scorer = LocalGeometricMeanMetrics(metrics=1, queries_per_set=2, weights="uniform").fit(
-        queries, weights=share
+        Lesson(queries, weights=share)
     )
 
     assert isinstance(scorer, AnchoredScorer)
@@ -204,7 +209,7 @@ def test_no_set_comes_twice_nor_has_more_than_half_of_the_queries(judged: Judged
     queries, _ = two_kinds(judged, n_queries=4)
 
     with collected() as notes:
-        scorer = LocalGeometricMeanMetrics(metrics=200, weights="uniform").fit(queries)
+        scorer = LocalGeometricMeanMetrics(metrics=200, weights="uniform").fit(Lesson(queries))
 
     assert isinstance(scorer, AnchoredScorer)
     assert len(scorer.weights) == 6
@@ -216,7 +221,7 @@ def test_no_set_comes_twice_nor_has_more_than_half_of_the_queries(judged: Judged
 def test_a_low_rank_is_kept_in_the_scorer(judged: Judged) -> None:
     queries, _ = two_kinds(judged)
 
-    scorer = LocalGeometricMeanMetrics(metrics=3, rank=2, weights="uniform").fit(queries)
+    scorer = LocalGeometricMeanMetrics(metrics=3, rank=2, weights="uniform").fit(Lesson(queries))
 
     assert isinstance(scorer, AnchoredScorer)
     assert scorer.transforms.shape == (3, 2, 4)
@@ -227,7 +232,7 @@ def test_queries_that_lose_all_weights_have_equal_ones(judged: Judged) -> None:
     wild = LocalGeometricMeanMetrics(metrics=2, step=1e6, margin=10.0, weights="similarity", seed=3)
 
     with collected() as notes:
-        scorer = wild.fit(queries)
+        scorer = wild.fit(Lesson(queries))
 
     assert isinstance(scorer, AnchoredBySimilarityScorer)
     assert any("lost all weights" in note.text for note in notes)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import RIDGES, LeastSquares
 from localrank_training.learners.notes import collected
 
@@ -29,14 +30,14 @@ def queries(judged: Judged) -> QuerySet:
 
 
 def test_a_small_ridge_with_an_intercept_is_least_squares_regression(queries: QuerySet) -> None:
-    scorer = LeastSquares(ridge=1e-9, centre="all").fit(queries)
+    scorer = LeastSquares(ridge=1e-9, centre="all").fit(Lesson(queries))
 
     plain = LinearRegression().fit(queries.documents.astype(float), queries.labels)
     np.testing.assert_allclose(scorer.weights, plain.coef_, rtol=1e-6)
 
 
 def test_exponential_gains_are_those_of_ndcg(queries: QuerySet) -> None:
-    scorer = LeastSquares(ridge=1e-9, centre="all", gain="exponential").fit(queries)
+    scorer = LeastSquares(ridge=1e-9, centre="all", gain="exponential").fit(Lesson(queries))
 
     plain = LinearRegression().fit(queries.documents.astype(float), 2**queries.labels - 1)
     np.testing.assert_allclose(scorer.weights, plain.coef_, rtol=1e-6)
@@ -46,7 +47,8 @@ def test_scaling_all_features_changes_no_order(queries: QuerySet) -> None:
     scaled = queries.with_documents(queries.documents * np.float32(64.0))
 
     np.testing.assert_allclose(
-        LeastSquares(ridge=0.5).fit(scaled).weights * 64, LeastSquares(ridge=0.5).fit(queries).weights
+        LeastSquares(ridge=0.5).fit(Lesson(scaled)).weights * 64,
+        LeastSquares(ridge=0.5).fit(Lesson(queries)).weights,
     )
 
 
@@ -55,7 +57,7 @@ def test_the_ridge_is_the_one_with_least_error_on_refitted_models(queries: Query
     weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
 
     with collected() as notes:
-        LeastSquares(centre=centre).fit(queries, weights=weights)
+        LeastSquares(centre=centre).fit(Lesson(queries, weights=weights))
 
     whole = NormalEquations.of(queries, queries.labels, weights=weights, centre=centre)
     errors = []
@@ -75,16 +77,18 @@ def test_the_ridge_is_the_one_with_least_error_on_refitted_models(queries: Query
 
 def test_one_query_alone_has_a_usable_scorer_and_says_so(queries: QuerySet) -> None:
     with collected() as notes:
-        scorer = LeastSquares().fit(queries.select([1]))
+        scorer = LeastSquares().fit(Lesson(queries.select([1])))
 
-    np.testing.assert_array_equal(scorer.weights, LeastSquares(ridge=0.3).fit(queries.select([1])).weights)
+    np.testing.assert_array_equal(
+        scorer.weights, LeastSquares(ridge=0.3).fit(Lesson(queries.select([1]))).weights
+    )
     assert "one query alone" in notes[0].text
 
 
 def test_more_features_than_documents_and_constant_features_are_no_matter(judged: Judged) -> None:
     wide = judged([np.hstack([np.eye(3), np.ones((3, 20))])] * 2, [[0, 1, 2]] * 2)
 
-    weights = LeastSquares().fit(wide).weights
+    weights = LeastSquares().fit(Lesson(wide)).weights
 
     np.testing.assert_allclose(weights[3:], 0.0, atol=1e-12)
     assert weights[0] < weights[1] < weights[2]
@@ -115,7 +119,7 @@ def test_what_teaches_nothing_is_refused(
     judged: Judged, documents: np.ndarray, labels: list[int], message: str, centre: Centre
 ) -> None:
     with pytest.raises(InvalidData, match=message):
-        LeastSquares(centre=centre).fit(judged([documents, documents * 2], [labels, labels]))
+        LeastSquares(centre=centre).fit(Lesson(judged([documents, documents * 2], [labels, labels])))
 
 
 def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
@@ -124,7 +128,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match="linear: query '0', feature 'f2': expected a finite value, found nan"
     ):
-        LeastSquares().fit(queries.with_documents(broken))
+        LeastSquares().fit(Lesson(queries.with_documents(broken)))
 
 
 @pytest.mark.parametrize(

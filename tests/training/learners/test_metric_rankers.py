@@ -9,6 +9,7 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
     from tests.training.learners.conftest import Judged
@@ -47,7 +48,7 @@ def test_a_poor_cluster_gets_a_scorer_of_finite_scores(
 ) -> None:
     queries = judged(documents, labels)
 
-    scorer = make(*ranker).fit(queries)
+    scorer = make(*ranker).fit(Lesson(queries))
 
     for cloud in queries.clouds():
         assert np.isfinite(scorer.score(cloud)).all()
@@ -63,7 +64,7 @@ def test_relevant_documents_come_first_where_that_is_easy(judged: Judged, ranker
     for cloud in clouds:
         cloud[:5, 0] += 2.0
 
-    scorer = make(*ranker).fit(judged(clouds, labels))
+    scorer = make(*ranker).fit(Lesson(judged(clouds, labels)))
 
     fresh = rng.random((20, 3)).astype(np.float32)
     fresh[:5, 0] += 2.0
@@ -103,7 +104,7 @@ def test_what_cannot_be_learned_from_is_refused(
     message: str,
 ) -> None:
     with pytest.raises(InvalidData, match=f"{ranker[0]}: .*{message}"):
-        make(*ranker).fit(judged(documents, labels))
+        make(*ranker).fit(Lesson(judged(documents, labels)))
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
@@ -111,4 +112,4 @@ def test_weights_that_do_not_fit_are_refused(judged: Judged, ranker: Ranker) -> 
     queries = judged([[[0.0], [1.0]]], [[0, 1]])
 
     with pytest.raises(InvalidData, match="weights: expected one per query"):
-        make(*ranker).fit(queries, weights=np.ones(2))
+        make(*ranker).fit(Lesson(queries, weights=np.ones(2)))

@@ -13,6 +13,7 @@ from localrank.metrics import Judgements
 from localrank.scorers import BordaScorer, LinearScorer, Scorer
 from localrank.scorers.borda import ranked_behind
 from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.mhr import MultipleHyperplanes, fit_weights
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
@@ -53,7 +54,7 @@ def planes(scorer: Scorer) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("n_levels", [3, 4, 5])
 def test_k_levels_have_a_ranker_per_pair(judged: Judged, n_levels: int) -> None:
-    scorer = MultipleHyperplanes().fit(graded(judged, n_levels))
+    scorer = MultipleHyperplanes().fit(Lesson(graded(judged, n_levels)))
 
     assert isinstance(scorer, BordaScorer)
     assert scorer.rule == "borda"
@@ -64,27 +65,27 @@ def test_k_levels_have_a_ranker_per_pair(judged: Judged, n_levels: int) -> None:
 def test_a_pair_of_levels_is_ranksvm_on_those_documents(queries: QuerySet, judged: Judged) -> None:
     weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
 
-    found = planes(MultipleHyperplanes(C=3.0, balance=1.0).fit(queries, weights=weights))
+    found = planes(MultipleHyperplanes(C=3.0, balance=1.0).fit(Lesson(queries, weights=weights)))
 
     svm = RankSvm(C=3.0, balance=1.0)
     for plane, pair in zip(found, [{0.0, 1.0}, {0.0, 2.0}, {1.0, 2.0}], strict=True):
-        alone = svm.fit(only(queries, pair, judged), weights=weights)
+        alone = svm.fit(Lesson(only(queries, pair, judged), weights=weights))
         np.testing.assert_allclose(plane, alone.weights, atol=1e-6)
 
 
 def test_two_levels_are_ranksvm(judged: Judged) -> None:
     binary = graded(judged, 2)
 
-    scorer = MultipleHyperplanes(C=2.0).fit(binary)
+    scorer = MultipleHyperplanes(C=2.0).fit(Lesson(binary))
 
     assert isinstance(scorer, LinearScorer)
-    np.testing.assert_array_equal(scorer.weights, RankSvm(C=2.0).fit(binary).weights)
+    np.testing.assert_array_equal(scorer.weights, RankSvm(C=2.0).fit(Lesson(binary)).weights)
 
 
 def test_adjacent_pairs_only(queries: QuerySet) -> None:
-    every = planes(MultipleHyperplanes().fit(queries))
+    every = planes(MultipleHyperplanes().fit(Lesson(queries)))
 
-    adjacent = planes(MultipleHyperplanes(base="adjacent").fit(queries))
+    adjacent = planes(MultipleHyperplanes(base="adjacent").fit(Lesson(queries)))
 
     assert len(adjacent) == 2
     np.testing.assert_array_equal(adjacent[0], every[0])
@@ -92,34 +93,36 @@ def test_adjacent_pairs_only(queries: QuerySet) -> None:
 
 
 def test_overlapping_rankers_part_all_levels_at_one_border(queries: QuerySet) -> None:
-    found = planes(MultipleHyperplanes(base="overlapping").fit(queries))
+    found = planes(MultipleHyperplanes(base="overlapping").fit(Lesson(queries)))
 
     assert len(found) == 2
     for plane, border in zip(found, (1, 2), strict=True):
         binary = replace(queries, labels=(queries.labels >= border).astype(float))
-        np.testing.assert_array_equal(plane, RankSvm().fit(binary).weights)
+        np.testing.assert_array_equal(plane, RankSvm().fit(Lesson(binary)).weights)
 
 
 def test_sampled_rankers_see_some_queries_and_depend_on_the_seed_only(queries: QuerySet) -> None:
     sampled = MultipleHyperplanes(base="sampled", samples=6, share=0.4, seed=7)
-    single = [RankSvm().fit(queries.select([i, j])).weights for i in range(5) for j in range(i + 1, 5)]
+    single = [
+        RankSvm().fit(Lesson(queries.select([i, j]))).weights for i in range(5) for j in range(i + 1, 5)
+    ]
 
-    found = planes(sampled.fit(queries))
+    found = planes(sampled.fit(Lesson(queries)))
 
     assert len(found) == 6
     for plane in found:
         assert min(float(np.abs(plane - one).max()) for one in single) < 1e-5
-    for plane, again in zip(found, planes(sampled.fit(queries)), strict=True):
+    for plane, again in zip(found, planes(sampled.fit(Lesson(queries))), strict=True):
         np.testing.assert_array_equal(plane, again)
     assert any(
         not np.array_equal(plane, other)
-        for plane, other in zip(found, planes(replace(sampled, seed=8).fit(queries)), strict=True)
+        for plane, other in zip(found, planes(replace(sampled, seed=8).fit(Lesson(queries))), strict=True)
     )
 
 
 @pytest.mark.parametrize("aggregate", ["borda", "median", "markov", "scores"])
 def test_the_aggregation_is_a_setting(queries: QuerySet, aggregate: Any) -> None:
-    scorer = MultipleHyperplanes(aggregate=aggregate).fit(queries)
+    scorer = MultipleHyperplanes(aggregate=aggregate).fit(Lesson(queries))
 
     assert isinstance(scorer, BordaScorer)
     assert scorer.rule == aggregate
@@ -129,7 +132,7 @@ def test_the_aggregation_is_a_setting(queries: QuerySet, aggregate: Any) -> None
 
 def test_weights_by_hand_are_used_with_any_aggregation(queries: QuerySet) -> None:
     for aggregate in ("borda", "weighted_borda", "scores"):
-        scorer = MultipleHyperplanes(aggregate=aggregate, weights=(3.0, 0.0, 1.0)).fit(queries)
+        scorer = MultipleHyperplanes(aggregate=aggregate, weights=(3.0, 0.0, 1.0)).fit(Lesson(queries))
         assert isinstance(scorer, BordaScorer)
         np.testing.assert_array_equal(scorer.weights, [3.0, 0.0, 1.0])
 
@@ -179,7 +182,7 @@ def test_no_change_of_one_share_improves_fitted_weights(queries: QuerySet) -> No
 
 def test_weighted_borda_fits_its_weights_on_the_training_queries(queries: QuerySet) -> None:
     with collected() as notes:
-        scorer = MultipleHyperplanes(aggregate="weighted_borda", metric="map").fit(queries)
+        scorer = MultipleHyperplanes(aggregate="weighted_borda", metric="map").fit(Lesson(queries))
 
     assert isinstance(scorer, BordaScorer)
     assert scorer.rule == "borda"
@@ -193,13 +196,13 @@ def test_weights_may_be_fitted_on_validation_queries(queries: QuerySet, judged: 
     held = graded(judged, 3, seed=1)
     learner = MultipleHyperplanes(aggregate="weighted_borda", fitted_on="validation")
 
-    scorer = learner.fit(queries, validation=held)
+    scorer = learner.fit(Lesson(queries, validation=held))
 
     assert isinstance(scorer, BordaScorer)
     members = [m for m in scorer.members() if isinstance(m, LinearScorer)]
     np.testing.assert_array_equal(scorer.weights, fit_weights(members, held, "ndcg@10", np.ones(5))[0])
     with pytest.raises(InvalidConfiguration, match="mhr: fitted_on: expected validation queries, found none"):
-        learner.fit(queries)
+        learner.fit(Lesson(queries))
 
 
 def test_a_pair_of_levels_that_no_query_has_is_left_out_and_noted(judged: Judged) -> None:
@@ -208,13 +211,13 @@ def test_a_pair_of_levels_that_no_query_has_is_left_out_and_noted(judged: Judged
     queries = judged([rng.standard_normal((4, 3)) for _ in labels], labels)
 
     with collected() as notes:
-        scorer = MultipleHyperplanes().fit(queries)
+        scorer = MultipleHyperplanes().fit(Lesson(queries))
 
     assert len(planes(scorer)) == 2
     assert [one.text for one in notes] == [
         "no base ranker for labels 1 and 2: no query has a pair of such documents"
     ]
-    weighted = MultipleHyperplanes(weights=(3.0, 1.0, 5.0)).fit(queries)
+    weighted = MultipleHyperplanes(weights=(3.0, 1.0, 5.0)).fit(Lesson(queries))
     assert isinstance(weighted, BordaScorer)
     np.testing.assert_array_equal(weighted.weights, [3.0, 1.0])
 
@@ -224,14 +227,14 @@ def test_weights_by_hand_know_their_level_where_a_cluster_lacks_one(judged: Judg
     queries = judged([rng.standard_normal((4, 3))] * 2, [[0, 0, 2, 2], [0, 2, 3, 3]])
     named = MultipleHyperplanes(weights=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0), levels=(0, 1, 2, 3))
 
-    scorer = named.fit(queries)
+    scorer = named.fit(Lesson(queries))
 
     assert isinstance(scorer, BordaScorer)
     np.testing.assert_array_equal(scorer.weights, [2.0, 3.0, 6.0])
     with pytest.raises(
         InvalidData, match=r"as many base rankers as weights \(6\), found 3 to learn; set levels"
     ):
-        replace(named, levels=None).fit(queries)
+        replace(named, levels=None).fit(Lesson(queries))
 
 
 def test_equal_weights_where_those_by_hand_leave_nothing(judged: Judged) -> None:
@@ -240,7 +243,7 @@ def test_equal_weights_where_those_by_hand_leave_nothing(judged: Judged) -> None
     queries = judged([rng.standard_normal((4, 3)) for _ in labels], labels)
 
     with collected() as notes:
-        scorer = MultipleHyperplanes(weights=(0.0, 0.0, 5.0)).fit(queries)
+        scorer = MultipleHyperplanes(weights=(0.0, 0.0, 5.0)).fit(Lesson(queries))
 
     assert isinstance(scorer, BordaScorer)
     np.testing.assert_array_equal(scorer.weights, [0.5, 0.5])
@@ -248,10 +251,10 @@ def test_equal_weights_where_those_by_hand_leave_nothing(judged: Judged) -> None
 
 
 def test_a_start_does_not_change_the_optimum(queries: QuerySet) -> None:
-    cold = MultipleHyperplanes().fit(queries)
+    cold = MultipleHyperplanes().fit(Lesson(queries))
 
-    for start in (cold, LinearScorer(np.ones(4)), MultipleHyperplanes(base="adjacent").fit(queries)):
-        warm = MultipleHyperplanes().fit(queries, start=start)
+    for start in (cold, LinearScorer(np.ones(4)), MultipleHyperplanes(base="adjacent").fit(Lesson(queries))):
+        warm = MultipleHyperplanes().fit(Lesson(queries, start=start))
         for plane, other in zip(planes(warm), planes(cold), strict=True):
             np.testing.assert_allclose(plane, other, atol=1e-5)
 
@@ -261,8 +264,8 @@ def test_real_valued_labels_are_no_levels(judged: Judged) -> None:
     queries = judged([rng.standard_normal((30, 3))], [rng.random(30)])
 
     with pytest.raises(InvalidData, match=r"mhr: expected at most 16 different labels.*found 30"):
-        MultipleHyperplanes().fit(queries)
-    assert len(planes(MultipleHyperplanes(base="sampled", samples=2).fit(queries))) == 2
+        MultipleHyperplanes().fit(Lesson(queries))
+    assert len(planes(MultipleHyperplanes(base="sampled", samples=2).fit(Lesson(queries)))) == 2
 
 
 @pytest.mark.parametrize(
@@ -276,21 +279,21 @@ def test_what_teaches_nothing_is_refused(
     judged: Judged, documents: np.ndarray, labels: list[int], message: str
 ) -> None:
     with pytest.raises(InvalidData, match=message):
-        MultipleHyperplanes().fit(judged([documents], [labels]))
+        MultipleHyperplanes().fit(Lesson(judged([documents], [labels])))
 
 
 def test_levels_that_are_not_there_are_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match="mhr: expected documents of one query that a base ranker can tell apart"
     ):
-        MultipleHyperplanes(levels=(7.0, 8.0)).fit(queries)
+        MultipleHyperplanes(levels=(7.0, 8.0)).fit(Lesson(queries))
 
 
 def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     broken = queries.documents.copy()
     broken[0, 1] = np.nan
     with pytest.raises(InvalidData, match="mhr: query '0', feature 'f2': expected a finite value, found nan"):
-        MultipleHyperplanes().fit(queries.with_documents(broken))
+        MultipleHyperplanes().fit(Lesson(queries.with_documents(broken)))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer, StumpScorer
 from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.rankboost import Pairs, RankBoost, Round, Thresholds, boost
 
@@ -102,7 +103,7 @@ def test_every_round_equals_the_definition_over_pairs(
 def test_the_scorer_is_the_sum_of_the_rounds(queries: QuerySet) -> None:
     weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
 
-    scorer = RankBoost(rounds=10, thresholds="all", balance=0.0).fit(queries, weights=weights)
+    scorer = RankBoost(rounds=10, thresholds="all", balance=0.0).fit(Lesson(queries, weights=weights))
 
     _, scores = by_definition(queries, weights, 0.0, 10)
     np.testing.assert_allclose(scorer.score(queries.documents), scores, atol=1e-9)
@@ -134,7 +135,7 @@ def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None
 
 def test_the_bound_is_noted(queries: QuerySet) -> None:
     with collected() as notes:
-        RankBoost(rounds=7).fit(queries)
+        RankBoost(rounds=7).fit(Lesson(queries))
 
     rounds = boost(
         Thresholds.of(queries.documents, 255),
@@ -150,16 +151,18 @@ def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> No
     taught, held = queries.select([0, 1, 2]), queries.select([3, 4])
     judgements = Judgements(held.labels, held.offsets)
     means = [
-        judgements.measure(RankBoost(rounds=n).fit(taught).score(held.documents), ["map"])[0].mean
+        judgements.measure(RankBoost(rounds=n).fit(Lesson(taught)).score(held.documents), ["map"])[0].mean
         for n in range(1, 31)
     ]
 
-    scorer = RankBoost(rounds=30, metric="map").fit(taught, validation=held)
+    scorer = RankBoost(rounds=30, metric="map").fit(Lesson(taught, validation=held))
 
     best = int(np.argmax(means)) + 1
     assert 1 < best < 30
     np.testing.assert_allclose(
-        scorer.score(held.documents), RankBoost(rounds=best).fit(taught).score(held.documents), atol=1e-12
+        scorer.score(held.documents),
+        RankBoost(rounds=best).fit(Lesson(taught)).score(held.documents),
+        atol=1e-12,
     )
 
 
@@ -177,28 +180,40 @@ def test_thresholds_lie_at_the_quantiles() -> None:
 def test_a_constant_feature_has_no_threshold(judged: Judged) -> None:
     queries = judged([[[5.0, 0.0], [5.0, 1.0], [5.0, 2.0]]], [[0, 1, 1]])
 
-    scorer = RankBoost().fit(queries)
+    scorer = RankBoost().fit(Lesson(queries))
 
     assert set(scorer.features) == {1}
 
 
 def test_boosting_goes_on_from_a_given_scorer(queries: QuerySet) -> None:
-    half = RankBoost(rounds=10).fit(queries)
+    half = RankBoost(rounds=10).fit(Lesson(queries))
 
-    whole = RankBoost(rounds=10, continuation=True).fit(queries, start=half)
+    whole = RankBoost(rounds=10).fit(Lesson(queries, towards=half))
 
     np.testing.assert_allclose(
-        whole.score(queries.documents), RankBoost(rounds=20).fit(queries).score(queries.documents), atol=1e-9
+        whole.score(queries.documents),
+        RankBoost(rounds=20).fit(Lesson(queries)).score(queries.documents),
+        atol=1e-9,
     )
-    np.testing.assert_array_equal(RankBoost(rounds=10).fit(queries, start=half).steps, half.steps)
-    other = RankBoost(rounds=10, continuation=True).fit(queries, start=LinearScorer(np.ones(4)))
-    np.testing.assert_array_equal(other.steps, half.steps)
+    np.testing.assert_array_equal(RankBoost(rounds=10).fit(Lesson(queries, start=half)).steps, half.steps)
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (LinearScorer(np.ones(4)), "kind 'linear' on normalised ones"),
+        (StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), "raw"), "kind 'stumps' on raw ones"),
+    ],
+)
+def test_only_steps_on_the_same_view_are_continued(queries: QuerySet, other: Any, found: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"towards: expected steps on normalised .*{found}"):
+        RankBoost().fit(Lesson(queries, towards=other))
 
 
 def test_a_perfect_ranker_ends_the_boosting(judged: Judged) -> None:
     queries = judged([[[0.0, 7.0], [1.0, 3.0], [0.0, 5.0]]] * 2, [[0, 1, 0]] * 2)
 
-    scorer = RankBoost().fit(queries)
+    scorer = RankBoost().fit(Lesson(queries))
 
     np.testing.assert_array_equal(scorer.features, [0])
     assert scorer.steps[0] > 5
@@ -206,9 +221,9 @@ def test_a_perfect_ranker_ends_the_boosting(judged: Judged) -> None:
 
 
 def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
-    twice = RankBoost().fit(queries.select([0, 1, 1, 2, 3, 4]))
+    twice = RankBoost().fit(Lesson(queries.select([0, 1, 1, 2, 3, 4])))
 
-    weighted = RankBoost().fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+    weighted = RankBoost().fit(Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0])))
 
     np.testing.assert_allclose(weighted.score(queries.documents), twice.score(queries.documents), atol=1e-9)
 
@@ -216,21 +231,24 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
     four = queries.select([0, 1, 2, 4])
 
-    weighted = RankBoost(thresholds="all").fit(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0]))
+    weighted = RankBoost(thresholds="all").fit(Lesson(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0])))
 
     np.testing.assert_array_equal(
-        weighted.score(four.documents) > 0, RankBoost(thresholds="all").fit(four).score(four.documents) > 0
+        weighted.score(four.documents) > 0,
+        RankBoost(thresholds="all").fit(Lesson(four)).score(four.documents) > 0,
     )
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
-    np.testing.assert_array_equal(RankBoost().fit(queries).steps, RankBoost().fit(queries).steps)
+    np.testing.assert_array_equal(
+        RankBoost().fit(Lesson(queries)).steps, RankBoost().fit(Lesson(queries)).steps
+    )
 
 
 def test_real_valued_labels_are_levels(judged: Judged) -> None:
     queries = judged([[[1.0], [2.0], [3.0], [4.0]]], [[0.1, 0.2, 0.35, 2.0]])
 
-    scores = RankBoost().fit(queries).score(queries.documents)
+    scores = RankBoost().fit(Lesson(queries)).score(queries.documents)
 
     assert (np.diff(scores) > 0).all()
 
@@ -255,20 +273,20 @@ def test_what_teaches_nothing_is_refused(
     judged: Judged, documents: object, labels: list[int], message: str
 ) -> None:
     with pytest.raises(InvalidData, match=message):
-        RankBoost().fit(judged([documents], [labels]))
+        RankBoost().fit(Lesson(judged([documents], [labels])))
 
 
 def test_a_scorer_that_cannot_be_improved_stays(judged: Judged) -> None:
     even = judged([[[1.0], [0.0], [1.0], [0.0]]], [[0, 0, 1, 1]])
     start = StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
-    assert RankBoost(continuation=True).fit(even, start=start) is start
+    assert RankBoost().fit(Lesson(even, towards=start)) is start
 
 
 def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     broken = replace(queries, labels=np.where(np.arange(queries.n_docs) == 10, np.nan, queries.labels))
     with pytest.raises(InvalidData, match="rankboost: query '1': expected a finite label, found nan"):
-        RankBoost().fit(broken)
+        RankBoost().fit(Lesson(broken))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
 from localrank_training.data.reading import read
 from localrank_training.learners import ranksvm
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import Objective, RankSvm
 from localrank_training.learners.role import Learner
@@ -32,6 +33,7 @@ class ExplicitPairs:
 
     differences: Vector
     factors: Vector
+    towards: Vector
 
     @classmethod
     def of(
@@ -42,30 +44,31 @@ class ExplicitPairs:
         balance: float,
         total: Literal["mean", "sum"],
         weights: Vector | None = None,
-        document_weights: Vector | None = None,
+        towards: Vector | None = None,
     ) -> ExplicitPairs:
         query_weights = np.ones(len(queries)) if weights is None else weights
-        item_weights = np.ones(queries.n_docs) if document_weights is None else document_weights
         differences, factors = [], []
         for query in range(len(queries)):
             documents = queries.documents_of(query).astype(np.float64)
-            labels, own = queries.labels_of(query), item_weights[queries.span(query)]
+            labels = queries.labels_of(query)
             better, worse = np.nonzero(labels[:, None] > labels[None, :])
             if not len(better):
                 continue
-            products = own[better] * own[worse]
             differences.append(documents[better] - documents[worse])
-            factors.append(query_weights[query] * products / products.sum() ** balance)
+            factors.append(np.full(len(better), query_weights[query] / len(better) ** balance))
         joined = np.concatenate(factors)
-        return cls(np.concatenate(differences), C * (joined / joined.sum() if total == "mean" else joined))
+        factors_of_all = C * (joined / joined.sum() if total == "mean" else joined)
+        start = np.zeros(queries.n_features) if towards is None else towards
+        return cls(np.concatenate(differences), factors_of_all, start)
 
     def value(self, weights: Vector) -> float:
         short = np.maximum(0.0, 1.0 - self.differences @ weights)
-        return float(0.5 * weights @ weights + self.factors @ short**2)
+        apart = weights - self.towards
+        return float(0.5 * apart @ apart + self.factors @ short**2)
 
     def gradient(self, weights: Vector) -> Vector:
         short = np.maximum(0.0, 1.0 - self.differences @ weights)
-        return np.asarray(weights - 2.0 * (self.factors * short) @ self.differences)
+        return np.asarray(weights - self.towards - 2.0 * (self.factors * short) @ self.differences)
 
     def optimum(self) -> Vector:
         found = minimize(
@@ -97,22 +100,20 @@ def test_objective_and_gradient_equal_those_of_explicit_pairs(
 ) -> None:
     queries = make_queries(12, 5, levels)
     rng = np.random.default_rng(1)
-    weights, document_weights = rng.random(12), rng.random(queries.n_docs)
+    weights, towards = rng.random(12), rng.standard_normal(5)
     at = 0.3 * rng.standard_normal(5)
     explicit = ExplicitPairs.of(
-        queries, C=3.0, balance=balance, total=total, weights=weights, document_weights=document_weights
+        queries, C=3.0, balance=balance, total=total, weights=weights, towards=towards
     )
 
-    objective = Objective.of(
-        queries, C=3.0, balance=balance, total=total, weights=weights, document_weights=document_weights
-    )
+    objective = Objective.of(Lesson(queries, weights), C=3.0, balance=balance, total=total, towards=towards)
 
     np.testing.assert_allclose(objective.value(at), explicit.value(at), rtol=1e-12)
     np.testing.assert_allclose(objective.gradient(at), explicit.gradient(at), rtol=1e-10)
 
 
 def test_gradient_is_the_derivative_of_the_objective(make_queries: MakeQueries) -> None:
-    objective = Objective.of(make_queries(8, 4, 5), C=10.0)
+    objective = Objective.of(Lesson(make_queries(8, 4, 5)), C=10.0)
     at = np.array([0.3, -0.2, 0.5, 0.1])
 
     np.testing.assert_allclose(
@@ -128,7 +129,7 @@ def test_optimum_is_that_of_explicit_pairs(
 ) -> None:
     queries = make_queries(15, 6, levels, seed=2)
 
-    learned = RankSvm(C=C, balance=balance, total=total).fit(queries)
+    learned = RankSvm(C=C, balance=balance, total=total).fit(Lesson(queries))
 
     expected = ExplicitPairs.of(queries, C=C, balance=balance, total=total).optimum()
     assert np.linalg.norm(learned.weights - expected) <= 1e-6 * np.linalg.norm(expected)
@@ -141,7 +142,7 @@ def test_optimum_is_that_of_a_linear_svm_on_differences(make_queries: MakeQuerie
     svm = LinearSVC(C=0.05, loss="squared_hinge", fit_intercept=False, tol=1e-10, max_iter=100_000)
     svm.fit(np.concatenate([differences, -differences]), np.repeat([1, -1], len(differences)))
 
-    learned = RankSvm(C=0.1, balance=0.0, total="sum").fit(queries)
+    learned = RankSvm(C=0.1, balance=0.0, total="sum").fit(Lesson(queries))
 
     np.testing.assert_allclose(learned.weights, svm.coef_[0], rtol=1e-6)
 
@@ -151,14 +152,14 @@ def test_optimum_does_not_depend_on_how_the_hessian_is_approximated(
     make_queries: MakeQueries, monkeypatch: pytest.MonkeyPatch, n_features: int
 ) -> None:
     queries = make_queries(60, n_features, 5, seed=4)
-    whole = RankSvm(C=100.0).fit(queries)
+    whole = RankSvm(C=100.0).fit(Lesson(queries))
 
     monkeypatch.setattr(ranksvm, "_BLOCK", queries.documents.size // 5)
     monkeypatch.setattr(ranksvm, "_SAMPLED", queries.n_docs // 5)
     monkeypatch.setattr(ranksvm, "_SAMPLED_PER_FEATURE", 1)
-    sampled = RankSvm(C=100.0).fit(queries)
+    sampled = RankSvm(C=100.0).fit(Lesson(queries))
     monkeypatch.setattr(ranksvm, "_DENSE_FEATURES", 1)
-    diagonal = RankSvm(C=100.0).fit(queries)
+    diagonal = RankSvm(C=100.0).fit(Lesson(queries))
 
     np.testing.assert_allclose(sampled.weights, whole.weights, rtol=1e-5)
     np.testing.assert_allclose(diagonal.weights, whole.weights, rtol=1e-5)
@@ -169,33 +170,16 @@ def test_weight_two_is_a_query_there_twice(make_queries: MakeQueries) -> None:
     weights = np.array([2.0] * 5 + [1.0] * 5)
     doubled = queries.select([*range(10), *range(5)])
 
-    weighted, repeated = RankSvm().fit(queries, weights=weights), RankSvm().fit(doubled)
+    weighted, repeated = RankSvm().fit(Lesson(queries, weights=weights)), RankSvm().fit(Lesson(doubled))
 
     np.testing.assert_allclose(weighted.weights, repeated.weights, rtol=1e-9)
-
-
-def test_document_of_weight_zero_is_as_if_it_were_not_there(make_queries: MakeQueries) -> None:
-    queries = make_queries(10, 4, 3, seed=6)
-    kept = np.random.default_rng(0).random(queries.n_docs) < 0.7
-    lengths = np.add.reduceat(kept, queries.offsets[:-1])
-    without = replace(
-        queries,
-        documents=queries.documents[kept],
-        labels=queries.labels[kept],
-        lines=queries.lines[kept],
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-    )
-
-    weighted = RankSvm().fit(queries, document_weights=kept.astype(np.float64))
-
-    np.testing.assert_allclose(weighted.weights, RankSvm().fit(without).weights, rtol=1e-9)
 
 
 def test_c_means_the_same_however_many_queries_there_are(make_queries: MakeQueries) -> None:
     queries = make_queries(6, 4, 3, seed=7)
     many = queries.select([*range(6)] * 20)
 
-    few_weights, many_weights = RankSvm().fit(queries).weights, RankSvm().fit(many).weights
+    few_weights, many_weights = RankSvm().fit(Lesson(queries)).weights, RankSvm().fit(Lesson(many)).weights
 
     np.testing.assert_allclose(few_weights, many_weights, rtol=1e-6)
 
@@ -207,9 +191,9 @@ def test_queries_without_pairs_change_nothing(make_queries: MakeQueries) -> None
         labels[queries.span(query)] = 1.0
     flat = replace(queries, labels=labels)
 
-    learned = RankSvm().fit(flat)
+    learned = RankSvm().fit(Lesson(flat))
 
-    expected = RankSvm().fit(queries.select([q for q in range(10) if q not in {3, 7}]))
+    expected = RankSvm().fit(Lesson(queries.select([q for q in range(10) if q not in {3, 7}])))
     np.testing.assert_array_equal(learned.weights, expected.weights)
 
 
@@ -217,15 +201,15 @@ def test_queries_without_pairs_change_nothing(make_queries: MakeQueries) -> None
 def test_optimum_does_not_depend_on_the_start(make_queries: MakeQueries, start: Vector) -> None:
     queries = make_queries(15, 6, 3, seed=9)
 
-    learned = RankSvm().fit(queries, start=LinearScorer(start))
+    learned = RankSvm().fit(Lesson(queries, start=LinearScorer(start)))
 
-    np.testing.assert_allclose(learned.weights, RankSvm().fit(queries).weights, rtol=1e-6)
+    np.testing.assert_allclose(learned.weights, RankSvm().fit(Lesson(queries)).weights, rtol=1e-6)
 
 
 def test_start_near_the_optimum_saves_steps(make_queries: MakeQueries) -> None:
     queries = make_queries(40, 8, 5, seed=10)
-    near = Objective.of(queries, C=10.0).minimise(np.zeros(8), tolerance=1e-7, iterations=100)
-    objective = Objective.of(queries, C=12.0)
+    near = Objective.of(Lesson(queries), C=10.0).minimise(np.zeros(8), tolerance=1e-7, iterations=100)
+    objective = Objective.of(Lesson(queries), C=12.0)
 
     cold = objective.minimise(np.zeros(8), tolerance=1e-7, iterations=100)
     warm = objective.minimise(near.weights, tolerance=1e-7, iterations=100)
@@ -235,18 +219,18 @@ def test_start_near_the_optimum_saves_steps(make_queries: MakeQueries) -> None:
 
 def test_a_fit_begins_where_it_is_told(make_queries: MakeQueries) -> None:
     queries = make_queries(15, 6, 3, seed=11)
-    optimum = RankSvm().fit(queries)
+    optimum = RankSvm().fit(Lesson(queries))
 
     with collected() as cold:
-        RankSvm(iterations=1).fit(queries)
+        RankSvm(iterations=1).fit(Lesson(queries))
     with collected() as warm:
-        RankSvm(iterations=1).fit(queries, start=optimum)
+        RankSvm(iterations=1).fit(Lesson(queries, start=optimum))
 
     assert (1, 0) == (len(cold), len(warm))
 
 
 def test_hessian_products_are_differences_of_gradients(make_queries: MakeQueries) -> None:
-    objective = Objective.of(make_queries(30, 5, 4, seed=14), C=10.0)
+    objective = Objective.of(Lesson(make_queries(30, 5, 4, seed=14)), C=10.0)
     at, along = np.full(5, 0.2), np.array([1.0, -2.0, 0.5, 0.0, 3.0])
     active = objective.pairs.at(objective.documents @ at)
 
@@ -263,7 +247,7 @@ def test_dividing_by_the_samples_hessian_undoes_the_product(
     """Of queries that are there four times, every fourth has the Hessian of all."""
     queries = make_queries(20, 5, 4, seed=15)
     queries = queries.select(np.repeat(np.arange(20), 4))
-    objective = Objective.of(queries, C=10.0)
+    objective = Objective.of(Lesson(queries), C=10.0)
     scores = objective.documents @ np.full(5, 0.2)
     monkeypatch.setattr(ranksvm, "_SAMPLED", queries.n_docs // share)
     monkeypatch.setattr(ranksvm, "_SAMPLED_PER_FEATURE", 1)
@@ -277,7 +261,7 @@ def test_dividing_by_the_samples_hessian_undoes_the_product(
 
 
 def test_the_line_search_finds_the_least_value_on_the_line(make_queries: MakeQueries) -> None:
-    objective = Objective.of(make_queries(30, 5, 4, seed=16), C=10.0)
+    objective = Objective.of(Lesson(make_queries(30, 5, 4, seed=16)), C=10.0)
     rng = np.random.default_rng(0)
     for _ in range(20):
         at, scale = rng.standard_normal(5), 10 ** rng.uniform(-2, 2)
@@ -298,7 +282,7 @@ def test_few_steps_are_needed_however_hard_the_problem(make_queries: MakeQueries
     queries = make_queries(60, 20, 5, seed=17)
     uneven = queries.with_documents(queries.documents * np.logspace(0, -3, 20, dtype=np.float32))
 
-    solution = Objective.of(uneven, C=1e6).minimise(np.zeros(20), tolerance=1e-7, iterations=100)
+    solution = Objective.of(Lesson(uneven), C=1e6).minimise(np.zeros(20), tolerance=1e-7, iterations=100)
 
     assert solution.converged
     assert solution.iterations <= 12
@@ -307,8 +291,8 @@ def test_few_steps_are_needed_however_hard_the_problem(make_queries: MakeQueries
 def test_a_fit_that_stops_before_its_optimum_notes_it(make_queries: MakeQueries) -> None:
     queries = make_queries(15, 6, 3, seed=11)
     with collected() as notes:
-        RankSvm().fit(queries)
-        RankSvm(iterations=1).fit(queries)
+        RankSvm().fit(Lesson(queries))
+        RankSvm(iterations=1).fit(Lesson(queries))
 
     (stopped,) = notes
     assert stopped.text.startswith("stopped after 1 Newton steps, the weights up to ")
@@ -317,8 +301,8 @@ def test_a_fit_that_stops_before_its_optimum_notes_it(make_queries: MakeQueries)
 
 def test_the_noted_distance_bounds_the_real_one(make_queries: MakeQueries) -> None:
     queries = make_queries(15, 6, 3, seed=11)
-    optimum = RankSvm(tolerance=1e-10).fit(queries).weights
-    objective = Objective.of(queries, C=10.0)
+    optimum = RankSvm(tolerance=1e-10).fit(Lesson(queries)).weights
+    objective = Objective.of(Lesson(queries), C=10.0)
 
     for iterations in range(4):
         stopped = objective.minimise(np.full(6, 3.0), tolerance=1e-12, iterations=iterations)
@@ -334,7 +318,7 @@ def test_extreme_scores_do_not_break_the_descent(make_queries: MakeQueries) -> N
     queries = make_queries(15, 3, 3, seed=13)
     wild = queries.with_documents(queries.documents * np.array([1e6, 1.0, 1e-6], np.float32))
 
-    learned = RankSvm(C=1e4).fit(wild)
+    learned = RankSvm(C=1e4).fit(Lesson(wild))
 
     explicit = ExplicitPairs.of(wild, C=1e4, balance=0.5, total="mean")
     assert explicit.value(learned.weights) <= explicit.value(explicit.optimum()) * (1 + 1e-9)
@@ -346,7 +330,7 @@ def test_labels_without_any_pair_are_refused(make_queries: MakeQueries) -> None:
     with pytest.raises(
         InvalidData, match="expected two documents of one query with different labels, found none"
     ):
-        RankSvm().fit(replace(queries, labels=np.ones(queries.n_docs)))
+        RankSvm().fit(Lesson(replace(queries, labels=np.ones(queries.n_docs))))
 
 
 def test_missing_values_are_refused(make_queries: MakeQueries) -> None:
@@ -354,21 +338,14 @@ def test_missing_values_are_refused(make_queries: MakeQueries) -> None:
     queries.documents[2, 1] = np.nan
 
     with pytest.raises(InvalidData, match="feature 'f2': expected a finite value, found nan"):
-        RankSvm().fit(queries)
+        RankSvm().fit(Lesson(queries))
 
 
 def test_documents_alike_in_everything_are_refused(make_queries: MakeQueries) -> None:
     queries = make_queries(5, 3, 3, seed=12)
 
     with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-        RankSvm().fit(queries.with_documents(np.ones_like(queries.documents)))
-
-
-def test_pairs_without_weight_are_refused(make_queries: MakeQueries) -> None:
-    queries = make_queries(5, 3, 3, seed=12)
-
-    with pytest.raises(InvalidData, match="a pair of documents that both have a weight, found none"):
-        RankSvm().fit(queries, document_weights=(queries.labels > 0).astype(np.float64) * 0.0)
+        RankSvm().fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))
 
 
 @pytest.mark.parametrize(
@@ -379,16 +356,7 @@ def test_weights_that_fit_no_queries_are_refused(
     make_queries: MakeQueries, weights: Vector, message: str
 ) -> None:
     with pytest.raises(InvalidData, match=message):
-        RankSvm().fit(make_queries(5, 3, 2), weights=weights)
-
-
-def test_document_weights_that_fit_no_documents_are_refused(make_queries: MakeQueries) -> None:
-    queries = make_queries(5, 3, 2)
-
-    with pytest.raises(InvalidData, match="document_weights: expected one per document"):
-        RankSvm().fit(queries, document_weights=np.ones(queries.n_docs + 1))
-    with pytest.raises(InvalidData, match="document_weights: expected finite numbers, none negative"):
-        RankSvm().fit(queries, document_weights=np.full(queries.n_docs, np.nan))
+        RankSvm().fit(Lesson(make_queries(5, 3, 2), weights=weights))
 
 
 @pytest.mark.realdata
@@ -406,7 +374,7 @@ def test_ranksvm_tuned_on_validation_queries_is_as_good_as_a_plain_one_was(
         lesson, *exams = read(paths[:3]), read(paths[3:4]), read(paths[4:])
         best, start = (-1.0, -1.0), None
         for C in 10.0 ** np.arange(0.0, 3.1, 0.5):
-            start = RankSvm(C=C).fit(lesson, start=start)
+            start = RankSvm(C=C).fit(Lesson(lesson, start=start))
             held, test = (mean_average_precision(queries, start) for queries in exams)
             best = max(best, (held, test))
         tests.append(best[1])

@@ -12,6 +12,7 @@ import pytest
 
 from localrank.metrics import Judgements
 from localrank_training.data.reading import read
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.svmmap import SvmMap
@@ -36,7 +37,7 @@ def test_regression_on_the_labels_gives_the_known_figures() -> None:
     """Mean over the folds of MAP 0.42199 and official NDCG@10 0.41105."""
     figures = []
     for first in range(5):
-        scorer = LeastSquares(ridge=1e-9, centre="all").fit(parts(first, 3))
+        scorer = LeastSquares(ridge=1e-9, centre="all").fit(Lesson(parts(first, 3)))
         test = parts(first + 4, 1)
         scores = np.concatenate([scorer.score(documents) for documents in test.clouds()])
         measured = Judgements(test.labels, test.offsets, "letor3").measure(scores, ["map", "ndcg@10"])
@@ -50,7 +51,7 @@ def test_svmmap_learns_a_fold_in_seconds_and_proves_its_gap() -> None:
     started = time.process_time()
 
     with collected() as notes:
-        scorer = SvmMap(C=10.0).fit(train)
+        scorer = SvmMap(C=10.0).fit(Lesson(train))
 
     assert time.process_time() - started < 5.0
     assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]

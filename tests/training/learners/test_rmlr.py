@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.rmlr import RobustMetric
 
@@ -42,7 +43,7 @@ def test_the_metric_minimises_the_objective_over_all_rankings(judged: Judged, we
     queries, share, C = judged(clouds, labels), np.array(weights), 20.0
 
     with collected() as notes:
-        scorer = RobustMetric(C=C, anchor="mean", tolerance=1e-6).fit(queries, weights=share)
+        scorer = RobustMetric(C=C, anchor="mean", tolerance=1e-6).fit(Lesson(queries, weights=share))
 
     share = share / share.sum()
     anchor = sum(
@@ -79,7 +80,7 @@ def queries(judged: Judged) -> QuerySet:
 
 def test_features_without_use_take_no_part(queries: QuerySet) -> None:
     with collected() as notes:
-        scorer = RobustMetric(C=5.0).fit(queries)
+        scorer = RobustMetric(C=5.0).fit(Lesson(queries))
 
     used = np.flatnonzero(np.abs(scorer.transforms[0]).max(axis=0))
     assert notes[-1].figures["features"] == len(used) < 5
@@ -87,7 +88,7 @@ def test_features_without_use_take_no_part(queries: QuerySet) -> None:
 
 
 def test_a_document_scores_the_negative_distance_to_the_anchor(queries: QuerySet) -> None:
-    scorer = RobustMetric().fit(queries)
+    scorer = RobustMetric().fit(Lesson(queries))
 
     scores = scorer.score(queries.documents)
 
@@ -101,15 +102,15 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
     settings = RobustMetric(anchor="mean", tolerance=1e-6)
     few = queries.select([0, 1, 2])
 
-    twice = settings.fit(queries.select([0, 1, 1, 2])).score(queries.documents)
+    twice = settings.fit(Lesson(queries.select([0, 1, 1, 2]))).score(queries.documents)
 
-    weighted = settings.fit(few, weights=np.array([1.0, 2.0, 1.0])).score(queries.documents)
+    weighted = settings.fit(Lesson(few, weights=np.array([1.0, 2.0, 1.0]))).score(queries.documents)
     np.testing.assert_allclose(weighted, twice, rtol=1e-2, atol=1e-2)
 
 
 def test_where_no_feature_is_worth_its_row_the_distance_is_euclidean(queries: QuerySet) -> None:
     with collected() as notes:
-        scorer = RobustMetric(C=1e-3, anchor="mean").fit(queries)
+        scorer = RobustMetric(C=1e-3, anchor="mean").fit(Lesson(queries))
 
     assert "C is too small, documents are ranked by their Euclidean distance" in notes[-1].text
     means = [queries.documents_of(q)[queries.labels_of(q) > 0].astype(float).mean(axis=0) for q in range(8)]
@@ -118,16 +119,18 @@ def test_where_no_feature_is_worth_its_row_the_distance_is_euclidean(queries: Qu
 
 
 def test_documents_are_worked_on_in_portions(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = RobustMetric(anchor="mean", tolerance=1e-4).fit(queries).score(queries.documents)
+    whole = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score(queries.documents)
 
     monkeypatch.setattr("localrank_training.learners.rmlr._PORTION", 7)
 
-    portions = RobustMetric(anchor="mean", tolerance=1e-4).fit(queries).score(queries.documents)
+    portions = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score(queries.documents)
     np.testing.assert_allclose(portions, whole, rtol=1e-2, atol=1e-2)
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
-    first, second = (RobustMetric(candidates=5).fit(queries).score(queries.documents) for _ in range(2))
+    first, second = (
+        RobustMetric(candidates=5).fit(Lesson(queries)).score(queries.documents) for _ in range(2)
+    )
 
     np.testing.assert_array_equal(first, second)
 

@@ -12,6 +12,7 @@ from scipy.optimize import LinearConstraint, minimize
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
@@ -61,7 +62,7 @@ def test_the_weights_solve_the_structural_svm_over_all_rankings(judged: Judged, 
     labels = [[1, 0, 0, 1], [0, 2, 0, 0], [1, 1, 0, 0]]
     small, share, C = judged(clouds, labels), np.array(weights), 3.0
 
-    scorer = SvmMap(C=C, tolerance=1e-9).fit(small, weights=share)
+    scorer = SvmMap(C=C, tolerance=1e-9).fit(Lesson(small, weights=share))
 
     rows = []
     for query, cloud in enumerate(clouds):
@@ -84,7 +85,7 @@ def test_the_weights_solve_the_structural_svm_over_all_rankings(judged: Judged, 
 
 def test_the_gap_is_noted_and_small(queries: QuerySet) -> None:
     with collected() as notes:
-        SvmMap(C=10.0).fit(queries)
+        SvmMap(C=10.0).fit(Lesson(queries))
 
     (said,) = notes
     assert said.method == "svmmap"
@@ -93,33 +94,33 @@ def test_the_gap_is_noted_and_small(queries: QuerySet) -> None:
 
 
 def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
-    twice = SvmMap(tolerance=1e-8).fit(queries.select([0, 1, 1, 2, 3, 4]))
+    twice = SvmMap(tolerance=1e-8).fit(Lesson(queries.select([0, 1, 1, 2, 3, 4])))
 
-    weighted = SvmMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
+    weighted = SvmMap(tolerance=1e-8).fit(Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0])))
 
     np.testing.assert_allclose(weighted.weights, twice.weights, atol=1e-3)
 
 
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
-    without = SvmMap(tolerance=1e-8).fit(queries.select([0, 1, 3, 4]))
+    without = SvmMap(tolerance=1e-8).fit(Lesson(queries.select([0, 1, 3, 4])))
 
-    weighted = SvmMap(tolerance=1e-8).fit(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0]))
+    weighted = SvmMap(tolerance=1e-8).fit(Lesson(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0])))
 
     np.testing.assert_allclose(weighted.weights, without.weights, atol=1e-3)
 
 
 def test_a_start_does_not_change_the_optimum(queries: QuerySet) -> None:
-    cold = SvmMap(tolerance=1e-8).fit(queries)
+    cold = SvmMap(tolerance=1e-8).fit(Lesson(queries))
 
-    warm = SvmMap(tolerance=1e-8).fit(queries, start=LinearScorer(np.array([-5.0, 3.0, 0.0, 1.0])))
+    warm = SvmMap(tolerance=1e-8).fit(Lesson(queries, start=LinearScorer(np.array([-5.0, 3.0, 0.0, 1.0]))))
 
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
 
 
 def test_a_start_of_another_kind_is_ignored(queries: QuerySet) -> None:
-    cold = SvmMap().fit(queries)
+    cold = SvmMap().fit(Lesson(queries))
 
-    other = SvmMap().fit(queries, start=LinearScorer(np.ones(9)))
+    other = SvmMap().fit(Lesson(queries, start=LinearScorer(np.ones(9))))
 
     np.testing.assert_array_equal(other.weights, cold.weights)
 
@@ -127,21 +128,23 @@ def test_a_start_of_another_kind_is_ignored(queries: QuerySet) -> None:
 def test_documents_in_portions_give_the_same_optimum(
     queries: QuerySet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = SvmMap(tolerance=1e-8).fit(queries)
+    whole = SvmMap(tolerance=1e-8).fit(Lesson(queries))
 
     monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 50)
 
-    np.testing.assert_allclose(SvmMap(tolerance=1e-8).fit(queries).weights, whole.weights, atol=1e-3)
+    np.testing.assert_allclose(SvmMap(tolerance=1e-8).fit(Lesson(queries)).weights, whole.weights, atol=1e-3)
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
-    np.testing.assert_array_equal(SvmMap().fit(queries).weights, SvmMap().fit(queries).weights)
+    np.testing.assert_array_equal(
+        SvmMap().fit(Lesson(queries)).weights, SvmMap().fit(Lesson(queries)).weights
+    )
 
 
 def test_a_separable_query_is_ranked_perfectly(judged: Judged) -> None:
     separable = judged([[[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]], [[0, 0, 1, 1]])
 
-    scores = SvmMap(C=100.0).fit(separable).score(separable.documents)
+    scores = SvmMap(C=100.0).fit(Lesson(separable)).score(separable.documents)
 
     assert scores[:2].max() < scores[2:].min()
 
@@ -149,7 +152,7 @@ def test_a_separable_query_is_ranked_perfectly(judged: Judged) -> None:
 def test_fewer_documents_than_features_and_constant_features_are_no_matter(judged: Judged) -> None:
     wide = judged([np.hstack([np.eye(3), np.ones((3, 20))])], [[0, 1, 2]])
 
-    weights = SvmMap().fit(wide).weights
+    weights = SvmMap().fit(Lesson(wide)).weights
 
     np.testing.assert_allclose(weights[3:], 0.0, atol=1e-12)
     assert weights[1] > weights[0]
@@ -161,7 +164,7 @@ def test_features_of_any_size_are_learned_from(queries: QuerySet, scale: float) 
     scaled = queries.with_documents(queries.documents * np.float32(scale))
 
     with collected() as notes:
-        scores = SvmMap().fit(scaled).score(scaled.documents)
+        scores = SvmMap().fit(Lesson(scaled)).score(scaled.documents)
 
     assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.6
@@ -171,17 +174,17 @@ def test_documents_that_are_all_alike_teach_nothing(judged: Judged) -> None:
     with pytest.raises(
         InvalidData, match="svmmap: expected two documents of one query with different features"
     ):
-        SvmMap().fit(judged([np.ones((3, 2))], [[0, 1, 0]]))
+        SvmMap().fit(Lesson(judged([np.ones((3, 2))], [[0, 1, 0]])))
 
 
 def test_relevance_begins_at_the_setting(judged: Judged) -> None:
     graded = judged([[[1.0], [0.0], [-1.0]]] * 2, [[0, 1, 2]] * 2)
 
-    assert SvmMap(relevant=2.0).fit(graded).weights[0] < 0
+    assert SvmMap(relevant=2.0).fit(Lesson(graded)).weights[0] < 0
     with pytest.raises(
         InvalidData, match=r"below and from label 3 on, found none \(labels 0 to 2, 2 queries\)"
     ):
-        SvmMap(relevant=3.0).fit(graded)
+        SvmMap(relevant=3.0).fit(Lesson(graded))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ def test_relevance_begins_at_the_setting(judged: Judged) -> None:
 )
 def test_queries_without_two_sides_teach_nothing(judged: Judged, labels: list[int], message: str) -> None:
     with pytest.raises(InvalidData, match=message):
-        SvmMap().fit(judged([np.eye(3)], [labels]))
+        SvmMap().fit(Lesson(judged([np.eye(3)], [labels])))
 
 
 def test_queries_without_two_sides_are_left_out_and_counted(queries: QuerySet, judged: Judged) -> None:
@@ -202,9 +205,9 @@ def test_queries_without_two_sides_are_left_out_and_counted(queries: QuerySet, j
     )
 
     with collected() as notes:
-        scorer = SvmMap().fit(one_sided)
+        scorer = SvmMap().fit(Lesson(one_sided))
 
-    np.testing.assert_array_equal(scorer.weights, SvmMap().fit(queries).weights)
+    np.testing.assert_array_equal(scorer.weights, SvmMap().fit(Lesson(queries)).weights)
     assert notes[0].figures["queries_left_out"] == 1
     assert "1 of 6 queries have nothing to learn from" in notes[0].text
 
@@ -215,7 +218,7 @@ def test_what_is_not_finite_is_refused_by_name(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match="svmmap: query '1', feature 'f3': expected a finite value, found nan"
     ):
-        SvmMap().fit(queries.with_documents(broken))
+        SvmMap().fit(Lesson(queries.with_documents(broken)))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_what_is_not_finite_is_refused_by_name(queries: QuerySet) -> None:
 )
 def test_weights_that_are_none_are_refused(queries: QuerySet, weights: list[float]) -> None:
     with pytest.raises(InvalidData, match="weights: expected"):
-        SvmMap().fit(queries, weights=np.array(weights))
+        SvmMap().fit(Lesson(queries, weights=np.array(weights)))
 
 
 def test_settings_are_checked() -> None:

@@ -23,21 +23,15 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import TreesScorer
-from localrank_training.learners.judged import (
-    check_finite,
-    check_grades,
-    check_informative,
-    differs_within,
-    query_weights,
-)
+from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import note
 from localrank_training.learners.plain_trees import from_lightgbm, mean
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["Boosting", "Gbrt", "LambdaMart"]
 
@@ -47,8 +41,8 @@ class Boosting(ABC):
     """What both learners have: how trees are grown, how many, and when to stop.
 
     With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
-    the trees up to the best are kept. With ``start``, a scorer of trees of the same view, boosting goes on from its
-    scores and its trees are kept in front; if that gains nothing on the validation queries, ``start`` comes back.
+    the trees up to the best are kept. With ``lesson.towards``, a scorer of trees of the same view, boosting goes on from
+    its scores and its trees are kept in front; if that gains nothing on the validation queries, it comes back.
     """
 
     num_iterations: int = setting(500, low=1, meaning="trees at most")
@@ -86,26 +80,19 @@ class Boosting(ABC):
     def __post_init__(self) -> None:
         check_bounds(self)
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,
-        start: Scorer | None = None,
-    ) -> TreesScorer:
-        """Learn from the queries; see `Learner.fit`. NaN is a missing value and may stay."""
-        self.check(queries)
-        shares = query_weights(queries, weights)
-        check_informative(queries, shares, self.method)
-        counted = np.flatnonzero(shares)
-        queries, shares = queries.select(counted), shares[counted]
+    def fit(self, lesson: Lesson) -> TreesScorer:
+        """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
+        first = self._towards(lesson)
+        lesson.check(self.method, missing=True)
+        self.check_labels(lesson.queries)
+        lesson = lesson.counted()
+        queries, shares, validation = lesson.queries, lesson.shares, lesson.validation
         if validation is not None:
-            self.check(validation)
+            check_finite(validation, self.method, missing=True)
+            self.check_labels(validation)
             if not differs_within(validation.labels, validation).any():
                 note(self.method, "no validation query has different labels: boosting does not stop early")
                 validation = None
-        first = start if isinstance(start, TreesScorer) and start.view == self.view else None
         members = [
             self._grow(queries, shares, validation, first, self.seed + member)
             for member in range(self.members)
@@ -119,13 +106,22 @@ class Boosting(ABC):
                 )
             return mean(members)
         if not any(trees is not None and len(trees.features) for trees in members):
-            note(self.method, "no tree gained on the scorer that it started from, which stays as it is")
+            note(self.method, "no tree gained on the scorer that it continues, which stays as it is")
             return first
         return first.plus(mean(members))
 
+    def _towards(self, lesson: Lesson) -> TreesScorer | None:
+        towards = lesson.towards
+        if towards is None or (isinstance(towards, TreesScorer) and towards.view == self.view):
+            return towards
+        raise InvalidConfiguration(
+            f"{self.method}: towards: expected trees on {self.view} features, found a scorer of kind {towards.kind!r} on "
+            f"{towards.view} ones"
+        )
+
     @abstractmethod
-    def check(self, queries: QuerySet) -> None:
-        """Refuse queries that this learner cannot learn from."""
+    def check_labels(self, queries: QuerySet) -> None:
+        """Refuse labels that this learner cannot learn from."""
 
     @abstractmethod
     def targets(self, labels: Vector) -> Vector:
@@ -140,10 +136,10 @@ class Boosting(ABC):
         queries: QuerySet,
         weights: Vector,
         validation: QuerySet | None,
-        start: TreesScorer | None,
+        towards: TreesScorer | None,
         seed: int,
     ) -> TreesScorer | None:
-        """Grow the trees of one seed; nothing if they gain nothing on where they started."""
+        """Grow the trees of one seed; nothing if they gain nothing on ``towards``."""
         import lightgbm
 
         settings = self._settings(seed)
@@ -153,17 +149,17 @@ class Boosting(ABC):
         )
         before = _Before()
         try:
-            data = self._dataset(queries, settings, start, weights)
+            data = self._dataset(queries, settings, towards, weights)
             held = []
             if validation is not None and stops:
-                held = [self._dataset(validation, settings, start, reference=data)]
+                held = [self._dataset(validation, settings, towards, reference=data)]
                 callbacks.append(before)
             booster = lightgbm.train(
                 settings, data, self.num_iterations, valid_sets=held, callbacks=callbacks
             )
         except lightgbm.basic.LightGBMError as error:
             raise InvalidData(f"{self.method}: LightGBM cannot learn from these queries: {error}") from None
-        if held and start is not None and not before.gained(booster):
+        if held and towards is not None and not before.gained(booster):
             return None
         text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
         return from_lightgbm(text, view=self.view)
@@ -195,7 +191,7 @@ class Boosting(ABC):
         self,
         queries: QuerySet,
         settings: dict[str, Any],
-        start: TreesScorer | None,
+        towards: TreesScorer | None,
         weights: Vector | None = None,
         reference: Any = None,
     ) -> Any:
@@ -211,7 +207,7 @@ class Boosting(ABC):
             self.targets(queries.labels).copy(),  # LightGBM warns of views
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
-            init_score=None if start is None else start.score(queries.documents),
+            init_score=None if towards is None else towards.score(queries.documents),
             categorical_feature=[queries.feature_names.index(name) for name in self.categorical],
             reference=reference,
             params=settings,
@@ -250,8 +246,7 @@ class Gbrt(Boosting):
 
     method: ClassVar[str] = "gbrt"
 
-    def check(self, queries: QuerySet) -> None:
-        check_finite(queries, self.method, missing=True)
+    def check_labels(self, queries: QuerySet) -> None:
         check_grades(queries, self.method)
 
     def targets(self, labels: Vector) -> Vector:
@@ -284,8 +279,7 @@ class LambdaMart(Boosting):
 
     method: ClassVar[str] = "lambdamart"
 
-    def check(self, queries: QuerySet) -> None:
-        check_finite(queries, self.method, missing=True)
+    def check_labels(self, queries: QuerySet) -> None:
         check_grades(queries, self.method, whole=True, highest=len(self._gains()) - 1)
 
     def targets(self, labels: Vector) -> Vector:

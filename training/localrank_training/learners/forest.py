@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank_training.learners.judged import check_finite, check_grades, check_informative, query_weights
+from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
-    from localrank.scorers import Scorer, TreesScorer
-    from localrank_training.data.queries import QuerySet
+    from localrank.scorers import TreesScorer
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["RandomForest"]
 
@@ -54,23 +53,15 @@ class RandomForest:
     def __post_init__(self) -> None:
         check_bounds(self)
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - it does not stop early
-        start: Scorer | None = None,  # noqa: ARG002 - trees of a forest do not build on each other
-    ) -> TreesScorer:
-        """Learn from the queries; see `Learner.fit`. NaN is a missing value and may stay."""
+    def fit(self, lesson: Lesson) -> TreesScorer:
+        """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
         from sklearn.ensemble import ExtraTreesRegressor
 
-        check_finite(queries, self.method, missing=True)
-        check_grades(queries, self.method)
-        shares = query_weights(queries, weights)
-        check_informative(queries, shares, self.method)
-        counted = np.flatnonzero(shares)
-        queries, shares = queries.select(counted), shares[counted]
+        lesson.refuse_towards(self.method, "the trees of a forest do not build on each other")
+        lesson.check(self.method, missing=True)
+        check_grades(lesson.queries, self.method)
+        lesson = lesson.counted()
+        queries, shares = lesson.queries, lesson.shares
         forest = ExtraTreesRegressor(
             n_estimators=self.trees,
             min_samples_leaf=self.min_samples_leaf,

@@ -20,14 +20,12 @@ from localrank.scorers import AnchoredScorer
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
-    from localrank.scorers import Scorer, View
-    from localrank_training.data.queries import QuerySet
+    from localrank.scorers import View
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["GeometricMeanMetric"]
 
@@ -68,18 +66,11 @@ class GeometricMeanMetric:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - nothing is iterated
-        start: Scorer | None = None,  # noqa: ARG002 - a closed form starts nowhere
-    ) -> AnchoredScorer:
-        check_finite(queries, self.method)
-        counted = query_weights(queries, weights)
-        check_informative(queries, counted, self.method)
-        relevant, shares = usable_queries(queries, self.relevant, counted, self.method)
+    def fit(self, lesson: Lesson) -> AnchoredScorer:
+        lesson.refuse_towards(self.method, "a geometric mean of two scatters has no third part")
+        lesson.check(self.method)
+        queries = lesson.queries
+        relevant, shares = usable_queries(queries, self.relevant, lesson.shares, self.method)
         scatter = PairScatter.of(queries, relevant, shares, balance=self.balance)
         transform = reduced(
             metric_transform(scatter, regularisation=self.regularisation, t=self.t), self.rank

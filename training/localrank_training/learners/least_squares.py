@@ -166,7 +166,11 @@ class PerQueryMatrices:
         return self.total(weights).solve(ridge, towards)
 
     def leave_query_out(
-        self, ridge: float, weights: Vector | None = None, queries: Indices | None = None
+        self,
+        ridge: float,
+        weights: Vector | None = None,
+        queries: Indices | None = None,
+        towards: Vector | None = None,
     ) -> Vector:
         """Return for every query ``[n_queries, d]`` the model of all others, by taking its matrices off their sum.
 
@@ -174,6 +178,7 @@ class PerQueryMatrices:
             ridge: the same for every model.
             weights: ``[n_queries]`` how much each query counts; at least two must.
             queries: ``[k]`` only leave out these, and return ``[k, d]``.
+            towards: ``[d]`` what ``ridge`` pulls every model to; zero by default.
         """
         shares = np.ones(len(self)) if weights is None else np.asarray(weights, np.float64)
         chosen = np.arange(len(self)) if queries is None else queries
@@ -192,7 +197,10 @@ class PerQueryMatrices:
                 grams, moments = _centred(grams, moments, sums - share[:, None] * self.sums[left])
             rest = (shares.sum() - share)[:, None]
             system = grams / rest[:, :, None] + ridge * np.eye(d)
-            models[begin : begin + step] = np.linalg.solve(system, (moments / rest)[:, :, None])[:, :, 0]
+            moments = moments / rest
+            if towards is not None:
+                moments = moments + ridge * towards
+            models[begin : begin + step] = np.linalg.solve(system, moments[:, :, None])[:, :, 0]
         return models
 
     def errors(self, models: Vector) -> Vector:

@@ -25,7 +25,6 @@ from localrank.signature import QuerySigner
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.learners.anchors import best_document, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.learners.warp import learn_weights
 from localrank_training.settings import check_bounds, setting
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank.scorers import Scorer, View
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["LocalGeometricMeanMetrics"]
 
@@ -103,18 +103,11 @@ class LocalGeometricMeanMetrics:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - the number of steps is a setting
-        start: Scorer | None = None,  # noqa: ARG002 - metrics are closed forms of sampled queries
-    ) -> Scorer:
-        check_finite(queries, self.method)
-        counted = query_weights(queries, weights)
-        check_informative(queries, counted, self.method)
-        relevant, shares = usable_queries(queries, self.relevant, counted, self.method)
+    def fit(self, lesson: Lesson) -> Scorer:
+        lesson.refuse_towards(self.method, "its metrics are closed forms of sampled queries")
+        lesson.check(self.method)
+        queries = lesson.queries
+        relevant, shares = usable_queries(queries, self.relevant, lesson.shares, self.method)
         rng = np.random.default_rng(self.seed)
         metrics = self.sampled(queries, relevant, shares, rng)
         if self.weights == "uniform":

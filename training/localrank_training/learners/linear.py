@@ -1,6 +1,6 @@
 r"""A linear scorer by least squares on gains, in closed form.
 
-.. math:: \min_w \; \sum_q \frac{c_q}{\sum c} \, \|L_q(y_q - X_q w)\|^2 + \rho \|w\|^2
+.. math:: \min_w \; \sum_q \frac{c_q}{\sum c} \, \|L_q(y_q - X_q w)\|^2 + \rho \|w - w_0\|^2
 
 With ``centre = "query"`` each query is centred on its own mean, so that only differences within a query count (ranking
 least squares [pahikkala2009]); with ``"all"`` one mean serves all queries, which is ridge regression with an intercept.
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from localrank.scorers import LinearScorer
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
@@ -24,8 +23,9 @@ from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import View
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["RIDGES", "LeastSquares", "choose_ridge"]
 
@@ -44,14 +44,16 @@ class LeastSquares:
     """Learn a `LinearScorer` by regression on gains.
 
     Attributes:
-        ridge: pull towards zero, in units of the mean variance of a feature; ``auto`` takes the one with the least
+        ridge: pull towards the given weights (zero by default), in units of the mean variance of a feature; ``auto`` takes the one with the least
             squared error on queries left out.
         centre: ``query`` learns differences within each query, ``all`` has one intercept for all queries.
         gain: regress on the ``label`` itself, or on ``2^label - 1``.
     """
 
     ridge: float | Literal["auto"] = setting(
-        "auto", above=0.0, meaning="pull towards zero, in units of the mean variance of a feature"
+        "auto",
+        above=0.0,
+        meaning="pull towards zero or given weights, in units of the mean variance of a feature",
     )
     centre: Centre = "query"
     gain: Literal["label", "exponential"] = "label"
@@ -65,24 +67,19 @@ class LeastSquares:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - the ridge is chosen by leaving out training queries
-        start: Scorer | None = None,  # noqa: ARG002 - a closed form starts nowhere
-    ) -> LinearScorer:
-        check_finite(queries, self.method)
-        shares = query_weights(queries, weights)
-        check_informative(queries, shares, self.method)
+    def fit(self, lesson: Lesson) -> LinearScorer:
+        lesson.check(self.method)
+        queries, shares = lesson.queries, lesson.shares
+        towards = lesson.towards_weights(self.method, self.view)
         gains = self.gains(queries.labels)
         equations = NormalEquations.of(queries, gains, weights=shares, centre=self.centre)
         if self.ridge == "auto":
-            ridge = equations.ridge(choose_ridge(queries, gains, equations, shares, self.centre))
+            ridge = equations.ridge(
+                choose_ridge(queries, gains, equations, shares, centre=self.centre, towards=towards)
+            )
         else:
             ridge = equations.ridge(self.ridge)
-        return LinearScorer(equations.solve(ridge), view=self.view)
+        return LinearScorer(equations.solve(ridge, towards), view=self.view)
 
     def gains(self, labels: Vector) -> Vector:
         """Return what is regressed on, ``[n_docs]``."""
@@ -91,7 +88,13 @@ class LeastSquares:
 
 
 def choose_ridge(
-    queries: QuerySet, gains: Vector, equations: NormalEquations, weights: Vector, centre: Centre
+    queries: QuerySet,
+    gains: Vector,
+    equations: NormalEquations,
+    weights: Vector,
+    *,
+    centre: Centre,
+    towards: Vector | None = None,
 ) -> float:
     """Return the one of `RIDGES` whose models err least on the queries that were left out of them.
 
@@ -110,7 +113,10 @@ def choose_ridge(
     matrices = PerQueryMatrices.of(some, gains, centre=centre)
     within = matrices if centre == "query" else PerQueryMatrices.of(some, gains)
     errors = [
-        float(shares @ within.errors(matrices.leave_query_out(equations.ridge(relative), shares)))
+        float(
+            shares
+            @ within.errors(matrices.leave_query_out(equations.ridge(relative), shares, towards=towards))
+        )
         for relative in RIDGES
     ]
     best = RIDGES[int(np.argmin(errors))]

@@ -20,7 +20,7 @@ from localrank.metrics import Judgements, Metric
 from localrank.scorers import BordaScorer, LinearScorer
 from localrank.scorers.borda import ranked_behind
 from localrank_training.data.queries import QuerySet
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import note
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.settings import check_bounds, setting
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer, View
     from localrank.scorers.borda import Rule
 
-__all__ = ["Lesson", "MultipleHyperplanes", "fit_weights"]
+__all__ = ["MultipleHyperplanes", "Part", "fit_weights"]
 
 Base: TypeAlias = Literal["pairs", "adjacent", "overlapping", "sampled"]
 Aggregation: TypeAlias = Literal["borda", "weighted_borda", "median", "markov", "scores"]
@@ -90,41 +90,36 @@ class MultipleHyperplanes:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,
-        start: Scorer | None = None,
-    ) -> Scorer:
-        """Learn from the queries; see `Learner.fit`. One base ranker alone is returned as it is."""
-        check_finite(queries, self.method)
-        shares = query_weights(queries, weights)
-        check_informative(queries, shares, self.method)
-        lessons = list(self.lessons(queries, shares))
-        if self.weights is not None and len(self.weights) != len(lessons):
+    def fit(self, lesson: Lesson) -> Scorer:
+        """Learn one scorer; see `Learner.fit`. One base ranker alone is returned as it is.
+
+        Every base ranker is shrunk to the one at the same place in ``lesson.towards``, or to its only one.
+        """
+        lesson.check(self.method)
+        parts = list(self.parts(lesson))
+        if self.weights is not None and len(self.weights) != len(parts):
             raise InvalidData(
-                f"mhr: expected as many base rankers as weights ({len(self.weights)}), found {len(lessons)} to learn; set "
-                "levels where some queries lack a label"
+                f"mhr: expected as many base rankers as weights ({len(self.weights)}), found {len(parts)} to learn; set "
+                "levels if some queries lack a label"
             )
-        rankers, kept = self._base_rankers(queries, lessons, start)
+        rankers, kept = self._base_rankers(lesson, parts)
         if len(rankers) == 1:
             # Its ranking is the only one.
             return rankers[0]
-        counts = self._weights(rankers, kept, queries, shares, validation)
+        counts = self._weights(rankers, kept, lesson)
         return BordaScorer(tuple(rankers), counts, self._rule)
 
     @property
     def _rule(self) -> Rule:
         return "borda" if self.aggregate == "weighted_borda" else self.aggregate
 
-    def lessons(self, queries: QuerySet, weights: Vector) -> Iterator[Lesson]:
+    def parts(self, lesson: Lesson) -> Iterator[Part]:
         """Yield what each base ranker is to learn from.
 
         Raises:
             InvalidData: there are too many different labels to be levels.
         """
+        queries, weights = lesson.queries, lesson.shares
         everything = np.ones(queries.n_docs, np.bool_)
         if self.base == "sampled":
             rng = np.random.default_rng(self.seed)
@@ -134,7 +129,7 @@ class MultipleHyperplanes:
                 drawn = np.zeros(len(queries))
                 chosen = rng.choice(counted, size, replace=False)
                 drawn[chosen] = weights[chosen]
-                yield Lesson(f"sample {number}", queries.labels, everything, drawn)
+                yield Part(f"sample {number}", queries.labels, everything, drawn)
             return
         found = np.unique(queries.labels[weights[queries.query_of] > 0])
         levels = found if self.levels is None else np.unique(self.levels)
@@ -146,26 +141,32 @@ class MultipleHyperplanes:
         if self.base == "overlapping":
             for border in levels[1:]:
                 binary = (queries.labels >= border).astype(np.float64)
-                yield Lesson(f"labels below and from {border:g} on", binary, everything, weights)
+                yield Part(f"labels below and from {border:g} on", binary, everything, weights)
             return
         for low, high in combinations(levels, 2) if self.base == "pairs" else pairwise(levels):
             either = (queries.labels == low) | (queries.labels == high)
-            yield Lesson(f"labels {low:g} and {high:g}", queries.labels, either, weights)
+            yield Part(f"labels {low:g} and {high:g}", queries.labels, either, weights)
 
-    def _base_rankers(
-        self, queries: QuerySet, lessons: list[Lesson], start: Scorer | None
-    ) -> tuple[list[LinearScorer], list[int]]:
-        """Learn the base rankers; also say which lessons they are of, as some may have no pair of documents."""
+    def _base_rankers(self, lesson: Lesson, parts: list[Part]) -> tuple[list[LinearScorer], list[int]]:
+        """Learn the base rankers; also say which parts they are of, as some may have no pair of documents."""
         svm = RankSvm(C=self.C, balance=self.balance)
-        starts: list[Scorer | None] = [start] * len(lessons)
-        if isinstance(start, BordaScorer) and len(start.rankers) == len(lessons):
-            starts = list(start.rankers)
+        starts = _one_for_each(lesson.start, len(parts)) or [None] * len(parts)
+        towards = _one_for_each(lesson.towards, len(parts))
+        if towards is None:
+            raise InvalidConfiguration(
+                f"mhr: towards: expected a scorer of {len(parts)} hyperplanes, one for each base ranker, found another "
+                "number; set levels if some queries lack a label"
+            )
         rankers, kept = [], []
-        for number, lesson in enumerate(lessons):
+        for number, part in enumerate(parts):
             try:
-                ranker = svm.fit(lesson.of(queries), weights=lesson.weights, start=starts[number])
+                ranker = svm.fit(
+                    Lesson(
+                        part.of(lesson.queries), part.weights, start=starts[number], towards=towards[number]
+                    )
+                )
             except InvalidData:
-                note(self.method, f"no base ranker for {lesson.name}: no query has a pair of such documents")
+                note(self.method, f"no base ranker for {part.name}: no query has a pair of such documents")
                 continue
             rankers.append(ranker)
             kept.append(number)
@@ -179,9 +180,7 @@ class MultipleHyperplanes:
         self,
         rankers: list[LinearScorer],
         kept: list[int],
-        queries: QuerySet,
-        shares: Vector,
-        validation: QuerySet | None,
+        lesson: Lesson,
     ) -> Vector:
         if self.weights is not None:
             chosen = np.array(self.weights)[kept]
@@ -190,11 +189,11 @@ class MultipleHyperplanes:
             note(self.method, "equal weights: the base rankers with positive weights could not be learned")
         if self.aggregate != "weighted_borda" or self.weights is not None:
             return np.full(len(rankers), 1.0 / len(rankers))
-        exam, counted = queries, shares
+        exam, counted = lesson.queries, lesson.shares
         if self.fitted_on == "validation":
-            if validation is None:
+            if lesson.validation is None:
                 raise InvalidConfiguration("mhr: fitted_on: expected validation queries, found none")
-            exam, counted = validation, np.ones(len(validation))
+            exam, counted = lesson.validation, np.ones(len(lesson.validation))
         weights, value = fit_weights(rankers, exam, self.metric, counted)
         shown = ", ".join(f"{weight:.2f}" for weight in weights)
         note(self.method, f"weights {shown} reach {self.metric} {value:.4f} on {self.fitted_on} queries")
@@ -202,7 +201,7 @@ class MultipleHyperplanes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class Part:
     """What one base ranker learns from.
 
     Attributes:
@@ -230,6 +229,13 @@ class Lesson:
             feature_names=queries.feature_names,
             lines=queries.lines[self.documents],
         )
+
+
+def _one_for_each(scorer: Scorer | None, n_parts: int) -> list[Scorer | None] | None:
+    """Return a scorer for each part: the hyperplanes of a Borda count, or one for all; `None` if their number differs."""
+    if not isinstance(scorer, BordaScorer):
+        return [scorer] * n_parts
+    return list(scorer.rankers) if len(scorer.rankers) == n_parts else None
 
 
 def fit_weights(

@@ -30,12 +30,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from localrank.errors import InvalidData
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 
 # `checked` reads the annotations of settings when it runs.
 from localrank.scorers import StumpScorer, View
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import levels_within
 from localrank_training.settings import check_bounds, setting
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Bits, Indices, Matrix, Vector
-    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["Pairs", "RankBoost", "Round", "Thresholds", "boost"]
 
@@ -64,7 +63,6 @@ class RankBoost:
         thresholds: how many values of a feature are tried, at its quantiles; ``all`` tries every one.
         balance: from every pair counting the same (0) to every query counting the same (1).
         metric: by which the number of rounds is chosen on validation queries.
-        continuation: boost on from the scorer given to start from, instead of from nothing.
         view: of the documents.
     """
 
@@ -72,7 +70,6 @@ class RankBoost:
     thresholds: int | Literal["all"] = setting(255, low=1, meaning="how many values of a feature are tried")
     balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     metric: str = setting("ndcg@10", meaning="by which validation queries choose the number of rounds")
-    continuation: bool = setting(default=False, meaning="boost on from the scorer to start from")
     view: View = "normalised"
 
     method: ClassVar[str] = "rankboost"
@@ -80,27 +77,19 @@ class RankBoost:
     def __post_init__(self) -> None:
         check_bounds(self)
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,
-        start: Scorer | None = None,
-    ) -> StumpScorer:
-        check_finite(queries, self.method)
-        shares = query_weights(queries, weights)
-        check_informative(queries, shares, self.method)
-        first = start if self.continuation and isinstance(start, StumpScorer) else None
+    def fit(self, lesson: Lesson) -> StumpScorer:
+        """Learn one scorer; see `Learner.fit`. Boosting goes on from ``lesson.towards``, whose steps are kept."""
+        lesson.check(self.method)
+        queries, validation, first = lesson.queries, lesson.validation, self._towards(lesson)
         rounds = boost(
             Thresholds.of(queries.documents, self.thresholds),
-            Pairs.of(queries, shares, self.balance),
+            Pairs.of(queries, lesson.shares, self.balance),
             _scores(first, queries),
             self.rounds,
         )
         if not rounds:
             if first is not None:
-                note(self.method, "no threshold improves the scorer to start from", rounds=0)
+                note(self.method, "no threshold improves the scorer that it continues", rounds=0)
                 return first
             raise InvalidData(
                 "rankboost: expected a feature with a threshold that orders more pairs than it misorders"
@@ -116,6 +105,15 @@ class RankBoost:
             bound=bound,
         )
         return _sum_of(rounds[:kept], first, self.view)
+
+    def _towards(self, lesson: Lesson) -> StumpScorer | None:
+        towards = lesson.towards
+        if towards is None or (isinstance(towards, StumpScorer) and towards.view == self.view):
+            return towards
+        raise InvalidConfiguration(
+            f"rankboost: towards: expected steps on {self.view} features, found a scorer of kind {towards.kind!r} on "
+            f"{towards.view} ones"
+        )
 
     def _rounds_to_keep(self, rounds: list[Round], validation: QuerySet, scores: Vector) -> int:
         judgements = Judgements(validation.labels, validation.offsets)

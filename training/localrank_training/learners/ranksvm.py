@@ -1,12 +1,11 @@
 r"""RankSVM: a linear scorer that puts the better document of each pair ahead by a margin.
 
 .. math::
-    J(w) = \tfrac12 \|w\|^2 + \frac{C}{Z} \sum_q \frac{\omega_q}{N_q^{\,\beta}}
-           \sum_{i, j \in q:\; y_i > y_j} v_i v_j \max(0,\; 1 - w \cdot (x_i - x_j))^2,
-    \qquad N_q = \sum_{i, j \in q:\; y_i > y_j} v_i v_j
+    J(w) = \tfrac12 \|w - w_0\|^2 + \frac{C}{Z} \sum_q \frac{\omega_q}{N_q^{\,\beta}}
+           \sum_{i, j \in q:\; y_i > y_j} \max(0,\; 1 - w \cdot (x_i - x_j))^2
 
-with the queries' weights :math:`\omega`, the documents' :math:`v` and the balance :math:`\beta`: 0 counts every pair the
-same, 1 every query. Ordinal pairs are those of [herbrich2000] and [joachims2002]; the squared hinge solved by Newton
+with :math:`N_q` the number of the query's pairs, the queries' weights :math:`\omega` and the balance :math:`\beta`: 0 counts
+every pair the same, 1 every query. :math:`w_0` is zero, or the weights of ``Lesson.towards``. Ordinal pairs are those of [herbrich2000] and [joachims2002]; the squared hinge solved by Newton
 steps in the primal is [chapelle2010]; loss, gradient and Hessian products without making the pairs are in the line of
 [lee2014], whose order-statistic trees are prefix sums over the bits of label ranks here
 (`localrank_training.learners.pairs`).
@@ -25,9 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
 from localrank_training.settings import check_bounds, setting
@@ -38,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.scorers import Scorer, View
-    from localrank_training.data.queries import QuerySet
+    from localrank.scorers import View
+    from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.pairs import ActivePairs
 
 __all__ = ["Objective", "RankSvm", "Solution"]
@@ -83,35 +80,11 @@ class RankSvm:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - it does not stop early
-        start: Scorer | None = None,
-        document_weights: Vector | None = None,
-    ) -> LinearScorer:
-        """Learn from the queries; see `Learner.fit`.
-
-        Args:
-            queries: documents in the normalised view.
-            weights: ``[n_queries]``; a query of weight 2 counts as if it were there twice.
-            validation: not used.
-            start: a `LinearScorer` saves Newton steps where its optimum is near; other scorers are not used.
-            document_weights: ``[n_docs]``; a pair weighs the product of its documents' weights.
-        """
-        objective = Objective.of(
-            queries,
-            C=self.C,
-            balance=self.balance,
-            total=self.total,
-            weights=weights,
-            document_weights=document_weights,
-        )
-        first = np.zeros(queries.n_features)
-        if isinstance(start, LinearScorer) and start.weights.shape == first.shape:
-            first = start.weights
+    def fit(self, lesson: Lesson) -> LinearScorer:
+        """Learn one scorer; see `Learner.fit`. A query of weight 2 counts as if it were there twice."""
+        towards = lesson.towards_weights(self.method, self.view)
+        objective = Objective.of(lesson, C=self.C, balance=self.balance, total=self.total, towards=towards)
+        first = lesson.first_weights(towards)
         solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
         if not solution.converged:
             note(
@@ -150,34 +123,32 @@ class Objective:
         labels: ``[n_docs]``.
         offsets: where those queries are.
         pairs: their pairs, ``C`` and all weights being in the documents' weights.
+        towards: ``[n_features]``, :math:`w_0`.
     """
 
     documents: Matrix | Vector
     labels: Vector
     offsets: Indices
     pairs: LabelledPairs
+    towards: Vector
 
     @classmethod
     def of(
         cls,
-        queries: QuerySet,
+        lesson: Lesson,
         *,
         C: float,
         balance: float = 0.5,
         total: Literal["mean", "sum"] = "mean",
-        weights: Vector | None = None,
-        document_weights: Vector | None = None,
+        towards: Vector | None = None,
     ) -> Objective:
         """Drop what has no pairs and fold all factors into one weight per document."""
-        counts = query_weights(queries, weights)
-        check_finite(queries, RankSvm.method)
-        check_informative(queries, counts, RankSvm.method)
-        own = _document_weights(queries, document_weights)
+        lesson.check(RankSvm.method)
+        queries, counts = lesson.queries, lesson.shares
+        own = np.ones(queries.n_docs)
         found = LabelledPairs.of(queries.labels, queries.offsets, own).weight_by_query(queries.offsets)
         counts = np.where(found > 0, counts, 0.0)
         used = np.flatnonzero(counts)
-        if not len(used):
-            raise InvalidData("ranksvm: expected a pair of documents that both have a weight, found none")
         if len(used) < len(queries):
             own = own[np.repeat(counts > 0, queries.lengths)]
             queries = queries.select(used)
@@ -190,15 +161,17 @@ class Objective:
             queries.labels,
             queries.offsets,
             LabelledPairs.of(queries.labels, queries.offsets, own),
+            np.zeros(queries.n_features) if towards is None else towards,
         )
 
     def value(self, weights: Vector) -> float:
         """Return ``J``."""
-        return float(0.5 * weights @ weights + self.pairs.at(self._scores(weights)).squared_hinge())
+        apart = weights - self.towards
+        return float(0.5 * apart @ apart + self.pairs.at(self._scores(weights)).squared_hinge())
 
     def gradient(self, weights: Vector) -> Vector:
         """Return the gradient of ``J``."""
-        return weights + self._combine(self.pairs.at(self._scores(weights)).slope())
+        return weights - self.towards + self._combine(self.pairs.at(self._scores(weights)).slope())
 
     def minimise(self, start: Vector, *, tolerance: float, iterations: int) -> Solution:
         r"""Make truncated Newton steps with line search.
@@ -213,8 +186,8 @@ class Objective:
         distance = np.inf
         for iteration in range(iterations + 1):
             pull = self._combine(active.slope())
-            gradient = weights + pull
-            # At the optimum the two terms of the gradient are equally long.
+            gradient = weights - self.towards + pull
+            # At the optimum towards zero the two terms of the gradient are equally long.
             length = max(float(np.linalg.norm(weights)), float(np.linalg.norm(pull)))
             distance = float(np.linalg.norm(gradient)) / length if length > 0 else 0.0
             if distance <= tolerance:
@@ -247,7 +220,10 @@ class Objective:
         Its derivative by ``t`` is increasing and piecewise linear, so Newton's method on it, kept inside an interval
         around the root, ends after a few steps; mostly with the first, ``t = 1``.
         """
-        slope_of_norm, curve_of_norm = float(weights @ direction), float(direction @ direction)
+        slope_of_norm, curve_of_norm = (
+            float((weights - self.towards) @ direction),
+            float(direction @ direction),
+        )
         active = self.pairs.at(scores)
         first = slope_of_norm + float(along @ active.slope())
         low, high, step = 0.0, np.inf, 1.0
@@ -371,18 +347,3 @@ def _blocks(documents: Matrix | Vector) -> Iterator[slice]:
     height = max(1, _BLOCK // max(1, documents.shape[1]))
     for begin in range(0, len(documents), height):
         yield slice(begin, begin + height)
-
-
-def _document_weights(queries: QuerySet, weights: Vector | None) -> Vector:
-    if weights is None:
-        return np.ones(queries.n_docs)
-    if weights.shape != (queries.n_docs,):
-        raise InvalidData(
-            f"document_weights: expected one per document ({queries.n_docs}), found shape {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InvalidData(
-            "document_weights: expected finite numbers, none negative, "
-            f"found {weights.min()} to {weights.max()}"
-        )
-    return weights.astype(np.float64)

@@ -27,7 +27,6 @@ from localrank.scorers import AnchoredScorer
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.average_precision import AveragePrecisionLoss
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.learners.structural_metric import minimise_metric, row_lengths
 from localrank_training.settings import check_bounds, setting
@@ -36,8 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Bits, Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import View
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["RobustMetric"]
 
@@ -80,18 +80,11 @@ class RobustMetric:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - convex, there is nothing to stop early
-        start: Scorer | None = None,  # noqa: ARG002 - a metric of another anchor is no help
-    ) -> AnchoredScorer:
-        check_finite(queries, self.method)
-        counted = query_weights(queries, weights)
-        check_informative(queries, counted, self.method)
-        relevant, shares = usable_queries(queries, self.relevant, counted, self.method)
+    def fit(self, lesson: Lesson) -> AnchoredScorer:
+        lesson.refuse_towards(self.method, "metrics around different anchors cannot be compared")
+        lesson.check(self.method)
+        queries = lesson.queries
+        relevant, shares = usable_queries(queries, self.relevant, lesson.shares, self.method)
         anchor = self._anchor(queries, relevant, shares)
         trained = np.flatnonzero(shares)
         some, own = queries.select(trained), shares[trained]

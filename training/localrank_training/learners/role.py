@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
     from localrank.scorers import Scorer, View
-    from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["Learner"]
 
@@ -29,25 +28,11 @@ class Learner(Protocol):
         """Which view of the documents `fit` takes; the scorer it returns asks for the same."""
         ...
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,
-        start: Scorer | None = None,
-    ) -> Scorer:
-        """Learn from the queries.
-
-        Args:
-            queries: judged queries whose documents are already viewed; finite, unless the learner takes NaN.
-            weights: ``[n_queries]`` how much each query counts, not negative; all the same by default.
-            validation: for learners that stop early.
-            start: where to start, such as the global scorer or the one of a neighbouring setting. The optimum of a
-                convex learner does not depend on it.
+    def fit(self, lesson: Lesson) -> Scorer:
+        """Learn one scorer.
 
         Raises:
             InvalidData: the queries cannot be learned from at all (no pair of documents with different labels).
-            InvalidConfiguration: a setting does not fit these queries.
+            InvalidConfiguration: a setting does not fit these queries, or the learner cannot use ``lesson.towards``.
         """
         ...

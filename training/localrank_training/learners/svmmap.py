@@ -2,12 +2,13 @@ r"""SVMmap: a linear scorer that maximises a bound on mean average precision [yu
 
 .. math::
 
-    \min_w \; \tfrac12 \|w\|^2 + C \sum_q c_q \max_y \Big[ \Delta(y_q, y) -
+    \min_w \; \tfrac12 \|w - w_0\|^2 + C \sum_q c_q \max_y \Big[ \Delta(y_q, y) -
         w \cdot \big(\Psi(q, y_q) - \Psi(q, y)\big) \Big], \qquad \Delta = 1 - AP
 
 with the queries' weights :math:`c_q` scaled to add up to one (:math:`1/n` each in the paper), so that ``C`` means the
 same for a cluster and for all queries, and a query of weight two is the same as that query twice. It is the 1-slack
-form [joachims2009] of the paper's n-slack one: the same optimum, one cut per round for all queries together.
+form [joachims2009] of the paper's n-slack one: the same optimum, one cut per round for all queries together. :math:`w_0`
+is zero in the paper, and the weights of ``Lesson.towards`` if there is one.
 
 This is the learner of LocalRank's experiments (section 4.1.2), where ``C`` is called B.
 """
@@ -24,14 +25,13 @@ from localrank.scorers import LinearScorer
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.blocks import Products
 from localrank_training.learners.cutting_plane import minimise
-from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.notes import note
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import Scorer, View
-    from localrank_training.data.queries import QuerySet
+    from localrank.scorers import View
+    from localrank_training.learners.lesson import Lesson
 
 __all__ = ["SvmMap"]
 
@@ -56,19 +56,12 @@ class SvmMap:
     def view(self) -> View:
         return "normalised"
 
-    def fit(
-        self,
-        queries: QuerySet,
-        *,
-        weights: Vector | None = None,
-        validation: QuerySet | None = None,  # noqa: ARG002 - convex, there is nothing to stop early
-        start: Scorer | None = None,
-    ) -> LinearScorer:
-        check_finite(queries, self.method)
+    def fit(self, lesson: Lesson) -> LinearScorer:
+        lesson.check(self.method)
+        queries = lesson.queries
+        towards = lesson.towards_weights(self.method, self.view)
         loss = AveragePrecisionLoss(queries, relevant=self.relevant)
-        counted = query_weights(queries, weights)
-        check_informative(queries, counted, self.method)
-        shares = np.where(loss.usable, counted, 0.0)
+        shares = np.where(loss.usable, lesson.shares, 0.0)
         if not shares.any():
             raise InvalidData(
                 f"svmmap: expected a query with documents below and from label {self.relevant:g} on, found none "
@@ -78,13 +71,15 @@ class SvmMap:
         documents = Products.of(queries.documents)
         document_shares = shares[queries.query_of]
 
-        def oracle(point: Vector) -> tuple[float, Vector]:
-            worst = loss.worst(documents.scores(point))
-            return float(shares @ worst.losses), documents.combination(worst.coefficients * document_shares)
+        def oracle(apart: Vector) -> tuple[float, Vector]:
+            """Return the cut at ``towards + apart`` as a line in ``apart``."""
+            worst = loss.worst(documents.scores(towards + apart))
+            direction = documents.combination(worst.coefficients * document_shares)
+            return float(shares @ worst.losses - towards @ direction), direction
 
         solution = minimise(
             oracle,
-            _start(start, queries.n_features),
+            lesson.first_weights(towards) - towards,
             C=self.C,
             tolerance=self.tolerance,
             max_cuts=self.max_cuts,
@@ -99,10 +94,4 @@ class SvmMap:
             gap=solution.gap,
             queries_left_out=left_out,
         )
-        return LinearScorer(solution.weights, self.view)
-
-
-def _start(start: Scorer | None, n_features: int) -> Vector:
-    if isinstance(start, LinearScorer) and start.weights.shape == (n_features,):
-        return start.weights
-    return np.zeros(n_features)
+        return LinearScorer(towards + solution.weights, self.view)
