@@ -62,7 +62,7 @@ ENTRIES = (
     Entry("mhr, sampled queries", "mhr", {"C": _C, "base": ("sampled",)}),
     Entry("gbrt", "gbrt", {"num_leaves": (3, 7, 15)}),
     Entry("lambdamart", "lambdamart", {"num_leaves": (3, 7, 15)}),
-    Entry("random_forest", "random_forest", {"min_samples_leaf": (3, 10, 30)}),
+    Entry("extra_trees", "extra_trees", {"min_samples_leaf": (3, 10, 30)}),
     Entry("gmml", "gmml", {"t": _T}),
     Entry("lgmml, uniform", "lgmml", {"weights": ("uniform",), "t": _T}),
     Entry("lgmml, mean", "lgmml", {"weights": ("mean",), "t": _T}),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.boosting import Gbrt, LambdaMart
-from localrank_training.learners.forest import RandomForest
+from localrank_training.learners.extra_trees import ExtraTrees
 from localrank_training.learners.gmml import GeometricMeanMetric
 from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.linear import LeastSquares
@@ -34,7 +34,7 @@ LEARNERS: dict[str, type[Learner]] = {
         MultipleHyperplanes,
         Gbrt,
         LambdaMart,
-        RandomForest,
+        ExtraTrees,
         GeometricMeanMetric,
         LocalGeometricMeanMetrics,
         RobustMetric,

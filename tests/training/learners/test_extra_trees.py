@@ -1,4 +1,4 @@
-"""A forest through the learner is scikit-learn's, called by hand."""
+"""Extremely randomised trees through the learner are those of scikit-learn, called by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from localrank.errors import InvalidData
-from localrank_training.learners.forest import RandomForest
+from localrank_training.learners.extra_trees import ExtraTrees
 from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def queries(judged: Judged) -> QuerySet:
 
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: QuerySet) -> None:  # noqa: FBT001
-    scorer = RandomForest(
+    scorer = ExtraTrees(
         trees=20, min_samples_leaf=3, max_features=0.5, max_depth=6, seed=4, bootstrap=bootstrap
     ).fit(Lesson(queries))
 
@@ -43,21 +43,21 @@ def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: Query
 
 
 def test_labels_themselves_may_be_learned(queries: QuerySet) -> None:
-    scorer = RandomForest(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(Lesson(queries))
+    scorer = ExtraTrees(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(Lesson(queries))
 
     forest = ExtraTreesRegressor(n_estimators=5, random_state=0).fit(queries.documents, queries.labels)
     np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
 
 
 def test_the_trees_do_not_depend_on_the_threads(queries: QuerySet) -> None:
-    first, second = (RandomForest(trees=10, num_threads=threads).fit(Lesson(queries)) for threads in (1, 2))
+    first, second = (ExtraTrees(trees=10, num_threads=threads).fit(Lesson(queries)) for threads in (1, 2))
 
     for name, array in first.arrays().items():
         np.testing.assert_array_equal(array, second.arrays()[name])
 
 
 def test_queries_count_by_their_weight(queries: QuerySet) -> None:
-    learner = RandomForest(trees=10)
+    learner = ExtraTrees(trees=10)
     weights = np.linspace(0.5, 2, len(queries))
     weights[20:] = 0.0
 
@@ -78,9 +78,7 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
 
     scores = (
-        RandomForest(trees=30, max_features=1.0)
-        .fit(Lesson(queries.with_documents(documents)))
-        .score(documents)
+        ExtraTrees(trees=30, max_features=1.0).fit(Lesson(queries.with_documents(documents))).score(documents)
     )
 
     assert scores[queries.labels >= 2].mean() > scores[queries.labels < 2].max()
@@ -94,8 +92,8 @@ def test_a_label_that_has_no_gain_is_refused(label: float, message: str, queries
     labels = queries.labels.copy()
     labels[0] = label
 
-    with pytest.raises(InvalidData, match=f"random_forest: query '0': {message}"):
-        RandomForest().fit(Lesson(replace(queries, labels=labels)))
+    with pytest.raises(InvalidData, match=f"extra_trees: query '0': {message}"):
+        ExtraTrees().fit(Lesson(replace(queries, labels=labels)))
 
 
 def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
@@ -103,11 +101,11 @@ def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
     shortest = min(differing, key=lambda q: len(queries.labels_of(q)))
 
     with pytest.raises(
-        InvalidData, match=r"random_forest: expected documents that a tree can split.*min_samples_leaf 9"
+        InvalidData, match=r"extra_trees: expected documents that a tree can split.*min_samples_leaf 9"
     ):
-        RandomForest(min_samples_leaf=9, trees=3).fit(Lesson(queries.select([shortest])))
+        ExtraTrees(min_samples_leaf=9, trees=3).fit(Lesson(queries.select([shortest])))
 
 
 def test_constant_features_are_refused(queries: QuerySet) -> None:
     with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-        RandomForest().fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))
+        ExtraTrees().fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from localrank.scorers import TreesScorer
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["RandomForest"]
+__all__ = ["ExtraTrees"]
 
 
 @dataclass(frozen=True, slots=True)
-class RandomForest:
+class ExtraTrees:
     """Learn the gain of every document as a mean of randomised trees.
 
     Attributes:
@@ -48,7 +48,7 @@ class RandomForest:
     )
     view: Literal["raw", "normalised"] = setting("raw", meaning="the values that trees split")
 
-    method: ClassVar[str] = "random_forest"
+    method: ClassVar[str] = "extra_trees"
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -57,7 +57,7 @@ class RandomForest:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
         from sklearn.ensemble import ExtraTreesRegressor
 
-        lesson.refuse_towards(self.method, "the trees of a forest do not build on each other")
+        lesson.refuse_towards(self.method, "its trees do not build on each other")
         lesson.check(self.method, missing=True)
         check_grades(lesson.queries, self.method)
         lesson = lesson.counted()
