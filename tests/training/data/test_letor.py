@@ -101,7 +101,7 @@ def test_the_fast_way_gives_up_on_everything_that_is_wrong(case: str) -> None:
     [
         "2 qid:a 1:0.5 3:-1e-3 # one\r\n\r\n0 qid:b 2:7\t\r\n",
         "  1 qid:1 1:1   2:2  \n\n# only a comment\n\t\n0 qid:1 # none\n",
-        "+1 qid:1 1:+0.5 2:.5 3:5. 4:1E+2 5:-0 6:0007 0008:1\n-1 qid:0x1f\n0.25 qid:1\n",
+        "+1 qid:1 1:+0.5 2:.5 3:5. 4:1E+2 5:-0 6:0007 0008:1\n1 qid:0x1f\n0.25 qid:1\n",
         "1 qid:1 1:? 2:3 # is that so?\n",
         "1 qid:é 1:1 # 漢字 # twice\n0 qid:q?+x 1:1#tight\n2 qid:1 #\n",
         "\n",

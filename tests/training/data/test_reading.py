@@ -232,7 +232,9 @@ def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
 def test_a_binary_file_is_refused_by_what_it_is(tmp_path: Path, head: bytes, found: str) -> None:
     path = written(tmp_path / "data.txt", head)
 
-    assert f"{path}: expected LETOR text (plain, gzip or zstd) or Parquet, found {found}" == refused(path)
+    assert f"{path}: expected LETOR text or CSV (plain, gzip or zstd), or Parquet, found {found}" == refused(
+        path
+    )
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
@@ -325,7 +327,7 @@ def test_a_ragged_line_in_a_dense_file_is_refused(tmp_path: Path, width: int) ->
     path = written(tmp_path / "a.txt", dense(5, "1") + dense(width, "2", 1) + dense(5, "3"))
 
     assert f"{path}:4: expected 5 features as on most lines" in refused(path)
-    assert refused(path).endswith(f"found {width}")
+    assert f"found {width}; if an absent feature is a zero here, add --sparse" in refused(path)
 
 
 def test_a_sparse_file_may_have_lines_of_any_width(tmp_path: Path) -> None:
@@ -343,7 +345,9 @@ def test_dense_files_of_different_widths_are_refused(tmp_path: Path) -> None:
 
 def test_a_dense_file_must_have_the_features_that_are_known(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", dense(5, "1"))
-    message = f"{path}: expected 6 features, as every document of a dense file has, found 5"
+    message = (
+        f"{path}: expected 6 features, found 5 on every line; if absent features are zeros here, add --sparse"
+    )
 
     assert message == refused(path, n_features=6)
 

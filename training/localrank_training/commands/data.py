@@ -11,6 +11,7 @@ import typer
 
 from localrank_training.commands.arguments import described
 from localrank_training.commands.output import AsJson, given, print_json, print_table, progress
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:
     from localrank_training.data.inspection import Inspection
@@ -27,7 +28,8 @@ app = typer.Typer(
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="LETOR text (plain, gzip, zstd), Parquet, a mapped set, or folders of these.", show_default=False
+        help="LETOR text or CSV (plain, gzip, zstd), Parquet, a mapped set, or folders of these.",
+        show_default=False,
     ),
 ]
 
@@ -45,6 +47,11 @@ class To(StrEnum):
 def inspect(
     data: Data,
     *,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     rows: Annotated[int, typer.Option("--features", min=0, help="Print at most so many features.")] = 60,
     as_json: AsJson = False,
 ) -> None:
@@ -57,8 +64,9 @@ def inspect(
     from localrank_training.data.inspection import inspect as look
     from localrank_training.data.reading import read
 
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     with progress() as advance:
-        found = look(read(data, progress=advance), progress=advance)
+        found = look(read(data, progress=advance, columns=columns, say=say), progress=advance)
     if as_json:
         from dataclasses import asdict
 
@@ -80,15 +88,22 @@ def convert(
     sparse: Annotated[
         bool | None,
         typer.Option(
-            "--sparse/--dense", help="Leave zeros out of text, or write them; by default what is shorter."
+            "--sparse/--dense",
+            help="Leave zeros out of text, or write them; by default what is shorter. "
+            "With --sparse, features that the input leaves out are zeros as well.",
         ),
     ] = None,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Write judged queries in another format; values, labels, order, comments and names stay the same.
 
     Examples:
       localrank data convert data/train.txt --out train.parquet
+      localrank data convert log.csv --label grade --qid query --out train.txt
       localrank data convert S1.txt S2.txt S3.txt --out train.txt.zst
       localrank data convert huge.txt.gz --out huge/ --to mapped
     """
@@ -102,6 +117,8 @@ def convert(
             sparse=sparse,
             overwrite=overwrite,
             progress=advance,
+            columns=columns_of(label, qid, id_column, ignore, sparse is True),
+            say=say,
         )
     typer.echo(f"{out}: {documents} documents")
 
@@ -115,6 +132,11 @@ def split(
     ] = None,
     folds: Annotated[int | None, typer.Option(help="K-fold cross-validation: Fold1/ … FoldK/.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the shuffle.")] = 0,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     to: Annotated[To, typer.Option(help="The format of the files.")] = To.text,
     as_json: AsJson = False,
 ) -> None:
@@ -135,6 +157,8 @@ def split(
             seed=seed,
             to=to.value,
             progress=advance,
+            columns=columns_of(label, qid, id_column, ignore, sparse),
+            say=say,
         )
     if as_json:
         print_json(

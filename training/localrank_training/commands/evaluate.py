@@ -17,6 +17,7 @@ from localrank_training.commands.output import (
     progress,
     whole_file,
 )
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,7 +40,7 @@ def evaluate(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Judged queries: LETOR text, Parquet, or a folder of these. Before them, a second model to compare."
+            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these. Before them, a second model to compare."
         ),
     ],
     *,
@@ -65,6 +66,11 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     models_dir: ModelsDir = "models",
     as_json: AsJson = False,
 ) -> None:
@@ -88,9 +94,14 @@ def evaluate(
 
     asked = _asked(metrics, convention, top_grade, margin, per_query)
     models, paths = _sorted_out([model, *data], Path(models_dir))
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     with progress() as advance:
         queries = read(
-            paths, progress=advance, n_features=max(one.ranker.contract.n_features for one in models)
+            paths,
+            progress=advance,
+            n_features=max(one.ranker.contract.n_features for one in models),
+            columns=columns,
+            say=say,
         )
         evaluations = [
             evaluate_model(

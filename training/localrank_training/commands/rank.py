@@ -9,17 +9,23 @@ from typing import Annotated
 import typer
 
 from localrank_training.commands.output import ModelsDir, given, progress, whole_file
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["rank"]
 
 
 def rank(
     model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
-    data: Annotated[list[str], typer.Argument(help="LETOR text, Parquet, or a folder of these.")],
+    data: Annotated[list[str], typer.Argument(help="LETOR text, CSV, Parquet, or a folder of these.")],
     *,
     out: Annotated[
         str | None, typer.Option(help="Where the scores go; standard output by default.", callback=given)
     ] = None,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     models_dir: ModelsDir = "models",
 ) -> None:
     """Print one score per input line, in input order; higher is better.
@@ -39,10 +45,13 @@ def rank(
     from localrank_training.data.alignment import aligned
     from localrank_training.data.reading import read
 
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract
-        queries = aligned(read(data, progress=advance, n_features=contract.n_features), contract)
+        queries = aligned(
+            read(data, progress=advance, n_features=contract.n_features, columns=columns, say=say), contract
+        )
         scores = np.empty(queries.n_docs)
         for query in range(len(queries)):
             span = queries.span(query)

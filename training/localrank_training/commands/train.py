@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table, progress
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["train"]
 
 
 def train(
     data: Annotated[
-        list[str], typer.Argument(help="Judged queries: LETOR text, Parquet, or a folder of these.")
+        list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
     ],
     *,
     validation: Annotated[
@@ -29,6 +30,11 @@ def train(
     ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     models_dir: ModelsDir = "models",
     promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
@@ -40,6 +46,7 @@ def train(
       localrank train data/train.txt --name web --promote
       localrank train data/S1.txt data/S2.txt.gz --validation data/S3.txt --method global
       localrank train data/ --config run.toml
+      localrank train log.csv --label grade --qid query --ignore url_id
     """
     from localrank.registry import Registry
     from localrank_training.config import TrainingConfig
@@ -50,14 +57,19 @@ def train(
     from localrank_training.selection import candidates
     from localrank_training.selection import train as train_model
 
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     settings = TrainingConfig.read(config, method)
     # Whatever is wrong with what was asked for is said before the work.
     candidates(settings.learner.method, settings.learner.settings)
     registry = Registry(Path(models_dir))
     registry.check_publishable(name)
     with progress() as advance:
-        queries = read(data, progress=advance)
-        held = read(validation, progress=advance, n_features=queries.n_features) if validation else None
+        queries = read(data, progress=advance, columns=columns, say=say)
+        held = (
+            read(validation, progress=advance, n_features=queries.n_features, columns=columns, say=say)
+            if validation
+            else None
+        )
         trained = train_model(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank_training.commands.output import AsJson, print_json, print_table, progress
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
@@ -33,6 +34,11 @@ def tune(
         float,
         typer.Option(min=0, max=1, help="Hash tables shall choose the exact scan's cluster this often."),
     ] = 0.95,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -54,9 +60,10 @@ def tune(
     from localrank_training.tuning import tune as tune_settings
     from localrank_training.tuning_report import draw, write_best
 
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     tables = read_tables(config, method) if config or method else SPACE
     with progress() as advance:
-        queries = read(data, progress=advance)
+        queries = read(data, progress=advance, columns=columns, say=say)
         tuned = tune_settings(
             queries,
             tables,

@@ -139,7 +139,7 @@ def _parse_fast(block: bytes | bytearray, first_line: int, max_features: int) ->
     columns = _columns(text, value_start, value_colons, counts, max_features)
     values = _values(text, value_colons + 1, value_end)
     labels = _numbers(text, starts[first], ends[first])
-    if not bool(np.isfinite(labels).all()):
+    if not bool((np.isfinite(labels) & (labels >= 0)).all()):
         raise _NotPlainError
     encoded = _slices(text, query_start + 4, query_end).cast(pa.string()).dictionary_encode()
     return Lines(
@@ -320,6 +320,8 @@ def _exact_label(token: re.Match[bytes], at: _Position) -> float:
     label = float(text)
     if abs(label) == np.inf:
         raise at.wrong(token.start(), "a label that a double holds", _quoted(text))
+    if label < 0:
+        raise at.wrong(token.start(), "a label of at least 0", _quoted(text))
     return label
 
 

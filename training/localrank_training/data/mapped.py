@@ -92,8 +92,8 @@ def open_mapped(folder: Path) -> QuerySet:
             f"{folder / 'lines.npy'}: expected every position up to {n_docs} once, found others"
         )
     labels = _load(folder, "labels", np.float64, (n_docs,))
-    if not bool(np.isfinite(labels).all()):
-        raise InvalidData(f"{folder / 'labels.npy'}: expected finite numbers, found others")
+    if not bool((np.isfinite(labels) & (labels >= 0)).all()):
+        raise InvalidData(f"{folder / 'labels.npy'}: expected finite labels of at least 0, found others")
     comments: Sequence[str] | None = None
     if index["comments"]:
         ends = _load(folder, "comment_ends", np.int64, (n_docs,))

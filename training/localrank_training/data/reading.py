@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import open_mapped
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
@@ -15,7 +16,7 @@ from localrank_training.data.sources import locate
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from localrank.arrays import Indices
@@ -24,15 +25,22 @@ __all__ = ["Grouping", "read"]
 
 
 def read(
-    paths: Sequence[str | Path] | str | Path, *, progress: Progress = silent, n_features: int | None = None
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    progress: Progress = silent,
+    n_features: int | None = None,
+    columns: Columns = AS_NAMED,
+    say: Callable[[str], None] = lambda _: None,
 ) -> QuerySet:
     """Read judged queries; their documents need not be adjacent within a file.
 
     Args:
-        paths: files or folders of partitions: LETOR text (plain, gzip, zstd), Parquet, the mapped form.
+        paths: files or folders of partitions: LETOR text or CSV (plain, gzip, zstd), Parquet, the mapped form.
         progress: told ``("reading", bytes read, bytes in all)``.
         n_features: how many features there are, where the data may not show it (sparse text whose last feature is
             never there); a document with more is refused. Data that name their features have those.
+        columns: what the columns of tables hold, and whether text leaves zeros out.
+        say: told what was taken from a table and what was left out.
 
     Returns:
         Queries in the order of their first documents, documents of a query in the order of the input.
@@ -43,7 +51,7 @@ def read(
     sources = locate([paths] if isinstance(paths, str | os.PathLike) else list(paths))
     if len(sources) == 1 and sources[0].kind == "mapped":
         return _opened(sources[0].path, n_features)
-    scan = Scan(sources, progress, n_features)
+    scan = Scan(sources, progress, n_features, columns, say)
     blocks: list[Block] = list(scan)
     grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
     names = scan.names()

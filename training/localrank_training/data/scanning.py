@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from localrank.errors import InvalidData
+from localrank_training.data.columns import AS_NAMED, Columns
+from localrank_training.data.delimited import DelimitedReader, delimiter_of
+from localrank_training.data.density import Density
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
 from localrank_training.data.mapped import open_mapped
 from localrank_training.data.parquet import ParquetReader
 from localrank_training.data.queries import default_names
-from localrank_training.data.sources import Source, blocks
+from localrank_training.data.sources import Source, blocks, first_line
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -32,7 +35,6 @@ __all__ = ["Block", "Scan", "blocks_of", "read_names"]
 
 #: Values of a stored matrix handled at a time.
 _CELLS = 1 << 20
-_MANY_LINES = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +84,8 @@ class Scan:
         sources: what to read.
         progress: told the bytes read.
         n_features: of the caller, for data that name no features; None to take it from the data.
+        columns: what the columns of tables hold, and whether text leaves zeros out.
+        say: told what was taken from a table and what was left out.
         query_ids: those met so far, in order of their first appearance.
         feature_names: known once the data or a sidecar has named the features.
         n_columns: the widest document met so far.
@@ -90,10 +94,13 @@ class Scan:
     sources: Sequence[Source]
     progress: Progress = silent
     n_features: int | None = None
+    columns: Columns = AS_NAMED
+    say: Callable[[str], None] = field(default=lambda _: None)
     query_ids: dict[str, int] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
     n_columns: int = 0
     _named_by: Path | None = None
+    _described: str = ""
     _dense: tuple[Path, int] | None = None
     _home: list[int] = field(default_factory=list)
 
@@ -123,9 +130,13 @@ class Scan:
         if source.names is not None:
             self._name(source.names, read_names(source.names))
         if source.kind == "parquet":
-            yield from self._parquet(position, source, advance)
+            yield from self._table(position, source, ParquetReader(source.path, self.columns), advance)
         elif source.kind == "mapped":
             yield from self._mapped(position, source)
+        elif (delimiter := delimiter_of(first_line(source), str(source.path))) is not None:
+            yield from self._table(
+                position, source, DelimitedReader(source, delimiter, self.columns), advance
+            )
         else:
             yield from self._text(position, source, advance)
 
@@ -155,7 +166,7 @@ class Scan:
         return self.n_features if self.n_features is not None else MAX_FEATURES
 
     def _text(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
-        shape = _Shape(str(source.path))
+        density = Density(str(source.path))
         line = 1
         documents = 0
         for text in blocks(source, advance):
@@ -164,7 +175,7 @@ class Scan:
             if len(lines.labels) == 0:
                 continue
             documents += len(lines.labels)
-            shape.add(lines)
+            density.add(lines)
             self.n_columns = max(self.n_columns, int(lines.columns.max(initial=-1)) + 1)
             codes = self._enter(position, lines.query_ids, lines)
             matrix = _matrix_of(lines)
@@ -179,32 +190,42 @@ class Scan:
             size = source.size
             found = "an empty file" if size == 0 else "only blank lines and comments"
             raise InvalidData(f"{source.path}: expected judged documents, found {found}")
-        width = shape.dense()
+        if self.columns.sparse:
+            return
+        width = density.width()
         if width is not None:
-            self._same_width(source.path, width, certain=shape.writes_zeros)
+            self._same_width(source.path, width)
 
-    def _parquet(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
-        reader = ParquetReader(source.path)
-        names = reader.names
+    def _table(
+        self,
+        position: int,
+        source: Source,
+        reader: ParquetReader | DelimitedReader,
+        advance: Callable[[int], None],
+    ) -> Iterator[Block]:
+        layout = reader.layout
+        names = layout.names
         expected = self.feature_names or default_names(len(names))
-        if reader.named and sorted(names) == sorted(expected):
+        if layout.named and sorted(names) == sorted(expected):
             names = expected
         if names != default_names(len(names)):
             self._name(source.path, names)
-        self._same_width(source.path, len(names), certain=True)
+        self._same_width(source.path, len(names))
         self.n_columns = max(self.n_columns, len(names))
-        rows = 0
-        for batch in reader.batches(names):
+        description = layout.describe()
+        if description != self._described:
+            self._described = description
+            self.say(f"{source.path}: {description}")
+        for batch, share in reader.batches(names):
             codes = self._enter(position, batch.query_ids, None)
             yield Block(batch.labels, codes[batch.queries], batch.comments, matrix=batch.matrix)
-            rows += len(batch.labels)
-            advance(source.size * rows // reader.n_rows)
+            advance(int(source.size * share))
 
     def _mapped(self, position: int, source: Source) -> Iterator[Block]:
         stored = open_mapped(source.path)
         if stored.feature_names != default_names(stored.n_features):
             self._name(source.path, stored.feature_names)
-        self._same_width(source.path, stored.n_features, certain=True)
+        self._same_width(source.path, stored.n_features)
         self.n_columns = max(self.n_columns, stored.n_features)
         codes = self._enter(position, stored.query_ids, None)
         yield from blocks_of(stored, codes)
@@ -225,15 +246,13 @@ class Scan:
             codes[i] = code
         return codes
 
-    def _same_width(self, path: Path, width: int, *, certain: bool) -> None:
-        """Refuse a dense file that lacks columns, which others or the caller have.
-
-        Without written zeros a file may be dense by chance, and then only other files speak against it.
-        """
+    def _same_width(self, path: Path, width: int) -> None:
+        """Refuse a dense file that has not as many columns as the others, or as the caller asks for."""
         if self._limit() < MAX_FEATURES:
-            if certain and width != self._limit():
+            if width != self._limit():
                 raise InvalidData(
-                    f"{path}: expected {self._limit()} features, as every document of a dense file has, found {width}"
+                    f"{path}: expected {self._limit()} features, found {width} on every line; "
+                    "if absent features are zeros here, add --sparse"
                 )
             return
         if self._dense is not None and self._dense[1] != width:
@@ -251,66 +270,6 @@ def _matrix_of(lines: Lines) -> Matrix | None:
     if not bool((lines.columns.reshape(-1, width)[:, -1] == width - 1).all()):
         return None
     return lines.values.reshape(-1, width)
-
-
-class _Shape:
-    """Whether every line of a text file has the same columns ``1..n``.
-
-    A file that writes its zeros means every line to have all the columns, so a shorter or longer one is an error. A
-    file that leaves zeros out is sparse, and its lines may differ. So: where all lines hold a run ``1..k`` with
-    differing k, and zeros are written on two lines or more, the first line that differs from most is refused.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._runs = True
-        self._zeros = 0
-        self._widths: dict[int, tuple[int, int]] = {}
-
-    def add(self, lines: Lines) -> None:
-        if not self._runs:
-            return
-        counts = lines.counts
-        ends = np.cumsum(counts)
-        last = np.zeros(len(counts), np.int64)
-        some = counts > 0
-        last[some] = lines.columns[ends[some] - 1] + 1
-        if not bool((last == counts).all()):
-            self._runs = False
-            return
-        if self._zeros < 2:
-            zero = np.flatnonzero((lines.values == 0) & ~np.signbit(lines.values))
-            self._zeros += len(np.unique(np.searchsorted(ends, zero, side="right")))
-        for width, first, count in zip(
-            *np.unique(counts, return_index=True, return_counts=True), strict=True
-        ):
-            seen, line = self._widths.get(int(width), (0, int(lines.line_numbers[first])))
-            self._widths[int(width)] = (seen + int(count), line)
-
-    @property
-    def writes_zeros(self) -> bool:
-        return self._zeros >= 2
-
-    def dense(self) -> int | None:
-        """Return the width of a dense file, None for a sparse one; refuse a ragged line.
-
-        Raises:
-            InvalidData: names the line.
-        """
-        if not self._runs:
-            return None
-        lines = sum(count for count, _ in self._widths.values())
-        if len(self._widths) == 1:
-            # Few lines without a zero may be dense by chance.
-            return next(iter(self._widths)) if self.writes_zeros or lines >= _MANY_LINES else None
-        if not self.writes_zeros:
-            return None
-        most = max(self._widths, key=lambda width: (self._widths[width][0], width))
-        line, width = min((line, width) for width, (_, line) in self._widths.items() if width != most)
-        raise InvalidData(
-            f"{self._name}:{line}: expected {most} features as on most lines of this file, which writes its zeros, "
-            f"found {width}"
-        )
 
 
 def blocks_of(queries: QuerySet, codes: Indices) -> Iterator[Block]:

@@ -17,7 +17,17 @@ from localrank.errors import InvalidData
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["BLOCK", "MAPPED_INDEX", "NAMES_FILE", "Kind", "Source", "blocks", "locate"]
+__all__ = [
+    "BLOCK",
+    "MAPPED_INDEX",
+    "NAMES_FILE",
+    "Kind",
+    "Source",
+    "blocks",
+    "first_line",
+    "locate",
+    "opened",
+]
 
 Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "mapped"]
 
@@ -46,7 +56,7 @@ _OTHER = (
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
-_EXPECTED = "LETOR text (plain, gzip or zstd) or Parquet"
+_EXPECTED = "LETOR text or CSV (plain, gzip or zstd), or Parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
     rest: list[bytes] = []
     waiting = 0
     first = True
-    with _opened(source) as (stream, position):
+    with opened(source) as (stream, position):
         while True:
             piece = _read(stream, source)
             if first:
@@ -161,8 +171,19 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
         yield text if text.endswith(b"\n") else text + b"\n"
 
 
+def first_line(source: Source) -> bytes:
+    """Return the first line of text that is neither blank nor a comment; nothing if the first block has none."""
+    for block in blocks(source, lambda _: None):
+        for line in block.splitlines():
+            if line.strip() and not line.lstrip().startswith(b"#"):
+                return line
+        break
+    return b""
+
+
 @contextmanager
-def _opened(source: Source) -> Iterator[tuple[Any, Callable[[], int]]]:
+def opened(source: Source) -> Iterator[tuple[Any, Callable[[], int]]]:
+    """Open a file of text; yield its bytes and how many of them, as stored, have been read."""
     try:
         with pa.OSFile(str(source.path), "rb") as file:
             if source.kind == "text":

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from localrank.errors import InvalidData
+from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import write_mapped
 from localrank_training.data.parquet import ParquetWriter
 from localrank_training.data.queries import default_names
@@ -96,9 +97,11 @@ def convert(
     sparse: bool | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
+    columns: Columns = AS_NAMED,
+    say: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Write what the paths hold in another form; return the number of documents. See `write`."""
-    checked = _Checked(paths, progress)
+    checked = _Checked(paths, progress, columns, say)
     _write(
         out,
         format_of(out) if to is None else to,
@@ -121,6 +124,8 @@ def split(
     seed: int = 0,
     to: Format = "text",
     progress: Progress = silent,
+    columns: Columns = AS_NAMED,
+    say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, tuple[int, int]]:
     """Deal the queries into files of a new folder, whole queries at random.
 
@@ -133,11 +138,13 @@ def split(
         seed: of the shuffle; the same queries in the same order split in the same way.
         to: the format of the files.
         progress: told the bytes read.
+        columns: what the columns of tables hold, and whether text leaves zeros out.
+        say: told what was taken from a table and what was left out.
 
     Returns:
         Queries and documents of every file, by its name in the folder.
     """
-    checked = _Checked(paths, progress)
+    checked = _Checked(paths, progress, columns, say)
     n_queries = len(checked.query_ids)
     if (fractions is None) == (folds is None):
         raise InvalidData("expected either fractions or folds to split by, found both or neither")
@@ -228,10 +235,22 @@ def _chosen(blocks: Iterable[Block], codes: Indices) -> Iterator[Block]:
 class _Checked:
     """Sources that have been read once and found good; ``blocks`` reads them again."""
 
-    def __init__(self, paths: Sequence[str | Path], progress: Progress) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        progress: Progress,
+        columns: Columns,
+        say: Callable[[str], None],
+    ) -> None:
         self._sources = locate(paths)
         self._progress = progress
-        scan = Scan(self._sources, lambda _task, done, total: progress("checking", done, total))
+        self._columns = columns
+        scan = Scan(
+            self._sources,
+            lambda _task, done, total: progress("checking", done, total),
+            columns=columns,
+            say=say,
+        )
         queries = []
         self.comments = False
         for block in scan:
@@ -243,7 +262,11 @@ class _Checked:
         self.n_docs = len(self.queries)
 
     def blocks(self) -> Iterator[Block]:
-        scan = Scan(self._sources, lambda _task, done, total: self._progress("converting", done, total))
+        scan = Scan(
+            self._sources,
+            lambda _task, done, total: self._progress("converting", done, total),
+            columns=self._columns,
+        )
         seen = 0
         for block in scan:
             if not np.array_equal(block.queries, self.queries[seen : seen + len(block)]):
@@ -361,7 +384,8 @@ class _TextWriter:
 
     def write(self, labels: Vector, query_ids: Sequence[str], comments: Any, matrix: Matrix) -> None:
         if self._sparse is None:
-            self._sparse = float(np.mean(matrix == 0)) > 0.5
+            # A file that leaves out nothing but last features would look like a damaged dense one.
+            self._sparse = float(np.mean(matrix == 0)) > 0.5 and _has_hole(matrix)
         lines = pc.binary_join_element_wise(_numerals(labels), pa.array(query_ids, pa.string()), " qid:")
         tails = pa.array(["\n"] * len(labels)) if comments is None else _comment_tails(comments)
         lines = pc.binary_join_element_wise(lines, self._values(matrix), tails, "")
@@ -388,6 +412,12 @@ class _TextWriter:
         prefixes = self._prefixes.take(pa.array(columns.astype(np.int32)))
         texts = pc.binary_join_element_wise(prefixes, _numerals(values), "")
         return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), texts), "")
+
+
+def _has_hole(matrix: Matrix) -> bool:
+    """Whether a document has a zero before a value that is not zero."""
+    zero = matrix == 0
+    return bool((zero[:, :-1] & ~zero[:, 1:]).any())
 
 
 def _numerals(values: Vector | Matrix) -> Any:

@@ -1,0 +1,122 @@
+"""A text file is dense or sparse as a whole, and a dense one must lack nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidData
+from localrank_training.data.columns import Columns
+from localrank_training.data.reading import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.arrays import Matrix
+
+
+def text(documents: Matrix, *, without: tuple[int, int] | None = None) -> str:
+    """Write every value, except that of the document and the feature ``without`` (both from 0)."""
+    return "".join(
+        f"{row % 3} qid:{row // 4} "
+        + " ".join(f"{j + 1}:{value:g}" for j, value in enumerate(values) if (row, j) != without)
+        + "\n"
+        for row, values in enumerate(documents)
+    )
+
+
+@pytest.fixture
+def documents() -> Matrix:
+    """Forty documents without a single zero."""
+    return np.random.default_rng(0).integers(1, 9, (40, 6)).astype(np.float32)
+
+
+def message(path: Path, n_features: int | None = None) -> str:
+    with pytest.raises(InvalidData) as error:
+        read([path], n_features=n_features)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("row", [0, 7, 39])
+def test_a_lost_last_feature_is_named_though_no_zero_is_written(
+    tmp_path: Path, documents: Matrix, row: int
+) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(text(documents, without=(row, 5)))
+
+    assert message(path) == (
+        f"{path}:{row + 1}: expected 6 features as on most lines of this file, found 5; "
+        "if an absent feature is a zero here, add --sparse"
+    )
+
+
+@pytest.mark.parametrize("feature", [0, 3])
+def test_a_lost_feature_in_the_middle_is_named_if_zeros_are_written(
+    tmp_path: Path, documents: Matrix, feature: int
+) -> None:
+    documents[[3, 9], 2] = 0
+    path = tmp_path / "train.txt"
+    path.write_text(text(documents, without=(11, feature)))
+
+    assert message(path) == (
+        f"{path}:12: expected a value for each of 6 features, as on most lines of this file, which writes its zeros, "
+        f"found none for feature {feature + 1}; if an absent feature is a zero here, add --sparse"
+    )
+
+
+@pytest.mark.parametrize("lines", [1, 2, 40])
+@pytest.mark.parametrize("n_features", [5, 7, 46])
+def test_a_dense_file_of_another_width_than_the_model_is_refused_however_short(
+    tmp_path: Path, documents: Matrix, lines: int, n_features: int
+) -> None:
+    path = tmp_path / "test.txt"
+    path.write_text(text(documents[:lines]))
+
+    found = message(path, n_features)
+
+    if n_features > 6:
+        assert found.startswith(f"{path}: expected {n_features} features, found 6 on every line; ")
+    else:
+        assert found == f"{path}:1:29: expected at most {n_features} features, found index 6"
+
+
+def test_with_sparse_absent_features_are_zeros_on_any_line(tmp_path: Path, documents: Matrix) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(text(documents, without=(7, 5)))
+    expected = documents.copy()
+    expected[7, 5] = 0
+
+    found = read([path], n_features=8, columns=Columns(sparse=True)).documents
+
+    np.testing.assert_array_equal(expected, found[:, :6])
+    assert not found[:, 6:].any()
+
+
+def test_a_file_that_leaves_its_zeros_out_is_sparse(tmp_path: Path) -> None:
+    documents = np.random.default_rng(1).integers(0, 3, (50, 12)).astype(np.float32)
+    path = tmp_path / "sparse.txt"
+    path.write_text(
+        "".join(
+            f"{row % 2} qid:{row // 5} "
+            + " ".join(f"{j + 1}:{v:g}" for j, v in enumerate(values) if v)
+            + "\n"
+            for row, values in enumerate(documents)
+        )
+    )
+
+    np.testing.assert_array_equal(documents, read([path], n_features=12).documents)
+
+
+def test_the_decision_does_not_depend_on_where_blocks_end(
+    tmp_path: Path, documents: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(text(documents, without=(31, 5)))
+    expected = message(path)
+
+    monkeypatch.setattr("localrank_training.data.sources.BLOCK", 10)
+    monkeypatch.setattr("localrank_training.data.sources._PIECE", 64)
+
+    assert expected == message(path)

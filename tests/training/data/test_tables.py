@@ -1,0 +1,204 @@
+"""CSV and Parquet: what each column is, and that nothing is taken or left in silence."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from localrank.errors import InvalidData
+from localrank_training.data.columns import AS_NAMED, Columns
+from localrank_training.data.reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEADER = "label,qid,doc_id,url,bm25,clicks"
+ROWS = ["2,q1,17,http://a,1.5,3", "0,q1,18,http://b,,0", "1,q 2,19,http://c,-2e-3,1"]
+
+
+def written(path: Path, lines: list[str], separator: str = ",") -> Path:
+    path.write_text("".join(line.replace(",", separator) + "\n" for line in lines))
+    return path
+
+
+def message(path: Path, columns: Columns = AS_NAMED) -> str:
+    with pytest.raises(InvalidData) as error:
+        read([path], columns=columns)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+def test_a_table_of_text_is_read_by_the_names_of_its_columns(tmp_path: Path, separator: str) -> None:
+    queries = read([written(tmp_path / "log", [HEADER, *ROWS], separator)])
+
+    assert ("bm25", "clicks") == queries.feature_names
+    assert ("q1", "q 2") == queries.query_ids
+    assert [2, 0, 1] == queries.labels.tolist()
+    assert ("17", "18", "19") == tuple(queries.comments or ())
+    np.testing.assert_array_equal(
+        np.array([[1.5, 3], [np.nan, 0], [-2e-3, 1]], np.float32), queries.documents
+    )
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_compressed_table_is_the_same(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    plain = written(tmp_path / "a.csv", [HEADER, *ROWS])
+    packed = tmp_path / "a.csv.packed"
+    packed.write_bytes(compress(plain.read_bytes()))
+
+    assert read([plain]).documents.tobytes() == read([packed]).documents.tobytes()
+
+
+def test_the_same_table_reads_the_same_from_csv_and_from_parquet(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns: dict[str, Any] = {
+        "label": rng.integers(0, 3, 5000),
+        "qid": np.repeat(np.arange(500), 10),
+        **{f"x{i}": rng.normal(size=5000).astype(np.float32) for i in range(4)},
+    }
+    columns["x0"] = np.where(rng.random(5000) < 0.1, np.nan, columns["x0"])
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    parquet, text = read([tmp_path / "a.parquet"]), read([tmp_path / "a.csv"])
+
+    assert parquet.documents.tobytes() == text.documents.tobytes()
+    assert parquet.query_ids == text.query_ids
+    np.testing.assert_array_equal(parquet.labels, text.labels)
+
+
+def test_whole_numbers_may_be_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localrank_training.data.delimited._BLOCK", 64)
+    lines = ["label,qid,x", *("1,a,5" for _ in range(50)), "0,a,0.25"]
+
+    assert 0.25 == read([written(tmp_path / "a.csv", lines)]).documents[-1, 0]
+
+
+def test_query_ids_keep_their_zeros(tmp_path: Path) -> None:
+    queries = read([written(tmp_path / "a.csv", ["label,qid,x", "1,007,1", "0,07,2"])])
+
+    assert ("007", "07") == queries.query_ids
+
+
+def test_options_choose_the_columns(tmp_path: Path) -> None:
+    lines = ["grade,query,price,shop,x", "3,a,9,1,0.5", "0,a,8,1,0.25"]
+    chosen = Columns(label="grade", qid="query", id="price", ignore=("shop",))
+
+    queries = read([written(tmp_path / "a.csv", lines)], columns=chosen)
+
+    assert ("x",) == queries.feature_names
+    assert ("9", "8") == tuple(queries.comments or ())
+    assert [3, 0] == queries.labels.tolist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_was_taken_and_what_was_left_is_said_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"log.{kind}"
+    if kind == "csv":
+        written(path, [HEADER, *ROWS])
+    else:
+        table = pa.table(
+            {
+                "label": [2, 0, 1],
+                "qid": ["q1", "q1", "q 2"],
+                "doc_id": [17, 18, 19],
+                "url": ["a", "b", "c"],
+                "bm25": [1.5, None, -2e-3],
+                "clicks": [3, 0, 1],
+            }
+        )
+        pq.write_table(table, path)
+    said: list[str] = []
+
+    queries = read([path], columns=Columns(ignore=("clicks",)), say=said.append)
+
+    assert ("bm25",) == queries.feature_names
+    expected = (
+        f"{path}: label 'label', query 'qid', document id 'doc_id', 1 feature ('bm25'); "
+        "left out: 'url' (text), 'clicks' (ignored)"
+    )
+    assert [expected] == said
+
+
+WRONG = {
+    "no header": (["1,2,3", "4,5,6"], "expected a header line with the names of the columns"),
+    "only a header": (["label,qid,x"], "expected judged documents, found only a header"),
+    "no label": (
+        ["grade,qid,x", "1,a,2"],
+        "expected a column 'label', found 'grade', 'qid', 'x'; --label names",
+    ),
+    "column twice": (["label,qid,x,x", "1,a,2,3"], "expected every column once, found 'x' again"),
+    "text as label": (["label,qid,x", "good,a,2"], "expected numbers as 'label', found text"),
+    "negative label": (
+        ["label,qid,x", "1,a,1", "-1,a,2"],
+        "row 2, column 'label': expected a finite label of",
+    ),
+    "no query": (["label,qid,x", "1,a,1", "1,,2"], "row 2, column 'qid': expected a value, found nothing"),
+    "a word in a column of numbers": (
+        ["label,qid,x,y", "1,a,1,1", "1,a,2,n.a.", "0,a,3,2"],
+        "row 2, column 'y': expected a number, found 'n.a.'; --ignore y leaves the column out",
+    ),
+    "infinite": (["label,qid,x", "1,a,inf"], "row 1, column 'x': expected a finite value, found inf"),
+    "beyond float32": (["label,qid,x", "1,a,1e39"], "row 1, column 'x': expected a value that float32 holds"),
+    "short row": (["label,qid,x", "1,a,1", "0,a"], "Row #3: Expected 3 columns, got 2"),
+    "no features": (["label,qid,x", "1,a,word"], "expected columns of numbers as features"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_with_a_table_of_text_is_named(tmp_path: Path, case: str) -> None:
+    lines, expected = WRONG[case]
+    path = written(tmp_path / "log.csv", lines)
+
+    found = message(path)
+
+    assert found.startswith(f"{path}: ")
+    assert expected in found
+
+
+def test_a_word_far_down_a_column_of_numbers_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localrank_training.data.delimited._BLOCK", 256)
+    path = written(tmp_path / "log.csv", ["label,qid,x", *("1,a,2" for _ in range(99)), "0,a,oops"])
+
+    assert "invalid value 'oops'" in message(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (Columns(qid="label"), "expected different columns as label, query and document id"),
+        (Columns(ignore=("qid",)), "expected to use or to ignore the column 'qid', found both"),
+        (Columns(ignore=("size",)), "expected a column 'size' to ignore, found 'label', 'qid', 'x'"),
+        (Columns(id="x"), "expected columns of numbers as features"),
+    ],
+)
+def test_choices_that_contradict_are_refused(tmp_path: Path, columns: Columns, expected: str) -> None:
+    assert expected in message(written(tmp_path / "a.csv", ["label,qid,x", "1,a,2"]), columns)
+
+
+def test_a_damaged_compressed_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    packed = gzip.compress(("label,qid,x\n" + "1,a,2\n" * 5000).encode())
+    path.write_bytes(packed[: len(packed) // 2])
+
+    assert message(path).startswith(f"{path}: expected ")
+
+
+def test_tabs_between_the_fields_of_letor_text_do_not_make_it_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "letor.txt"
+    path.write_text("# a comment, with commas\n1\tqid:1\t1:0.5\t2:1 # a, b\n0\tqid:1\t1:0.2\t2:3\n")
+
+    assert [[0.5, 1], [np.float32(0.2), 3]] == read([path]).documents.tolist()

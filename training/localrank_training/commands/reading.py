@@ -1,0 +1,39 @@
+"""The options that say how judged queries are to be read, on every command that reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from localrank_training.data.columns import Columns
+
+__all__ = ["Id", "Ignore", "Label", "Qid", "Sparse", "columns_of", "say"]
+
+Label = Annotated[str, typer.Option("--label", help="Column of the labels (CSV, Parquet).")]
+Qid = Annotated[str, typer.Option("--qid", help="Column of the query ids (CSV, Parquet).")]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="Column of the document ids (CSV, Parquet); without it comment, document_id, doc_id, docid or docno.",
+    ),
+]
+Ignore = Annotated[
+    str | None,
+    typer.Option("--ignore", help="Columns that are no features, separated by commas (CSV, Parquet)."),
+]
+Sparse = Annotated[
+    bool, typer.Option("--sparse", help="Features that a line of text leaves out are zeros, on any line.")
+]
+
+
+def columns_of(label: str, qid: str, id_column: str | None, ignore: str | None, sparse: bool) -> Columns:
+    """Put the options together."""
+    ignored = () if ignore is None else tuple(name.strip() for name in ignore.split(",") if name.strip())
+    return Columns(label, qid, id_column, ignored, sparse)
+
+
+def say(text: str) -> None:
+    """Tell the user what was taken from a table."""
+    typer.echo(text, err=True)

@@ -1,0 +1,30 @@
+"""How the input is to be understood, where the data alone do not say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["AS_NAMED", "Columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of a table hold, and what an absent feature of a text line is.
+
+    Attributes:
+        label: the column of the labels.
+        qid: the column of the query ids.
+        id: the column of the document ids; None takes the first of the usual names that is there.
+        ignore: columns that are no features.
+        sparse: text lines leave zeros out, whatever they look like.
+    """
+
+    label: str = "label"
+    qid: str = "qid"
+    id: str | None = None
+    ignore: tuple[str, ...] = ()
+    sparse: bool = False
+
+
+#: The usual names.
+AS_NAMED = Columns()

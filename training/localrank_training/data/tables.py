@@ -1,0 +1,287 @@
+"""Judged queries as a table: a row per document, a column per feature, from Parquet or delimited text.
+
+`Layout` decides once per file what each column is, and says so; `rows` turns Arrow's batches into arrays and names the
+row and the column of whatever is wrong. How a file is opened: `localrank_training.data.parquet` and
+`localrank_training.data.delimited`. Docs: docs/data.md, "Tables".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from localrank.errors import InvalidData
+from localrank_training.data.letor import MAX_FEATURES
+from localrank_training.data.queries import default_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from localrank.arrays import Indices, Matrix, Vector
+    from localrank_training.data.columns import Columns
+
+__all__ = ["FEATURES", "IDS", "NAMES", "Batch", "Layout", "rows"]
+
+#: One column of lists may hold all features, instead of a column each.
+FEATURES = "features"
+#: Where the names stand when the features are one list column.
+NAMES = b"localrank.feature_names"
+#: Columns that hold the id of a document if nothing else is said; the first that is there counts.
+IDS = ("comment", "document_id", "doc_id", "docid", "docno")
+
+
+class Batch(NamedTuple):
+    """Some rows: ``labels`` and ``queries`` (positions in ``query_ids``) ``[n_docs]``, ``matrix`` by columns of the set."""
+
+    labels: Vector
+    queries: Indices
+    query_ids: Sequence[str]
+    comments: Any
+    matrix: Matrix
+
+
+class Layout:
+    """What each column of one file is.
+
+    Attributes:
+        path: of the file.
+        names: of the features, in the order of the file.
+        named: False if the file has a list of values and ``names`` only counts them.
+        label, qid: columns.
+        id: the column of the document ids, or None.
+        listed: whether the features are one column of lists.
+        left_out: columns that are not used, each with its reason.
+    """
+
+    def __init__(self, path: Path, schema: Any, columns: Columns, list_width: int | None = None) -> None:
+        """Decide; ``list_width`` is the length of the lists, if the schema does not say it."""
+        self.path = path
+        self.label, self.qid = columns.label, columns.qid
+        self._refuse_bad_choices(schema, columns)
+        self.id = columns.id or next(
+            (
+                name
+                for name in IDS
+                if name in schema.names and name not in columns.ignore and _is_id(schema.field(name).type)
+            ),
+            None,
+        )
+        self.listed = (
+            FEATURES in schema.names
+            and FEATURES not in columns.ignore
+            and _is_list(schema.field(FEATURES).type)
+        )
+        used = {self.label, self.qid, self.id}
+        self.left_out: list[tuple[str, str]] = []
+        features = []
+        for field in schema:
+            if field.name in used or (self.listed and field.name == FEATURES):
+                continue
+            if field.name in columns.ignore:
+                self.left_out.append((field.name, "ignored"))
+            elif self.listed:
+                self.left_out.append((field.name, f"beside the list {FEATURES!r}"))
+            elif field.name in IDS:
+                self.left_out.append((field.name, "a document id"))
+            elif not is_number(field.type):
+                self.left_out.append((field.name, _kind(field.type)))
+            else:
+                features.append(field.name)
+        self.named = not self.listed or NAMES in (schema.metadata or {})
+        self.names = self._list_names(schema, list_width) if self.listed else tuple(features)
+        if not self.names:
+            raise InvalidData(
+                f"{path}: expected columns of numbers as features, found {_listed(schema.names)}"
+            )
+        if len(self.names) > MAX_FEATURES:
+            raise InvalidData(f"{path}: expected at most {MAX_FEATURES} features, found {len(self.names)}")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read."""
+        kept = [self.label, self.qid, *([self.id] if self.id else [])]
+        return kept + ([FEATURES] if self.listed else list(self.names))
+
+    def describe(self) -> str:
+        """One sentence: what was taken and what was left out."""
+        parts = [f"label {self.label!r}", f"query {self.qid!r}"]
+        if self.id is not None:
+            parts.append(f"document id {self.id!r}")
+        count = f"{len(self.names)} feature" + "s" * (len(self.names) != 1)
+        parts.append(f"{count} ({_listed(self.names)})")
+        text = ", ".join(parts)
+        if self.left_out:
+            shown = ", ".join(f"{name!r} ({why})" for name, why in self.left_out[:6])
+            text += f"; left out: {shown}" + (", …" if len(self.left_out) > 6 else "")
+        return text
+
+    def wrong(self, row: int, column: str, expected: str, found: str) -> InvalidData:
+        """Make the error for one cell; rows count from 1, a header apart."""
+        return InvalidData(f"{self.path}: row {row}, column {column!r}: expected {expected}, found {found}")
+
+    def _refuse_bad_choices(self, schema: Any, columns: Columns) -> None:
+        duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if duplicates:
+            raise InvalidData(f"{self.path}: expected every column once, found {duplicates[0]!r} again")
+        for option, column in (("--label", columns.label), ("--qid", columns.qid), ("--id", columns.id)):
+            if column is not None and column not in schema.names:
+                raise InvalidData(
+                    f"{self.path}: expected a column {column!r}, found {_listed(schema.names)}; "
+                    f"{option} names another one"
+                )
+        chosen = [column for column in (columns.label, columns.qid, columns.id) if column is not None]
+        if len(set(chosen)) < len(chosen):
+            raise InvalidData(f"expected different columns as label, query and document id, found {chosen}")
+        for column in columns.ignore:
+            if column in chosen:
+                raise InvalidData(f"expected to use or to ignore the column {column!r}, found both")
+            if column not in schema.names:
+                raise InvalidData(
+                    f"{self.path}: expected a column {column!r} to ignore, found {_listed(schema.names)}"
+                )
+        label = schema.field(columns.label).type
+        if not is_number(label):
+            raise InvalidData(f"{self.path}: expected numbers as {columns.label!r}, found {_kind(label)}")
+        for column in (columns.qid, columns.id):
+            if column is not None and not _is_id(schema.field(column).type):
+                found = _kind(schema.field(column).type)
+                raise InvalidData(f"{self.path}: expected text or integers as {column!r}, found {found}")
+
+    def _list_names(self, schema: Any, width: int | None) -> tuple[str, ...]:
+        stored = (schema.metadata or {}).get(NAMES)
+        if stored is not None:
+            try:
+                names = json.loads(stored)
+            except ValueError:
+                names = None
+            strings = isinstance(names, list) and all(isinstance(name, str) for name in names)
+            if strings and len(set(names)) == len(names):
+                return tuple(names)
+            raise InvalidData(
+                f"{self.path}: expected a list of different names in its metadata, found {stored[:40]!r}"
+            )
+        kind = schema.field(FEATURES).type
+        return default_names(kind.list_size if pa.types.is_fixed_size_list(kind) else (width or 0))
+
+
+def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Batch:
+    """Turn some rows of Arrow into arrays.
+
+    Args:
+        batch: with the columns of ``layout``.
+        row: the number of its first row.
+        layout: of its file.
+        names: the features, in the order wanted.
+        order: the position in ``layout.names`` of each.
+    """
+    for column in (layout.label, layout.qid):
+        if batch[column].null_count:
+            first = int(np.flatnonzero(batch[column].is_null().to_numpy(zero_copy_only=False))[0])
+            raise layout.wrong(row + first, column, "a value", "nothing")
+    labels: Vector = batch[layout.label].cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    bad = ~(np.isfinite(labels) & (labels >= 0))
+    if bool(bad.any()):
+        first = int(np.flatnonzero(bad)[0])
+        raise layout.wrong(row + first, layout.label, "a finite label of at least 0", f"{labels[first]:g}")
+    encoded = batch[layout.qid].cast(pa.string()).dictionary_encode()
+    comments = None
+    if layout.id is not None:
+        comments = pc.fill_null(batch[layout.id].cast(pa.string()), "")
+        comments.validate(full=True)  # not every damage shows before the text is decoded
+        if not pc.any(pc.not_equal(comments, "")).as_py():
+            comments = None
+    return Batch(
+        labels=labels,
+        queries=encoded.indices.to_numpy().astype(np.int64),
+        query_ids=encoded.dictionary.to_pylist(),
+        comments=comments,
+        matrix=_matrix(batch, row, layout, names, order),
+    )
+
+
+def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Matrix:
+    matrix = np.empty((batch.num_rows, len(names)), np.float32)
+    with np.errstate(over="ignore"):
+        if layout.listed:
+            matrix[:] = _list_values(batch[FEATURES], row, layout)[:, list(order)]
+        else:
+            for column, name in enumerate(names):
+                matrix[:, column] = _floats(batch[name])
+    infinite = np.isinf(matrix)
+    if bool(infinite.any()):
+        at, column = (int(i) for i in np.argwhere(infinite)[0])
+        cell = (
+            batch[FEATURES][at].as_py()[order[column]] if layout.listed else batch[names[column]][at].as_py()
+        )
+        expected = (
+            "a value that float32 holds (at most 3.4028235e38)"
+            if np.isfinite(float(cell))
+            else "a finite value"
+        )
+        raise layout.wrong(row + at, names[column], expected, str(cell))
+    return matrix
+
+
+def _list_values(column: Any, row: int, layout: Layout) -> Vector:
+    if column.null_count:
+        first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise layout.wrong(row + first, FEATURES, "a list of values", "nothing")
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(lengths != len(layout.names))
+    if len(wrong):
+        first = int(wrong[0])
+        raise layout.wrong(row + first, FEATURES, f"{len(layout.names)} values", str(lengths[first]))
+    return _floats(column.flatten()).reshape(len(column), len(layout.names))
+
+
+def _floats(column: Any) -> Vector:
+    """Return a column of numbers as doubles (a float32 one as it is); null becomes NaN."""
+    if not pa.types.is_floating(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    if column.null_count:
+        column = pc.fill_null(column, float("nan"))
+    floats: Vector = column.to_numpy(zero_copy_only=False)
+    return floats
+
+
+def is_number(kind: Any) -> bool:
+    """Whether values of this Arrow type can be a feature."""
+    types = pa.types
+    return any(
+        is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    )
+
+
+def _is_id(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_integer(kind)
+    )
+
+
+def _is_list(kind: Any) -> bool:
+    types = pa.types
+    return any(
+        is_kind(kind) for is_kind in (types.is_fixed_size_list, types.is_list, types.is_large_list)
+    ) and is_number(kind.value_type)
+
+
+def _kind(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return "text" if text else str(kind)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:6])
+    return (shown + (", …" if len(names) > 6 else "")) or "no columns"
