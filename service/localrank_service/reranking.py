@@ -6,14 +6,13 @@ pass on to `localrank_service.http.problems`.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
+from localrank_service.aside import rank_aside, read_aside
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.wire.query import Options
 
@@ -66,10 +65,6 @@ _NO_OPTIONS = Options()
 LARGE = 500_000
 #: A body of so many bytes is read in a thread, its numbers without the interpreter. Smaller ones take 2 ms at most.
 LARGE_BODY = 2**21
-#: One thread each: several would only take the interpreter and the processor from each other and from the small
-#: requests, which are not behind them. Two, so that a body to be read is not behind a list to be ranked.
-_RANKED_ASIDE = ThreadPoolExecutor(1, "large-requests")
-_READ_ASIDE = ThreadPoolExecutor(1, "large-bodies")
 
 
 class Attempt:
@@ -117,7 +112,7 @@ class Attempt:
         with self.timing("decode"):
             if len(body) < LARGE_BODY:
                 return read(body)
-            return await asyncio.get_running_loop().run_in_executor(_READ_ASIDE, read, body)
+            return await read_aside(read, body)
 
     async def rank(self, query: Query, *, at: str | None = "/model") -> Ranked:
         """Rank the query with the model that it names; a problem with the name points ``at`` it."""
@@ -142,8 +137,7 @@ class Attempt:
         if len(documents.matrix) * model.work < LARGE:
             ranking = rank(model.ranker, documents, self.timing)
         else:
-            loop = asyncio.get_running_loop()
-            ranking = await loop.run_in_executor(_RANKED_ASIDE, rank, model.ranker, documents, self.timing)
+            ranking = await rank_aside(rank, model.ranker, documents, self.timing)
         self._ranked = ranked = Ranked(model, options, documents, ranking)
         return ranked
 

@@ -1,6 +1,8 @@
 """A request's body as bytes, never more of them than allowed.
 
-The limit holds for what is declared, for what arrives in chunks, and for what comes out of a compressed body.
+The limit holds for what is declared, for what arrives in chunks, and for what comes out of a compressed body. A
+compressed body is read in small steps: a few on the event loop, any more of them in a thread. The number of its members
+is limited, because each has a cost although it may hold nothing.
 """
 
 from __future__ import annotations
@@ -8,10 +10,13 @@ from __future__ import annotations
 import sys
 import zlib
 from functools import lru_cache
+from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
 
+from localrank_service.aside import read_aside
 from localrank_service.http.problems import Problem
 
 if sys.version_info >= (3, 14):
@@ -20,7 +25,7 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.datastructures import Headers
     from starlette.requests import Request
@@ -50,20 +55,18 @@ async def read_body(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise _too_large(limit)
     else:
-        chunks, size = [], 0
+        buffer = BytesIO()
         while True:
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
+            buffer.write(message.get("body", b""))
+            if buffer.tell() > limit:
                 raise _too_large(limit)
-            chunks.append(chunk)
             if not message.get("more_body", False):
                 break
             message = await receive()
-        body = b"".join(chunks)
-    return body if encoding == "identity" else ENCODINGS[encoding](body, limit)
+        body = buffer.getvalue()
+    return body if encoding == "identity" else await _decompressed(body, encoding, limit)
 
 
 def media_type(headers: Headers, expected: tuple[str, ...]) -> str:
@@ -102,48 +105,72 @@ class _Inflater(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def _gunzip(body: bytes, limit: int) -> bytes:
-    return _members(body, limit, lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
+#: Bytes of a compressed body that one step reads, and bytes that it gives, at most.
+_STEP_IN, _STEP_OUT = 2**14, 2**16
+#: Steps that run on the event loop: 2 ms. A body that needs more of them goes to a thread.
+_STEPS_INLINE = 8
+#: Members of a gzip body and frames of a zstd body, at most.
+_MOST_MEMBERS = 1024
 
 
-def _unzstd(body: bytes, limit: int) -> bytes:
-    return _members(body, limit, lambda: zstd.ZstdDecompressor(options=_WINDOW))
+async def _decompressed(body: bytes, encoding: str, limit: int) -> bytes:
+    """Return what the compressed body holds."""
+    pieces = _pieces(body, encoding)
+    buffer = BytesIO()
+    if not _fill(buffer, pieces, limit, steps=_STEPS_INLINE):
+        await read_aside(_fill, buffer, pieces, limit)
+    return buffer.getvalue()
 
 
-def _members(body: bytes, limit: int, inflater: Callable[[], _Inflater]) -> bytes:
-    """Decompress one or several members."""
-    parts: list[bytes] = []
-    size = 0
-    while body or not parts:
-        part, body = _inflate(body, limit - size, inflater(), limit)
-        parts.append(part)
-        size += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _fill(buffer: BytesIO, pieces: Iterator[bytes], limit: int, steps: int | None = None) -> bool:
+    """Add so many pieces, or all; return whether these were all."""
+    for piece in islice(pieces, steps):
+        buffer.write(piece)
+        if buffer.tell() > limit:
+            raise _too_large(limit)
+        steps = None if steps is None else steps - 1
+    return steps != 0
 
 
-def _deflated(body: bytes, limit: int) -> bytes:
-    """Decompress zlib's format, which HTTP calls deflate."""
-    inflated, rest = _inflate(body, limit, zlib.decompressobj(zlib.MAX_WBITS), limit)
-    if rest:
-        raise Problem(400, f"the deflate body has {len(rest)} bytes after its end", pointer="")
-    return inflated
-
-
-def _inflate(body: bytes, room: int, inflater: _Inflater, limit: int) -> tuple[bytes, bytes]:
-    try:
-        # One byte more than allowed tells a full buffer from one that overflows.
-        inflated = inflater.decompress(body, room + 1)
-    except (zlib.error, zstd.ZstdError) as error:
-        raise Problem(400, f"the compressed body cannot be read: {error}", pointer="") from None
-    if len(inflated) > room:
-        raise _too_large(limit)
-    if not inflater.eof:
-        raise Problem(400, "the compressed body is truncated", pointer="")
-    return inflated, inflater.unused_data
+def _pieces(body: bytes, encoding: str) -> Iterator[bytes]:
+    """Decompress step by step; a piece may be empty."""
+    start = ENCODINGS[encoding]
+    inflater, waiting, at, members = start(), b"", 0, 1
+    while True:
+        # A zstd frame keeps what it was given and has not used; zlib hands it back.
+        if not waiting and getattr(inflater, "needs_input", True):
+            waiting = body[at : at + _STEP_IN]
+            at += len(waiting)
+        try:
+            piece = inflater.decompress(waiting, _STEP_OUT)
+        except (zlib.error, zstd.ZstdError) as error:
+            raise Problem(400, f"the compressed body cannot be read: {error}", pointer="") from None
+        yield piece
+        if not inflater.eof:
+            waiting = getattr(inflater, "unconsumed_tail", b"")
+            if not piece and not waiting and at == len(body):
+                raise Problem(400, "the compressed body is truncated", pointer="")
+            continue
+        waiting = inflater.unused_data
+        if not (rest := len(waiting) + len(body) - at):
+            return
+        if encoding == "deflate":
+            raise Problem(400, f"the deflate body has {rest} bytes after its end", pointer="")
+        members += 1
+        if members > _MOST_MEMBERS:
+            raise Problem(
+                413,
+                f"the {encoding} body has more than {_MOST_MEMBERS} members, the most that this server takes",
+            )
+        inflater = start()
 
 
 #: RFC 9659 allows zstd in HTTP windows of 8 MiB; what a frame asks for is allocated before anything comes out of it.
 _WINDOW: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
-#: Content encodings that a body may have.
-ENCODINGS: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gunzip, "deflate": _deflated, "zstd": _unzstd}
+#: Content encodings that a body may have. HTTP calls zlib's format deflate.
+ENCODINGS: dict[str, Callable[[], _Inflater]] = {
+    "gzip": lambda: zlib.decompressobj(zlib.MAX_WBITS | 16),
+    "deflate": lambda: zlib.decompressobj(zlib.MAX_WBITS),
+    "zstd": lambda: zstd.ZstdDecompressor(options=_WINDOW),
+}

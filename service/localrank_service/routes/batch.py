@@ -35,11 +35,7 @@ async def rerank_batch(request: Request) -> Response:
         media_type(request.headers, (rerank_json.MEDIA_TYPE,))
         body = await read_body(request, service.settings.max_body_bytes)
         timing = Timing()
-        bodies = batch.split(body)
-        if len(bodies) > most:
-            raise Problem(
-                413, f"{len(bodies)} queries; this server takes {most} per request", pointer="/queries"
-            )
+        bodies = batch.split(body, most)
     answers: list[dict[str, Any]] = []
     room = most
     for position, one in enumerate(bodies):

@@ -21,19 +21,29 @@ _HEAD = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"queries"[ \t\r\n]*:')
 _CUT = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def split(body: bytes) -> list[bytes]:
-    """Return the JSON of each query."""
+def split(body: bytes, most: int) -> list[bytes]:
+    """Return the JSON of each query, of which there may be so many."""
     head = _HEAD.match(body)
     end = body.rfind(b"}")
     if head is not None and not body[end + 1 :].strip(b" \t\r\n"):
         try:
-            return [bytes(query) for query in _CUT.decode(memoryview(body)[head.end() : end])]
+            cut = _CUT.decode(memoryview(body)[head.end() : end])
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
+        else:
+            _check_count(len(cut), most)
+            return [bytes(query) for query in cut]
+    queries = _queries(body)
+    _check_count(len(queries), most)
     try:
-        return [orjson.dumps(query) for query in _queries(body)]
+        return [orjson.dumps(query) for query in queries]
     except orjson.JSONEncodeError:
         raise Problem(400, "the body is nested too deeply", pointer="") from None
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise Problem(413, f"{count} queries; this server takes {most} per request", pointer="/queries")
 
 
 def _queries(body: bytes) -> list[Any]:

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.wire.batch import split
@@ -154,12 +155,12 @@ def test_a_body_is_cut_where_its_queries_end_however_it_is_written() -> None:
     queries = ['{"a": "]}, {"}', "{\n}", "[1, [2]]", '"\\u005d"']
     plain = '{"queries": [' + ", ".join(queries) + "]}"
 
-    assert [query.encode() for query in queries] == split(plain.encode())
+    assert [query.encode() for query in queries] == split(plain.encode(), 4)
     spaced = ' \n{ "queries" :[' + ",".join(queries) + "] }\n"
-    assert [query.encode() for query in queries] == split(spaced.encode())
+    assert [query.encode() for query in queries] == split(spaced.encode(), 4)
     escaped = plain.replace("queries", "\\u0071ueries")
     assert [json.loads(query) for query in queries] == [
-        json.loads(query) for query in split(escaped.encode())
+        json.loads(query) for query in split(escaped.encode(), 4)
     ]
 
 
@@ -174,6 +175,17 @@ async def test_limits_hold_for_the_whole(connect: Any, tiny_model: LiveModel) ->
     assert "/queries/2" == some.json()["answers"][2]["problem"]["pointer"]
     assert "takes 5 per request, and 0 are left" in some.json()["answers"][2]["problem"]["detail"]
     assert (413, "/queries") == (most.status_code, most.json()["pointer"])
+
+
+@pytest.mark.parametrize("name", ["queries", "\\u0071ueries"])
+def test_queries_are_counted_before_any_is_written_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written again, each takes some kilobytes: a small body once took all the memory that there was."""
+    monkeypatch.setattr("orjson.dumps", lambda _: pytest.fail("a query was written again"))
+
+    with pytest.raises(Problem) as refused:
+        split(f'{{"{name}": [{", ".join(["{}"] * 6)}]}}'.encode(), 5)
+
+    assert (413, "/queries") == (refused.value.status, refused.value.pointer)
 
 
 async def test_every_query_is_counted(client: httpx.AsyncClient) -> None:
