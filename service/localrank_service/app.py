@@ -103,6 +103,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     following = None
     if service.loader is not None:
         following = asyncio.create_task(service.loader.follow(service.settings.poll_seconds))
+        if service.workers.others_serve():
+            # Until then this worker could only answer with 503 what the others can answer.
+            await service.loader.tried.wait()
     try:
         yield
     finally:

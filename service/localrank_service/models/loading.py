@@ -40,12 +40,18 @@ _Seen: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 class Loader:
-    """Keeps the live models what the registry says."""
+    """Keeps the live models what the registry says.
+
+    Attributes:
+        registry: says what should be live.
+        tried: set once every model was tried.
+    """
 
     def __init__(
         self, models_dir: Path, live: LiveModels, metrics: Metrics, workers: Workers, *, extra_versions: int
     ) -> None:
         self.registry = Registry(models_dir)
+        self.tried = asyncio.Event()
         self._live = live
         self._metrics = metrics
         self._workers = workers
@@ -80,6 +86,7 @@ class Loader:
             self._seen = seen
             self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
             self._publish()
+            self.tried.set()
 
     async def fetch(self, address: str) -> LiveModel | None:
         """Return a version that no alias stands for, ``name@version``, loading it if need be.

@@ -102,6 +102,10 @@ class Workers:
             draft.write_bytes(orjson.dumps(sorted(names)))
             draft.replace(target)
 
+    def others_serve(self) -> bool:
+        """Tell whether another worker has loaded its models."""
+        return any(report.serving for report in self.living() if report.pid != self._pid)
+
     def living(self) -> list[Report]:
         """Return the reports of all live workers; clear away what dead ones left."""
         if self._directory is None:

@@ -113,10 +113,11 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
     from localrank_service.process import logs
     from localrank_service.process.supervisor import Supervisor
+    from localrank_service.telemetry.metrics import Metrics
 
     log_config = logs.config(settings)
     logging.config.dictConfig(log_config)
-    # Workers are new processes, which know nothing but the environment.
+    # The application is made from the environment, however it was started.
     os.environ.update(settings.to_environ())
     config = uvicorn.Config(
         "localrank_service.app:app",
@@ -125,18 +126,22 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         access_log=settings.access_log,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_worker_healthcheck=30,
         lifespan="on",
         ws="none",
         http=_http(),
     )
     signal.signal(signal.SIGTERM, _stop)
-    threading.Thread(target=_announce, args=(settings,), daemon=True).start()
     try:
-        if settings.workers == 1:
+        if settings.runtime_dir is None or settings.workers == 1:
+            threading.Thread(target=_announce_once, args=(settings,), daemon=True).start()
             uvicorn.Server(config).run(sockets=[listener])
-        else:
-            Supervisor(config, sockets=[listener]).run()
+            return
+        metrics = Metrics(settings.runtime_dir / "metrics")
+        supervisor = Supervisor(
+            config, listener, metrics, settings.hang_seconds, announce=lambda: _announce(settings)
+        )
+        if not supervisor.run():
+            raise _CannotServe("no worker could start; the log says why")
     except (KeyboardInterrupt, _Stopped):
         pass
 
@@ -197,16 +202,21 @@ def _check_models(models_dir: Path, default: str | None) -> None:
     raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
 
 
-def _announce(settings: Settings) -> None:
-    """Say what to try next, once every worker has tried every model."""
+def _announce_once(settings: Settings) -> None:
+    while not _announce(settings):
+        time.sleep(0.05)
+
+
+def _announce(settings: Settings) -> bool:
+    """Say what to try next, if every worker has tried every model; return whether that was said."""
+    if (models := _served(settings)) is None:
+        return False
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    while (models := _served(settings)) is None:
-        time.sleep(0.05)
     name = settings.model.partition("@")[0] if settings.model else min(models, default="")
     if name not in models:
         print(f"{url}/readyz says why it is not ready", file=sys.stderr, flush=True)  # noqa: T201
-        return
+        return True
     from localrank.artifact.manifest import MANIFEST, Manifest
     from localrank_service.describe.next_step import curl
 
@@ -215,6 +225,7 @@ def _announce(settings: Settings) -> None:
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
     print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
     print(curl(contract, name, url, key=settings.api_key is not None), flush=True)  # noqa: T201
+    return True
 
 
 def _served(settings: Settings) -> dict[str, int] | None:

@@ -88,6 +88,12 @@ class Settings(BaseModel):
         le=3600,
         description="Seconds after SIGTERM in which requests are still accepted, unready.",
     )
+    hang_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="One of several workers whose event loop stands still for so many seconds is replaced.",
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="Log lines as JSON or text; auto is text on a terminal."
     )

@@ -1,30 +1,263 @@
-"""The parent of several workers: uvicorn's, except that it also passes on a second SIGTERM."""
+"""The parent of several workers: starts them, replaces those that die or hang, and stops them all.
+
+It imports what they need and then forks, so that a replacement accepts connections after a fraction of a second and
+workers share the memory of the libraries. Forking is safe because this process has one thread; nothing here may start
+another.
+
+Each worker writes to a pipe as often as its event loop turns. Silence is counted in rounds of the supervisor, not in
+time on a clock: a machine that was suspended, or a supervisor that was stopped, must not kill workers that are well.
+"""
 
 from __future__ import annotations
 
+import gc
+import logging
+import multiprocessing
 import os
 import signal
+import socket
+import time
 from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
-from uvicorn.supervisors import Multiprocess
+from uvicorn.config import STARTUP_FAILURE
+
+from localrank_service.process.worker import SERVING, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.context import ForkProcess
+
+    import uvicorn
+
+    from localrank_service.telemetry.metrics import Metrics
 
 __all__ = ["Supervisor"]
 
+_log = logging.getLogger("localrank.service")
+_fork = multiprocessing.get_context("fork")
 
-class Supervisor(Multiprocess):
-    """Starts workers, replaces those that die, and stops them all."""
+#: A worker beats so many times in the seconds after which it is taken for hung.
+_BEATS = 5
+#: Seconds. A worker that lived shorter counts as failed; after two in a row the next waits, up to the longest pause.
+_SHORT_LIFE = 10.0
+_LONGEST_PAUSE = 30.0
+#: Seconds. How soon the round after start comes in which `Supervisor` asks whether all serve.
+_SOON = 0.05
+_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-    def join_all(self) -> None:
-        """Wait for the workers to finish; tell them of every further signal, so that they do not drain for long."""
-        for process in self.processes:
-            while process.process.is_alive():
-                process.process.join(0.1)
-                if self.signal_queue:
-                    self.signal_queue.clear()
-                    self._terminate_again()
 
-    def _terminate_again(self) -> None:
-        for process in self.processes:
-            if process.pid is not None and process.process.is_alive():
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGTERM)
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A live worker.
+
+    Attributes:
+        process: the worker.
+        beats: the reading end of its pipe.
+        begun: when it was started, on the monotonic clock.
+        silent: rounds since its last beat.
+        hung: whether it was killed for its silence.
+    """
+
+    process: ForkProcess
+    beats: int
+    begun: float
+    silent: int = 0
+    hung: bool = False
+
+    def listen(self) -> bytes:
+        """Return what it has written since it was asked last."""
+        heard = b""
+        with suppress(BlockingIOError):
+            while part := os.read(self.beats, 4096):
+                heard += part
+        if heard:
+            self.silent = 0
+        return heard
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """Room for one worker.
+
+    Attributes:
+        worker: who has it now.
+        start_at: when to start the next, on the monotonic clock.
+        failures: short lives in a row.
+    """
+
+    worker: _Worker | None = None
+    start_at: float = 0.0
+    failures: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Supervisor:
+    """Keeps ``config.workers`` workers alive that accept connections from one listener.
+
+    Attributes:
+        config: of the server that each worker runs.
+        listener: bound and listening.
+        metrics: counts the deaths.
+        hang_seconds: after so long without a turn of its event loop, a worker is replaced.
+        announce: asked again and again until it says that it has announced the service.
+    """
+
+    config: uvicorn.Config
+    listener: socket.socket
+    metrics: Metrics
+    hang_seconds: float
+    announce: Callable[[], bool]
+    _places: list[_Place] = field(init=False)
+    _signals: list[int] = field(init=False, default_factory=list)
+    _served: bool = field(init=False, default=False)
+    _failed: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self._places = [_Place() for _ in range(self.config.workers)]
+
+    def run(self) -> bool:
+        """Serve until told to stop; return whether any worker could ever serve."""
+        import localrank_service.app  # noqa: F401 - the workers shall find it in memory
+
+        gc.collect()
+        gc.freeze()
+        with suppress(ModuleNotFoundError):
+            import uvloop  # noqa: F401
+        awake, wake = socket.socketpair()
+        with awake, wake:
+            for end in (awake, wake):
+                os.set_blocking(end.fileno(), False)
+            signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+            for number in _STOP:
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, lambda got, _frame: self._signals.append(got))
+            try:
+                self._run(awake)
+            finally:
+                signal.set_wakeup_fd(-1)
+        return not self._failed
+
+    def _run(self, awake: socket.socket) -> None:
+        tick = self.hang_seconds / _BEATS
+        announced = False
+        next_round = time.monotonic() + tick
+        while not (self._signals or self._failed):
+            for place in self._places:
+                if place.worker is None and time.monotonic() >= place.start_at:
+                    place.worker = self._start(awake)
+            announced = announced or self.announce()
+            self._wait(awake, min(tick, 1.0) if announced else _SOON)
+            if time.monotonic() >= next_round:
+                self._count_silence()
+                next_round = time.monotonic() + tick
+        self._stop(awake, tick)
+
+    def _stop(self, awake: socket.socket, tick: float) -> None:
+        """End all workers; pass on every further signal, which tells them not to drain for long."""
+        for place in self._places:
+            place.start_at = float("inf")
+        self._signals[:] = [signal.SIGTERM]
+        next_round = time.monotonic() + tick
+        while any(place.worker for place in self._places):
+            if self._signals:
+                self._signals.clear()
+                for place in self._places:
+                    if place.worker is not None:
+                        place.worker.process.terminate()
+            self._wait(awake, tick)
+            if time.monotonic() >= next_round:
+                self._count_silence()
+                next_round = time.monotonic() + tick
+
+    def _wait(self, awake: socket.socket, seconds: float) -> None:
+        """Wait for a beat, a death, a signal, or so long; take note of what there was."""
+        living = [place.worker for place in self._places if place.worker is not None]
+        due = [place.start_at - time.monotonic() for place in self._places if place.worker is None]
+        sentinels = [worker.process.sentinel for worker in living]
+        wait(
+            [awake, *sentinels, *(worker.beats for worker in living)],
+            max(0.0, min([seconds, *due])),
+        )
+        with suppress(BlockingIOError):
+            awake.recv(4096)
+        for place in self._places:
+            if (worker := place.worker) is None:
+                continue
+            self._served |= SERVING in worker.listen()
+            if not worker.process.is_alive():
+                self._bury(place, worker)
+
+    def _count_silence(self) -> None:
+        for place in self._places:
+            if (worker := place.worker) is None:
+                continue
+            worker.silent += 1
+            if worker.silent > _BEATS and not worker.hung:
+                worker.hung = True
+                _log.error(
+                    "worker %d is hung: its event loop has not turned for %g s; it is killed",
+                    worker.process.pid,
+                    self.hang_seconds,
+                )
+                worker.process.kill()
+
+    def _bury(self, place: _Place, worker: _Worker) -> None:
+        """Say that a worker is gone, and when the next one starts."""
+        worker.process.join()
+        os.close(worker.beats)
+        place.worker = None
+        code, lived = worker.process.exitcode or 0, time.monotonic() - worker.begun
+        if place.start_at == float("inf"):
+            return  # it was told to stop
+        cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        if worker.hung:
+            cause = "hung"
+        self.metrics.worker_deaths.of(cause)[0] += 1.0
+        if code == STARTUP_FAILURE and not self._served:
+            self._failed = True
+            return
+        place.failures = place.failures + 1 if lived < _SHORT_LIFE else 0
+        pause = 0.0 if place.failures < 2 else min(2.0 ** (place.failures - 2), _LONGEST_PAUSE)
+        place.start_at = time.monotonic() + pause
+        _log.error(
+            "worker %d is gone: %s, after %.1f s; another starts %s",
+            worker.process.pid,
+            cause,
+            lived,
+            f"in {pause:g} s" if pause else "now",
+        )
+
+    def _start(self, awake: socket.socket) -> _Worker:
+        reader, writer = os.pipe()
+        for end in (reader, writer):
+            os.set_blocking(end, False)
+        process = _fork.Process(target=self._work, args=(awake, reader, writer), name="localrank-worker")
+        # A signal that comes before the worker has its own handlers waits until it has.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
+            os.close(writer)
+        return _Worker(process, reader, time.monotonic())
+
+    def _work(self, awake: socket.socket, reader: int, writer: int) -> None:
+        """Be a worker: let go of what is the supervisor's, then serve."""
+        signal.set_wakeup_fd(-1)
+        for number in _STOP:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _leave)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
+        awake.close()
+        # Whoever holds a reading end would keep the others from noticing that the supervisor is gone.
+        for held in (reader, *(place.worker.beats for place in self._places if place.worker is not None)):
+            os.close(held)
+        work(self.config, self.listener, writer, self.hang_seconds / _BEATS)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    """End this worker: before its server listens for signals, or after it has finished."""
+    raise SystemExit(0)

@@ -141,6 +141,12 @@ class Metrics:
             ["model"],
             "highest",
         )
+        self.worker_deaths = Counter(
+            counts,
+            "localrank_worker_deaths_total",
+            "Workers that ended without having been told to, by cause: hung, the signal, or the exit code.",
+            ["cause"],
+        )
         build = Gauge(counts, "localrank_build_info", "Always 1.", ["version"], "highest")
         build.set(1.0, __version__)
         self.instruments: tuple[Instrument, ...] = (
@@ -158,6 +164,7 @@ class Metrics:
             self.last,
             self.model_version,
             self.model_broken,
+            self.worker_deaths,
             build,
         )
 

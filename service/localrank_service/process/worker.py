@@ -1,0 +1,52 @@
+"""One of several workers: a server that tells its supervisor that its event loop turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ["SERVING", "STARTING", "work"]
+
+_log = logging.getLogger("localrank.service")
+
+#: What a worker writes to its pipe: its event loop turns, before and after it accepts connections.
+STARTING = b"."
+SERVING = b"s"
+
+
+def work(config: uvicorn.Config, listener: socket.socket, beats: int, every: float) -> None:
+    """Serve until told to stop; write a byte to the pipe ``beats`` every so many seconds."""
+    _Server(config, beats, every).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, beats: int, every: float) -> None:
+        super().__init__(config)
+        self._beats = beats
+        self._every = every
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # A task of its own, because the server's main loop stops turning when it shuts down.
+        self._beating = asyncio.create_task(self._beat())
+        await super().startup(sockets)
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                # A pipe that is full belongs to a supervisor that is stopped itself.
+                with suppress(BlockingIOError):
+                    os.write(self._beats, SERVING if self.started else STARTING)
+            except BrokenPipeError:
+                _log.error("the supervisor of worker %d is gone; it stops", os.getpid())
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            await asyncio.sleep(self._every)
