@@ -21,11 +21,11 @@ import numpy as np
 from benchmarks.folds import folds
 from localrank.metrics import Measured, measure
 from localrank.similarity import SIMILARITIES
+from localrank_training.choices import candidates
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.pipeline import build
-from localrank_training.selection import candidates
 from localrank_training.stability import flip_rates
 
 if TYPE_CHECKING:

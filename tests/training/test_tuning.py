@@ -9,7 +9,7 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank_training.config import LearnerSettings, TrainingConfig
-from localrank_training.selection import train
+from localrank_training.training import train
 from localrank_training.tuning import combinations, tune, tune_routing
 from localrank_training.tuning_report import against_best, draw, to_toml, write_best
 from tests.training.kinds import two_kinds

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.reports import TrainingReport
-    from localrank_training.selection import Trained
+    from localrank_training.training import Trained
 
 __all__ = ["fingerprint", "publish"]
 
@@ -41,7 +41,7 @@ def publish(
     Args:
         registry: where to.
         name: the model's name.
-        trained: what `localrank_training.selection.train` returned.
+        trained: what `localrank_training.training.train` returned.
         queries: it was trained on.
         validation: choices were made on; probe queries are drawn from them where there are some.
         report: where it was made already.

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
+    from localrank_training.choices import Trial
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
-    from localrank_training.selection import HeldOut, Trained, Trial
+    from localrank_training.training import HeldOut, Trained
 
 __all__ = ["ClusterReport", "TrainingReport", "report_of"]
 

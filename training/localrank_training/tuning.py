@@ -19,6 +19,7 @@ import numpy as np
 
 from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
+from localrank_training.choices import candidates, expanded, folds_of
 from localrank_training.clustering import cluster
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
@@ -26,7 +27,6 @@ from localrank_training.lsh_tuning import tune_tables
 from localrank_training.parallel import each_in_parallel
 from localrank_training.pipeline import build, learn_contract, lists_of, make_signer, viewed
 from localrank_training.progress import silent
-from localrank_training.selection import candidates, expanded, folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -182,7 +182,7 @@ def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     models = tmp_path / "models"
     program = (
         "import os, signal, sys; from localrank.__main__ import main; "
-        "import localrank_training.selection as s; "
+        "import localrank_training.training as s; "
         "s.train = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT); "
         "sys.exit(main(sys.argv[1:]))"
     )

@@ -14,7 +14,7 @@ from localrank_training.data.synthetic import STRENGTHS, Kinds, Recipe, synthesi
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
-from localrank_training.selection import train
+from localrank_training.training import train
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

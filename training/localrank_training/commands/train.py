@@ -49,13 +49,13 @@ def train(
       localrank train log.csv --label grade --qid query --ignore url_id
     """
     from localrank.registry import Registry
+    from localrank_training.choices import candidates
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
-    from localrank_training.selection import candidates
-    from localrank_training.selection import train as train_model
+    from localrank_training.training import train as train_model
 
     columns = columns_of(label, qid, id_column, ignore, sparse)
     settings = TrainingConfig.read(config, method)

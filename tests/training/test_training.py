@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
 from localrank_training.reports import report_of
-from localrank_training.selection import candidates, train
+from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -27,22 +27,6 @@ def config(**tables: object) -> TrainingConfig:
         "learner": {"C": 1.0},
     }
     return TrainingConfig.from_tables({**plain, **tables})
-
-
-def test_lists_become_every_combination() -> None:
-    learners = candidates("ranksvm", {"C": [0.1, 1.0], "total": ["mean", "sum"]})
-
-    assert [
-        RankSvm(0.1, total="mean"),
-        RankSvm(0.1, total="sum"),
-        RankSvm(1.0, total="mean"),
-        RankSvm(1.0, total="sum"),
-    ] == learners
-
-
-def test_one_wrong_candidate_is_named() -> None:
-    with pytest.raises(InvalidConfiguration, match="C: expected more than 0, found -1"):
-        candidates("ranksvm", {"C": [1, -1]})
 
 
 def test_the_number_of_clusters_is_chosen_by_held_out_queries() -> None:

@@ -1,31 +1,31 @@
-"""Making the choices that a configuration leaves open, and measuring what came of them.
+"""One training run: make the open choices, measure the result, build the ranker.
 
-A list where a learner takes one number, or ``[clustering] candidates``, is a choice. It is made on queries that the
-model is not built from: the validation queries where there are some, else every training query in turn
-(cross-validation over queries, never over documents). The same queries then say what the model is worth beside its
-own global scorer; as the choices were made on them, both are a little flattered, the global one no less.
+The choices of `localrank_training.choices` are made on queries that the model is not built from: the validation queries
+if there are some, else every training query in turn (cross-validation over queries, never over documents). The same
+queries then say what the model is worth beside its own global scorer. As the choices were made on them, both figures are
+a little flattered.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank_training.choices import Trial, candidates, differing, folds_of, settings_of, trials_of
 from localrank_training.evaluation import Ranked, rank_all
-from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import Built, build, learn_contract, lists_of, viewed
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from localrank.arrays import Indices, Vector
     from localrank.scorers import Scorer
@@ -34,21 +34,7 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = ["HeldOut", "Trained", "Trial", "candidates", "expanded", "folds_of", "train"]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One setting that was tried, and the mean of the selection metric over the held-out queries."""
-
-    step: str
-    setting: str
-    value: float
-    chosen: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+__all__ = ["HeldOut", "Trained", "train"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,10 +115,10 @@ def train(
             splits,
         )
         chosen = int(np.argmax(values))
-        trials += _trials("learner", [_differing(learner, learners) for learner in learners], values, chosen)
+        trials += trials_of("learner", [differing(learner, learners) for learner in learners], values, chosen)
     learner = learners[chosen]
     global_scorers = [row.scorers[chosen] for row in fitted]
-    config = config.replace(learner=replace(config.learner, settings=_settings(learner)))
+    config = config.replace(learner=replace(config.learner, settings=settings_of(learner)))
 
     sizes = config.clustering.candidates or (config.clustering.clusters,)
     options = [
@@ -174,7 +160,7 @@ def train(
             splits,
         )
         best = int(np.argmax(values))
-        trials += _trials("clustering", [f"clusters = {size}" for size in sizes], values, best)
+        trials += trials_of("clustering", [f"clusters = {size}" for size in sizes], values, best)
     config = options[best]
     built = whole[best] if whole else build(queries, config, learner, workers=workers, progress=progress)
     exam, ranked = _pooled(splits, rows[best])
@@ -185,42 +171,6 @@ def train(
     )
     learned_from = 0 if validation is None else _shared(queries, validation)
     return Trained(built, config, learner, HeldOut(how, exam, ranked, clusters, learned_from), tuple(trials))
-
-
-def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
-    """Return a learner for each combination of the settings that are lists."""
-    return [make(method, combination) for combination in expanded(method, settings)]
-
-
-def expanded(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each combination of the settings that are lists, except where a list is one value."""
-    make(method, {})  # an unknown method is named before its settings are looked at
-    hints = get_type_hints(LEARNERS[method])
-    for name, value in settings.items():
-        if isinstance(value, list | tuple) and not value:
-            raise InvalidConfiguration(
-                f"learner {method!r}: {name}: expected at least one value to choose from, found none"
-            )
-    choices = {
-        name: value if isinstance(value, list | tuple) and not _takes_list(hints.get(name)) else [value]
-        for name, value in settings.items()
-    }
-    return [
-        dict(zip(choices, combination, strict=True)) for combination in itertools.product(*choices.values())
-    ]
-
-
-def folds_of(n_queries: int, wanted: int, seed: int) -> list[Indices]:
-    """Return the queries of each fold of a cross-validation, a seeded partition."""
-    n_folds = min(wanted, n_queries)
-    if n_folds < 2:
-        raise InvalidData(f"expected at least 2 queries to train on, found {n_queries}")
-    shuffled = np.random.default_rng(seed).permutation(n_queries)
-    return [np.sort(shuffled[i::n_folds]) for i in range(n_folds)]
-
-
-def _takes_list(hint: object) -> bool:
-    return get_origin(hint) in {tuple, list} or any(_takes_list(option) for option in get_args(hint))
 
 
 def _splits(
@@ -291,27 +241,6 @@ def _value(scores: Vector, exam: QuerySet, config: TrainingConfig) -> float:
 def _mean_over(values: Sequence[Sequence[float]], splits: Sequence[_Split]) -> Vector:
     """Return the mean over queries of what was measured split by split, ``[n_candidates]``."""
     return np.average(np.array(values), axis=0, weights=[len(split.exam) for split in splits])
-
-
-def _trials(step: str, names: Sequence[str], values: Vector, chosen: int) -> list[Trial]:
-    return [
-        Trial(step, name, float(value), i == chosen)
-        for i, (name, value) in enumerate(zip(names, values, strict=True))
-    ]
-
-
-def _settings(learner: Learner) -> dict[str, Any]:
-    return {field.name: getattr(learner, field.name) for field in fields(learner)}  # type: ignore[arg-type]
-
-
-def _differing(learner: Learner, learners: Sequence[Learner]) -> str:
-    """Name the settings in which the candidates differ."""
-    mine = _settings(learner)
-    return ", ".join(
-        f"{name} = {value}"
-        for name, value in mine.items()
-        if len({repr(_settings(o)[name]) for o in learners}) > 1
-    )
 
 
 def _pooled(splits: Sequence[_Split], rehearsals: Sequence[Ranked]) -> tuple[QuerySet, Ranked]:
