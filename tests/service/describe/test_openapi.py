@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -125,3 +127,18 @@ async def test_the_documentation_needs_no_internet(client: httpx.AsyncClient) ->
         file = await client.get(f"/{source}")
         assert (200, True) == (file.status_code, len(file.content) > 10_000)
         assert file.headers["content-type"].startswith(("text/javascript", "text/css"))
+
+
+async def test_the_documentation_runs_its_own_scripts_only(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+    policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
+    [inline] = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+
+    assert f"'self' 'sha256-{digest}'" == policy["script-src"]
+    assert "'none'" == policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"]
+    assert "'self'" == policy["connect-src"]
+    assert "DENY" == page.headers["x-frame-options"]
+    for path in ("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"):
+        headers = (await client.get(path)).headers
+        assert ("nosniff", "no-referrer") == (headers["x-content-type-options"], headers["referrer-policy"])
