@@ -7,8 +7,8 @@ asked for, so that importing this module reads nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import secrets
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ from localrank_service.describe import openapi
 from localrank_service.http import problems
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.edge import Edge
+from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
+from localrank_service.http.origin import Hosts
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
 from localrank_service.models.workers import Workers
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
+_log = logging.getLogger("localrank.service")
+
 
 def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] | None = None) -> FastAPI:
     """Make an application that serves ``settings.models_dir``, or exactly the models given."""
     settings = settings or Settings.from_environ(os.environ)
-    admin_key = settings.admin_key.get_secret_value() if settings.admin_key else secrets.token_urlsafe(24)
+    hosts = Hosts(settings.allowed_hosts)
     live, workers = LiveModels(settings.model), Workers(settings.runtime_dir)
     metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
@@ -54,7 +58,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     service = Service(
         settings=settings,
         live=live,
-        keys=Keys(settings.api_key.get_secret_value() if settings.api_key else None, admin_key),
+        keys=_keys(settings, hosts),
+        hosts=hosts,
         metrics=metrics,
         limits=Limits(settings.max_documents, settings.extra_features == "refuse"),
         workers=workers,
@@ -94,25 +99,43 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     return app
 
 
+def _keys(settings: Settings, hosts: Hosts) -> Keys:
+    """Return the keys of the settings; without an admin key one is generated, if there is a folder for it."""
+    serving, admin = settings.keyrings()
+    if not admin.configured and settings.runtime_dir is not None:
+        try:
+            admin = Keyring(admin.role, file=generate(settings.runtime_dir))
+        except OSError as error:
+            _log.error(
+                "no admin key is set and none can be written to %s: %s; routes that change something are closed",
+                settings.runtime_dir,
+                error.strerror,
+            )
+    keys = Keys(serving, admin, hosts)
+    keys.refresh()
+    return keys
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     cpus.keep_to_one_thread()
     service.workers.enter()
     drain_on_sigterm(service)
-    following = None
+    seconds = service.settings.poll_seconds
+    following = [asyncio.create_task(service.keys.follow(seconds))]
     if service.loader is not None:
-        following = asyncio.create_task(service.loader.follow(service.settings.poll_seconds))
+        following.append(asyncio.create_task(service.loader.follow(seconds)))
         if service.workers.others_serve():
             # Until then this worker could only answer with 503 what the others can answer.
             await service.loader.tried.wait()
     try:
         yield
     finally:
-        if following is not None:
-            following.cancel()
+        for task in following:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await following
+                await task
         service.workers.leave()
 
 

@@ -9,6 +9,7 @@ from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from localrank_service.http.keys import Keys
+    from localrank_service.http.origin import Hosts
     from localrank_service.models.live import LiveModel, LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
@@ -26,6 +27,7 @@ class Service:
     settings: Settings
     live: LiveModels
     keys: Keys
+    hosts: Hosts
     metrics: Metrics
     limits: Limits
     workers: Workers

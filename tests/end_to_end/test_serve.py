@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,6 +24,8 @@ import pytest
 from localrank import artifact
 from localrank.artifact import Provenance
 from localrank.registry import Registry
+from localrank_service.models import workers
+from localrank_service.process.command import THREADS, run
 from tests.end_to_end.serving import free_port
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ def serve(folder: Path, *flags: str, **more: str) -> Iterator[Server]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment(TMPDIR=str(folder / "tmp"), LOCALRANK_ADMIN_KEY=ADMIN["x-api-key"], **more),
+        env=environment(**{"TMPDIR": str(folder / "tmp"), "LOCALRANK_ADMIN_KEY": ADMIN["x-api-key"]} | more),
     )
     try:
         yield Server(process, folder)
@@ -190,6 +193,50 @@ def test_two_workers_count_together_switch_together_and_survive_each_other(folde
     assert [] == list((folder / "tmp").glob("localrank-*"))
 
 
+def test_a_generated_admin_key_is_in_a_file_and_nowhere_else(folder: Path) -> None:
+    with serve(folder, LOCALRANK_ADMIN_KEY="") as server:
+        url = url_of(server.wait_for("LocalRank serves"))
+        [line] = [line for line in server.lines if "no admin key is set" in line]
+        path = Path(json.loads(line)["message"].rpartition(" ")[2])
+        key, mode = path.read_text().strip(), path.stat().st_mode & 0o777
+        promoted = httpx.post(
+            f"{url}/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": key}, timeout=60
+        )
+        server.stop()
+
+    assert 200 == promoted.status_code, promoted.text
+    assert 0o600 == mode
+    assert not path.exists()
+    assert key not in "".join(server.lines)
+
+
+def test_a_key_in_a_file_is_rotated_in_every_worker(folder: Path) -> None:
+    keys = folder / "keys"
+    keys.write_text("search:the-old-key")
+    with serve(folder, "--workers", "2", "--api-key-file", str(keys), "--poll-seconds", "0.05") as server:
+        url = url_of(server.wait_for("LocalRank serves"))
+
+        def statuses(key: str) -> set[int]:
+            # Each on a connection of its own, so that both workers get some.
+            return {httpx.get(f"{url}/v1/models", headers={"x-api-key": key}).status_code for _ in range(12)}
+
+        assert ({200}, {403}) == (statuses("the-old-key"), statuses("the-new-key"))
+        draft = folder / "draft"
+        draft.write_text("search:the-new-key")
+        draft.replace(keys)
+        deadline = time.monotonic() + 20
+        while {200} != statuses("the-new-key") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ({403}, {200}) == (statuses("the-old-key"), statuses("the-new-key"))
+        keys.unlink()
+        time.sleep(0.2)
+        assert {200} == statuses("the-new-key")
+        server.stop()
+    output = "".join(server.lines)
+    assert 2 == output.count("the keys read before stay valid")
+    assert '-key"' not in output
+
+
 def test_sigterm_drains(folder: Path) -> None:
     with serve(folder, "--drain-seconds", "1.5") as server:
         url = url_of(server.wait_for("LocalRank serves"))
@@ -197,7 +244,7 @@ def test_sigterm_drains(folder: Path) -> None:
         body = b'{"features": [[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]]}'
         with socket.create_connection((host, int(port)), timeout=30) as slow:
             slow.sendall(
-                b"POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
             )
             slow.sendall(body[:10])
@@ -268,6 +315,7 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
     (folder / "empty").mkdir()
     shutil.copytree(folder / "models", folder / "unpromoted")
     (folder / "unpromoted" / "demo" / "aliases.json").unlink()
+    (folder / "blank").touch()
     port = free_port()
     cases: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
         (("--models-dir", "nowhere"), {}, 1, "nowhere: no such folder; 'localrank demo' publishes"),
@@ -280,6 +328,8 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
         (("--model", "nope"), {}, 1, "--model nope: "),
         (("--model", "demo@7"), {}, 1, "--model demo@7: "),
         ((), {"LOCALRANK_MAX_DOCS": "3"}, 2, "LOCALRANK_MAX_DOCS: no such setting"),
+        ((), {"LOCALRANK_API_KEY_FILE": "gone"}, 2, "serving key file gone: No such file or directory"),
+        (("--admin-key-file", "blank"), {}, 2, "admin key file blank: expected at least one key, found none"),
     ]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
@@ -293,6 +343,25 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
     code, text = fails(folder, "--nope")
     assert 2 == code
     assert "--nope" in text
+
+
+def test_without_room_for_its_runtime_folder_it_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/localrank-x")
+
+    monkeypatch.setattr(workers, "make_runtime_dir", full)
+    for name in THREADS:
+        monkeypatch.setenv(name, "1")
+
+    code = run(["serve", "--models-dir", str(folder / "models"), "--port", "0"])
+
+    assert 1 == code
+    assert (
+        "localrank: /tmp/localrank-x: cannot make the runtime folder: No space left on device; "
+        "set LOCALRANK_RUNTIME_DIR to a folder that can be written\n"
+    ) == capfd.readouterr().err
 
 
 def test_a_model_that_is_broken_is_not_announced(folder: Path) -> None:

@@ -22,7 +22,7 @@ utils: Any = import_module("tritonclient.utils")
 
 ROOT = Path(__file__).parents[2]
 KEY = "a-key-for-the-test"
-ADMIN = {"x-api-key": KEY}
+ADMIN = {"x-api-key": KEY, "content-type": "application/json"}
 RANKER = localrank.load(ROOT / "models" / "demo")
 WIDTH = RANKER.contract.n_features
 RANDOM = np.random.default_rng(5)

@@ -430,7 +430,7 @@ async def test_a_body_that_declares_too_much_is_not_read(tiny_model: LiveModel) 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"11")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"11")]
     scope = {"type": "http", "method": "POST", "path": "/v1/rerank", "headers": headers, "query_string": b""}
     await app(scope, receive, send)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 from typing import TYPE_CHECKING
 
 from localrank_service.http.problems import Problem
@@ -10,34 +10,55 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from starlette.types import Scope
 
+    from localrank_service.http.keyring import Keyring
+    from localrank_service.http.origin import Hosts
+
 __all__ = ["Keys"]
 
-#: Paths that need the serving key where one is set. Health, metrics and documentation do not.
+#: Paths that need a serving key if one is configured. Health, metrics and documentation do not.
 _GUARDED = ("/v1/", "/v2", "/info")
 _OPEN = ("/v2/health/",)
 
 
 class Keys:
-    """The serving key and the admin key; the admin key opens everything."""
+    """The serving keys and the admin keys; an admin key opens everything.
 
-    def __init__(self, serving: str | None, admin: str) -> None:
-        self._serving = serving.encode() if serving is not None else None
-        self._admin = admin.encode()
+    Without serving keys everybody who reaches the service may ask, except pages of other sites: a guarded path is
+    then answered under the service's own host names only.
+    """
+
+    def __init__(self, serving: Keyring, admin: Keyring, hosts: Hosts) -> None:
+        self._serving = serving
+        self._admin = admin
+        self._hosts = hosts
 
     def check(self, scope: Scope) -> None:
-        """Refuse a request to a guarded path that does not carry the serving key."""
-        if self._serving is None:
-            return
+        """Refuse a request to a guarded path that carries no key, or the wrong host if no key is needed."""
         path = scope["path"]
         if path.startswith(_GUARDED) and not path.startswith(_OPEN):
-            _require(scope, self._serving, self._admin)
+            if self._serving.configured:
+                _require(scope, self._serving, self._admin)
+            else:
+                self._hosts.check(scope["headers"])
 
     def check_admin(self, scope: Scope) -> None:
-        """Refuse a request that does not carry the admin key."""
+        """Refuse a request that does not carry an admin key."""
         _require(scope, self._admin)
 
+    async def follow(self, seconds: float) -> None:
+        """Read the key files again and again."""
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.refresh)
 
-def _require(scope: Scope, *accepted: bytes) -> None:
+    def refresh(self) -> None:
+        """Read the key files."""
+        self._serving.refresh()
+        self._admin.refresh()
+
+
+def _require(scope: Scope, *accepted: Keyring) -> None:
+    """Let one key of these pass; ``scope["key"]`` is its label afterwards."""
     sent = _sent(scope)
     if sent is None:
         raise Problem(
@@ -45,9 +66,12 @@ def _require(scope: Scope, *accepted: bytes) -> None:
             "this route needs a key, as Authorization: Bearer … or X-API-Key: …",
             headers={"WWW-Authenticate": 'Bearer realm="localrank"'},
         )
-    # Every key is compared, and in constant time, so that the time tells nothing about them.
-    if not any([hmac.compare_digest(sent, key) for key in accepted]):  # noqa: C419
-        raise Problem(403, "the key sent is not the key for this route")
+    label = None
+    for keyring in accepted:
+        label = keyring.find(sent) or label
+    if label is None:
+        raise Problem(403, "the key sent is not a key for this route")
+    scope["key"] = label
 
 
 def _sent(scope: Scope) -> bytes | None:

@@ -1,44 +1,74 @@
-"""Where a request that changes something may come from.
+"""The host that a request addresses, and the page that it comes from.
 
-A page in a browser can make its reader's browser send requests, to this service under another name too (DNS
-rebinding). So such requests must address the service by IP address, as localhost or by a configured name, and must not
-come from another origin's page; the key alone would not tell.
+A page can make its reader's browser send requests, and with a host name of its own that leads to this service it can
+read the answers too (DNS rebinding). Such a request has the page's host name in ``Host``. So a request that needs no
+key, or changes something, must address the service by IP address, as localhost or by a configured name; and one that
+changes something must not come from another origin's page.
 """
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.datastructures import Headers
 
-__all__ = ["check_origin"]
+__all__ = ["Hosts"]
+
+#: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 
 
-def check_origin(headers: Headers, allowed_hosts: str) -> None:
-    """Refuse a foreign Host or Origin with 403."""
-    host = headers.get("host", "")
-    name = _name(f"//{host}")
-    allowed = {one.strip().lower() for one in allowed_hosts.split(",") if one.strip()} | {"localhost"}
-    if name is None or not (name in allowed or _is_address(name)):
-        raise Problem(
-            403, f"host {host!r}; expected localhost, an IP address or one of LOCALRANK_ALLOWED_HOSTS"
-        )
-    origin = headers.get("origin")
-    # Hosts only: behind a proxy that speaks TLS, the scheme seen here is not the page's.
-    if origin is not None and origin.lower().partition("://")[2] != host.lower():
-        raise Problem(403, f"origin {origin!r}; expected none or that of {host!r}")
+class Hosts:
+    """The host names under which the service may be addressed, besides localhost and IP addresses.
 
+    Args:
+        allowed: names separated by commas; ``*`` allows every name, for a service behind a proxy that checks it.
+    """
 
-def _name(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+    def __init__(self, allowed: str) -> None:
+        names = {one.strip().lower() for one in allowed.split(",") if one.strip()} | {"localhost"}
+
+        @lru_cache(256)  # callers use a few
+        def accepts(host: bytes) -> bool:
+            if "*" in names:
+                return True
+            found = _HOST.fullmatch(host.decode("latin-1"))
+            if found is None:
+                return False
+            name = (found["six"] or found["name"]).lower()
+            return name in names or _is_address(name)
+
+        self._accepts = accepts
+
+    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Refuse a foreign host with 403."""
+        for name, value in headers:
+            if name == b"host":
+                host = value
+                break
+        else:
+            host = b""
+        if not self._accepts(host):
+            raise Problem(
+                403,
+                f"host {host.decode('latin-1')!r}; expected localhost, an IP address or one of LOCALRANK_ALLOWED_HOSTS",
+            )
+
+    def check_change(self, headers: Headers) -> None:
+        """Refuse a foreign host, or a page of another origin, with 403."""
+        self.check(headers.raw)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        # Hosts only: behind a proxy that speaks TLS, the scheme seen here is not the page's.
+        if origin is not None and origin.lower().partition("://")[2] != host.lower():
+            raise Problem(403, f"origin {origin!r}; expected none or that of {host!r}")
 
 
 def _is_address(name: str) -> bool:

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -19,7 +20,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from pydantic import SecretStr
 
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.process import cpus
@@ -28,7 +28,6 @@ from localrank_service.process.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-from secrets import token_urlsafe
 
 __all__ = ["THREADS", "run"]
 
@@ -93,17 +92,13 @@ def _command() -> Callable[..., None]:
 
 
 def _serve(settings: Settings) -> None:
-    _check_reach(settings)
+    _check_keys(settings)
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     _check_models(settings.models_dir, settings.model)
     settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
-        changes: dict[str, Any] = {"port": listener.getsockname()[1], "runtime_dir": runtime_dir}
-        if settings.admin_key is None:
-            changes["admin_key"] = SecretStr(key := token_urlsafe(24))
-            print(f"Admin key, as none was configured: {key}", file=sys.stderr)  # noqa: T201
-        settings = settings.model_copy(update=changes)
+        settings = settings.model_copy(update={"port": listener.getsockname()[1], "runtime_dir": runtime_dir})
         _run(settings, listener)
 
 
@@ -163,16 +158,19 @@ def _stop(_number: int, _frame: object) -> NoReturn:
     raise _Stopped
 
 
-def _check_reach(settings: Settings) -> None:
-    """Refuse to be reachable by others without a key."""
+def _check_keys(settings: Settings) -> None:
+    """Refuse key files that cannot be used, and to be reachable by others without a key."""
+    serving, admin = settings.keyrings()
+    serving.check()
+    admin.check()
     try:
         loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
     except ValueError:
         loopback = False
-    if not loopback and settings.api_key is None and not settings.allow_anonymous:
+    if not (loopback or serving.configured or settings.allow_anonymous):
         raise InvalidConfiguration(
-            f"--host {settings.host} can be reached from elsewhere: set LOCALRANK_API_KEY, or --allow-anonymous to "
-            "answer anybody"
+            f"--host {settings.host} can be reached from elsewhere: set LOCALRANK_API_KEY or LOCALRANK_API_KEY_FILE, "
+            "or --allow-anonymous to answer anybody"
         )
 
 
@@ -224,7 +222,7 @@ def _announce(settings: Settings) -> bool:
     contract = Manifest.parse(path.read_bytes()).contract
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
     print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
-    print(curl(contract, name, url, key=settings.api_key is not None), flush=True)  # noqa: T201
+    print(curl(contract, name, url, key=settings.keyrings()[0].configured), flush=True)  # noqa: T201
     return True
 
 
@@ -233,18 +231,12 @@ def _served(settings: Settings) -> dict[str, int] | None:
     from localrank.registry import CHAMPION
     from localrank_service.models.workers import Workers
 
-    if settings.runtime_dir is not None:
-        reports = Workers(settings.runtime_dir).living()
-        if len(reports) < settings.workers or not all(one.serving or one.broken for one in reports):
-            return None
-        everywhere = set.intersection(*(set(report.serving) for report in reports))
-        champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}
-        return {name: version for name, version in champions.items() if version is not None}
-    module = sys.modules.get("localrank_service.app")
-    app = vars(module).get("app") if module else None
-    if app is None or not app.state.service.live.loaded:
+    reports = Workers(settings.runtime_dir).living()
+    if len(reports) < settings.workers or not all(one.serving or one.broken for one in reports):
         return None
-    return {name: model.version for name, model in app.state.service.live.champions.items()}
+    everywhere = set.intersection(*(set(report.serving) for report in reports))
+    champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}
+    return {name: version for name, version in champions.items() if version is not None}
 
 
 @contextmanager
@@ -266,19 +258,25 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _runtime_dir(settings: Settings) -> Iterator[Path | None]:
-    """Give several workers a folder to share, and remove it afterwards."""
+def _runtime_dir(settings: Settings) -> Iterator[Path]:
+    """Give the workers a folder to share, and remove it afterwards."""
     from localrank_service.models.workers import make_runtime_dir, sweep_runtime_dirs
 
-    if settings.runtime_dir is not None or settings.workers == 1:
+    if settings.runtime_dir is not None:
         yield settings.runtime_dir
         return
     sweep_runtime_dirs()
-    directory = make_runtime_dir()
     try:
-        yield directory
+        folder = make_runtime_dir()
+    except OSError as error:
+        raise _CannotServe(
+            f"{error.filename or tempfile.gettempdir()}: cannot make the runtime folder: {error.strerror or error}; "
+            "set LOCALRANK_RUNTIME_DIR to a folder that can be written"
+        ) from None
+    try:
+        yield folder
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _complain(message: str, code: int) -> int:

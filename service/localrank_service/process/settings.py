@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from localrank.errors import InvalidConfiguration
+from localrank_service.http.keyring import Keyring, parse_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,19 +41,24 @@ class Settings(BaseModel):
         description="Worker processes; 0 is one for each processor that the container's quota allows, 8 at most.",
     )
     api_key: SecretStr | None = Field(
-        default=None, description="Key that requests to /v1 and /info must carry (Bearer or X-API-Key)."
+        default=None,
+        description="Keys that requests to /v1, /v2 and /info must carry (Bearer or X-API-Key), separated by commas.",
+    )
+    api_key_file: Path | None = Field(
+        default=None, description="File with such keys, one per line; it is read again when it changes."
     )
     admin_key: SecretStr | None = Field(
         default=None,
-        description="Key for routes that change something; made and printed at start when unset.",
+        description="Keys for routes that change something, separated by commas; one is generated if none is set.",
     )
-    allow_anonymous: bool = Field(
-        default=False, description="Listen beyond loopback although no api_key is set."
+    admin_key_file: Path | None = Field(
+        default=None, description="File with such keys, one per line; it is read again when it changes."
     )
+    allow_anonymous: bool = Field(default=False, description="Listen beyond loopback without a serving key.")
     allowed_hosts: str = Field(
         default="",
-        description="Host names, separated by commas, that admin requests may address, besides localhost and "
-        "IP addresses.",
+        description="Host names, separated by commas, that requests without a key and admin requests may address, "
+        "besides localhost and IP addresses; * allows every name.",
     )
     max_documents: int = Field(
         default=5000, gt=0, le=100_000, description="Documents of one request, at most."
@@ -108,10 +114,21 @@ class Settings(BaseModel):
 
     @field_validator("api_key", "admin_key")
     @classmethod
-    def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and len(key.get_secret_value()) < 8:
-            raise ValueError("a key has 8 characters at least")
-        return key
+    def _are_keys(cls, keys: SecretStr | None) -> SecretStr | None:
+        if keys is not None:
+            parse_keys(keys.get_secret_value(), "key")
+        return keys
+
+    def keyrings(self) -> tuple[Keyring, Keyring]:
+        """Return the serving keys and the admin keys."""
+
+        def keyring(role: str, keys: SecretStr | None, file: Path | None) -> Keyring:
+            return Keyring(role, None if keys is None else keys.get_secret_value(), file)
+
+        return (
+            keyring("serving", self.api_key, self.api_key_file),
+            keyring("admin", self.admin_key, self.admin_key_file),
+        )
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], **flags: Any) -> Self:
@@ -133,7 +150,8 @@ class Settings(BaseModel):
                 known = ", ".join(PREFIX + field.upper() for field in cls.model_fields)
                 raise InvalidConfiguration(f"{variable}: no such setting; expected one of {known}") from None
             found = "" if "key" in name else f", found {first['input']!r}"
-            raise InvalidConfiguration(f"{variable}: {first['msg'].lower()}{found}") from None
+            said = first["msg"].removeprefix("Value error, ")
+            raise InvalidConfiguration(f"{variable}: {said[0].lower()}{said[1:]}{found}") from None
 
     def to_environ(self) -> dict[str, str]:
         """Return the variables that make the same settings in another process."""

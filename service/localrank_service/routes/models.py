@@ -12,7 +12,6 @@ from localrank.contract import QUANTILES
 from localrank.registry import CHAMPION
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.origin import check_origin
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import promoting
 
@@ -112,7 +111,7 @@ async def rollback(request: Request, name: str) -> Response:
 async def _change(request: Request, expected: dict[str, type]) -> dict[str, Any]:
     """Check everything about a request that changes something, and return its members."""
     service: Service = request.app.state.service
-    check_origin(request.headers, service.settings.allowed_hosts)
+    service.hosts.check_change(request.headers)
     service.keys.check_admin(request.scope)
     media_type(request.headers, ("application/json",))
     body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))

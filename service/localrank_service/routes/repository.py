@@ -8,7 +8,6 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.origin import check_origin
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
 
@@ -26,6 +25,9 @@ _LARGEST_BODY = 64 * 1024
 async def index(request: Request) -> Response:
     """Every version of every model, and whether it is served."""
     service: Service = request.app.state.service
+    # Clients of the protocol send no content type here.
+    if "content-type" in request.headers:
+        media_type(request.headers, ("application/json",))
     members = await _members(request)
     only_ready = members.get("ready", False)
     if type(only_ready) is not bool:
@@ -60,8 +62,10 @@ async def unload(request: Request, name: str) -> Response:
 async def _change(request: Request) -> None:
     """Check everything about a request that changes something."""
     service: Service = request.app.state.service
-    check_origin(request.headers, service.settings.allowed_hosts)
+    service.hosts.check_change(request.headers)
     service.keys.check_admin(request.scope)
+    # A page can send a body without a content type unasked, but not JSON.
+    media_type(request.headers, ("application/json",))
     parameters = (await _members(request)).get("parameters", {})
     if type(parameters) is not dict:
         raise Problem(422, "parameters: expected an object", pointer="/parameters")
@@ -76,10 +80,8 @@ async def _change(request: Request) -> None:
 
 
 async def _members(request: Request) -> dict[str, Any]:
-    """Return the body's members; clients of the protocol send no content type, and may send no body."""
+    """Return the body's members; there may be no body."""
     service: Service = request.app.state.service
-    if "content-type" in request.headers:
-        media_type(request.headers, ("application/json",))
     body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))
     if not body.strip():
         return {}

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from localrank_service import app
+from localrank_service.http.origin import Hosts
+from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     import httpx
 
@@ -86,9 +92,163 @@ async def test_keys_are_never_shown(guarded: httpx.AsyncClient) -> None:
     assert "the-admin-key" not in shown
 
 
-async def test_without_an_admin_key_one_is_made(client: httpx.AsyncClient) -> None:
+async def test_without_an_admin_key_nobody_changes_anything(client: httpx.AsyncClient) -> None:
     for key in ("", "None", "admin"):
         response = await client.post(
             "/v1/models/tiny/promote", json={"version": 1}, headers={"x-api-key": key}
         )
         assert 403 == response.status_code
+
+
+async def test_a_key_is_generated_into_the_runtime_folder_and_never_logged(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(runtime_dir=tmp_path / "run")
+
+    async with (
+        connect(settings, models=[tiny_model]) as first,
+        connect(settings, models=[tiny_model]) as second,
+    ):
+        path = tmp_path / "run" / "admin.key"
+        key = path.read_text().strip()
+        statuses = [
+            (await one.post("/v1/models/tiny/rollback", json={}, headers={"x-api-key": key})).status_code
+            for one in (first, second)
+        ]
+
+    # Past the key: models that were given cannot be changed.
+    assert [503, 503] == statuses
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert [path] == list(path.parent.glob("*.key*"))
+    assert [f"no admin key is set; a new one was written to {path}"] == [
+        record.getMessage() for record in caplog.records
+    ]
+    assert key not in caplog.text
+
+
+async def test_if_no_key_can_be_written_the_service_says_so_and_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    settings = Settings(runtime_dir=tmp_path / "file" / "run")
+
+    keys = app._keys(settings, Hosts(""))
+
+    assert "Not a directory; routes that change something are closed" in caplog.text
+    scope = {"path": "/v1/rerank", "headers": [(b"host", b"localhost"), (b"x-api-key", b"")]}
+    keys.check(scope)
+    with pytest.raises(Problem, match="not a key for this route"):
+        keys.check_admin(scope)
+
+
+async def test_several_keys_open_the_serving_routes(connect: Any, tiny_model: LiveModel) -> None:
+    settings = Settings.model_validate(
+        {"api_key": "one-key-1,shop:two-key-2", "admin_key": "admin-key-1,admin-key-2"}
+    )
+    async with connect(settings, models=[tiny_model]) as client:
+        statuses = {
+            key: (await client.get("/v1/models", headers={"x-api-key": key})).status_code
+            for key in (
+                "one-key-1",
+                "two-key-2",
+                "admin-key-1",
+                "admin-key-2",
+                "shop:two-key-2",
+                "shop",
+                "one-key-1,",
+            )
+        }
+        changes = [
+            (await client.post("/v1/models/tiny/rollback", json={}, headers={"x-api-key": key})).status_code
+            for key in ("admin-key-1", "admin-key-2", "one-key-1")
+        ]
+
+    assert [200, 200, 200, 200, 403, 403, 403] == list(statuses.values())
+    assert [503, 503, 403] == changes
+
+
+async def test_keys_in_files_are_rotated_while_the_service_runs(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path
+) -> None:
+    (serving, admin) = (tmp_path / "serving.keys", tmp_path / "admin.keys")
+    serving.write_text("old-key-1\n")
+    admin.write_text("old-admin\n")
+    settings = Settings(api_key_file=serving, admin_key_file=admin, poll_seconds=0.005)
+    async with connect(settings, models=[tiny_model]) as client:
+
+        async def status(key: str) -> int:
+            return int((await client.get("/v1/models", headers={"x-api-key": key})).status_code)
+
+        async def until(key: str, expected: int) -> None:
+            for _ in range(2000):
+                if expected == await status(key):
+                    return
+                await asyncio.sleep(0.002)
+            raise TimeoutError
+
+        assert [200, 403] == [await status(key) for key in ("old-key-1", "new-key-1")]
+        serving.write_text("old-key-1\nnew-key-1\n")
+        await until("new-key-1", 200)
+        assert 200 == await status("old-key-1")
+        serving.write_text("new-key-1\n")
+        await until("old-key-1", 403)
+        admin.write_text("new-admin\n")
+        await until("new-admin", 200)
+        assert [403, 200] == [await status(key) for key in ("old-admin", "new-key-1")]
+
+
+PATHS = ("/v1/rerank", "/v1/rerank/batch", "/v2/rerank", "/v2/models/tiny/infer", "/v2/repository/index")
+HOSTS = Settings(allowed_hosts="Rank.example, other.example")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8080",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "user@localhost",
+        "localhost/..",
+        "[::1",
+        "",
+    ],
+)
+async def test_without_a_key_a_page_cannot_rank_by_dns_rebinding(
+    host: str, connect: Any, tiny_model: LiveModel
+) -> None:
+    async with connect(HOSTS, models=[tiny_model]) as client:
+        answers = [await client.post(path, json=BODY, headers={"host": host}) for path in PATHS]
+        answers += [await client.get(path, headers={"host": host}) for path in ("/v1/models", "/info")]
+        probes = [
+            (await client.get(path, headers={"host": host})).status_code for path in ("/livez", "/metrics")
+        ]
+
+    assert {403} == {answer.status_code for answer in answers}
+    assert all("LOCALRANK_ALLOWED_HOSTS" in answer.json()["detail"] for answer in answers)
+    assert [200, 200] == probes
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3", "rank.example:80"]
+)
+async def test_without_a_key_its_own_names_and_addresses_are_answered(
+    host: str, connect: Any, tiny_model: LiveModel
+) -> None:
+    async with connect(HOSTS, models=[tiny_model]) as client:
+        assert 200 == (await client.post("/v1/rerank", json=BODY, headers={"host": host})).status_code
+        assert 200 == (await client.get("/v1/models", headers={"host": host})).status_code
+
+
+async def test_with_a_key_any_host_will_do(guarded: httpx.AsyncClient) -> None:
+    """A page does not know the key; proxies may pass on whatever host they were asked for."""
+    headers = {"x-api-key": "serving-key", "host": "evil.example"}
+
+    assert 200 == (await guarded.post("/v1/rerank", json=BODY, headers=headers)).status_code
+
+
+async def test_a_service_behind_a_proxy_may_allow_every_host(connect: Any, tiny_model: LiveModel) -> None:
+    async with connect(Settings(allowed_hosts="*"), models=[tiny_model]) as client:
+        answer = await client.post("/v1/rerank", json=BODY, headers={"host": "any.example"})
+
+    assert 200 == answer.status_code

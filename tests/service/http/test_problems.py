@@ -161,7 +161,7 @@ async def test_a_caller_that_hangs_up_is_no_failure(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/v1/rerank", "headers": headers, "query_string": b""}
     await app(scope, receive, send)
 

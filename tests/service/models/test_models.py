@@ -329,9 +329,10 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
     assert [os.getpid()] == alone.json()["workers"]
 
 
-async def test_models_that_were_given_cannot_be_changed(client: httpx.AsyncClient) -> None:
-    key = client._transport.app.state.service.keys._admin.decode()  # type: ignore[attr-defined]
-
-    response = await client.post("/v1/models/tiny/promote", json={"version": 1}, headers={"x-api-key": key})
+async def test_models_that_were_given_cannot_be_changed(connect: Any, tiny_model: Any) -> None:
+    async with connect(
+        Settings.model_validate({"admin_key": "the-admin-key"}), models=[tiny_model]
+    ) as client:
+        response = await client.post("/v1/models/tiny/promote", json={"version": 1}, headers=ADMIN)
 
     assert 503 == response.status_code

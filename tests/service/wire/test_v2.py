@@ -692,6 +692,7 @@ async def test_statistics_count_every_wire(client: httpx.AsyncClient) -> None:
 
 
 ADMIN = {"x-api-key": "admin-key"}
+AS_JSON = {"content-type": "application/json"}
 SETTINGS: dict[str, Any] = {"admin_key": "admin-key", "poll_seconds": 0.01}
 
 
@@ -711,12 +712,12 @@ async def test_a_model_is_unloaded_and_loaded(connect: Any, models_dir: Any, loa
             return {(one["name"], one["version"]): f"{one['state']} {one['reason']}" for one in index}
 
         assert (200, 200, 200) == await status()
-        unloaded = await client.post("/v2/repository/models/demo/unload", headers=ADMIN)
+        unloaded = await client.post("/v2/repository/models/demo/unload", headers=ADMIN, json={})
         assert (404, 404, 200) == await status()
         gone = await states()
         promoted = await client.post("/v1/models/demo/promote", json={"version": 2}, headers=ADMIN)
         nameless = await client.post("/v1/rerank", json={"features": [ROW]})
-        reloaded = await client.post("/v2/repository/models/demo/load", headers=ADMIN)
+        reloaded = await client.post("/v2/repository/models/demo/load", headers=ADMIN, json={})
         back = await states()
         assert (200, 200, 200) == await status()
 
@@ -738,7 +739,7 @@ async def test_with_every_model_unloaded_the_service_is_not_ready_and_says_why(
     async with connect(Settings(models_dir=models_dir, **SETTINGS)) as client:
         await loaded(client)
         for name in ("demo", "web"):
-            await client.post(f"/v2/repository/models/{name}/unload", headers=ADMIN)
+            await client.post(f"/v2/repository/models/{name}/unload", headers=ADMIN, json={})
 
         ready = await client.get("/readyz")
 
@@ -752,10 +753,10 @@ async def test_loading_says_why_it_cannot(connect: Any, models_dir: Any, loaded:
     (models_dir / "web" / "1" / "manifest.json").write_text("{}")
     async with connect(Settings(models_dir=models_dir, **SETTINGS)) as client:
         await loaded(client)
-        broken = await client.post("/v2/repository/models/web/load", headers=ADMIN)
-        unknown = await client.post("/v2/repository/models/nope/load", headers=ADMIN)
-        outside = await client.post("/v2/repository/models/..%2fdemo/unload", headers=ADMIN)
-        missing = await client.post("/v2/repository/models/nope/unload", headers=ADMIN)
+        broken = await client.post("/v2/repository/models/web/load", headers=ADMIN, json={})
+        unknown = await client.post("/v2/repository/models/nope/load", headers=ADMIN, json={})
+        outside = await client.post("/v2/repository/models/..%2fdemo/unload", headers=ADMIN, json={})
+        missing = await client.post("/v2/repository/models/nope/unload", headers=ADMIN, json={})
         index = (await client.post("/v2/repository/index", json={"ready": True})).json()
         every = (await client.post("/v2/repository/index", json={"ready": False})).json()
 
@@ -783,8 +784,9 @@ async def test_changing_what_is_served_needs_the_admin_key_and_no_models_from_ou
             (await client.post(path, headers=ADMIN | {"origin": "http://evil.example"})).status_code,
             (await client.post(path, headers=ADMIN | {"host": "evil.example"})).status_code,
             (await client.post(path, headers=ADMIN | {"content-type": "text/plain"})).status_code,
-            (await client.post(path, headers=ADMIN, content="{")).status_code,
-            (await client.post(path, headers=ADMIN, content="[]")).status_code,
+            (await client.post(path, headers=ADMIN)).status_code,
+            (await client.post(path, headers=ADMIN | AS_JSON, content="{")).status_code,
+            (await client.post(path, headers=ADMIN | AS_JSON, content="[]")).status_code,
         ]
         refused = [
             await client.post(path, headers=ADMIN, json={"parameters": {name: "{}"}})
@@ -792,7 +794,7 @@ async def test_changing_what_is_served_needs_the_admin_key_and_no_models_from_ou
         ]
         still = await client.get("/v2/models/demo/ready")
 
-    assert [401, 403, 403, 403, 415, 400, 422] == statuses
+    assert [401, 403, 403, 403, 415, 415, 400, 422] == statuses
     assert [422, 422] == [one.status_code for one in refused]
     assert "/parameters/file:1~1model.onnx" == refused[1].json()["pointer"]
     assert 200 == still.status_code
@@ -800,7 +802,7 @@ async def test_changing_what_is_served_needs_the_admin_key_and_no_models_from_ou
 
 async def test_models_that_were_given_cannot_be_unloaded(connect: Any, tiny_model: LiveModel) -> None:
     async with connect(Settings(admin_key="admin-key"), models=[tiny_model]) as client:  # type: ignore[arg-type]
-        response = await client.post("/v2/repository/models/tiny/unload", headers=ADMIN)
+        response = await client.post("/v2/repository/models/tiny/unload", headers=ADMIN, json={})
         index = await client.post("/v2/repository/index")
 
     assert 503 == response.status_code
