@@ -200,3 +200,54 @@ def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
 
     assert (130, "localrank: interrupted\n") == (ran.returncode, ran.stderr)
     assert not models.exists()
+
+
+def test_a_label_that_does_not_suit_the_learner_is_named_with_file_and_line(
+    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = judged.read_text().splitlines(keepends=True)
+    lines[16] = "0.5 " + lines[16].split(" ", 1)[1]
+    path, config = tmp_path / "real.txt", tmp_path / "run.toml"
+    path.write_text("".join(lines))
+    config.write_text('[clustering]\nmethod = "none"\n[learner]\nmethod = "lambdamart"\n')
+
+    assert 1 == main(["train", str(path), "--config", str(config), "--models-dir", str(tmp_path)])
+
+    assert f"lambdamart: {path}:17, query '3': expected whole numbers as labels, found 0.5" in said(capsys)
+
+
+@pytest.mark.parametrize("columns", [3, 9])
+def test_data_of_another_width_than_the_model_get_no_scores(
+    judged: Path, tmp_path: Path, columns: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "narrow.txt"
+    path.write_text(
+        "".join(" ".join(line.split()[: 2 + columns]) + "\n" for line in judged.read_text().splitlines())
+    )
+
+    for command in ("rank", "evaluate"):
+        assert 1 == main([command, "demo", str(path), *MODELS])
+        assert f"{path}: expected 10 features, found {columns} on every line" in said(capsys)
+
+
+def test_a_table_is_trained_on_and_its_columns_are_said(
+    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = [line.split("#")[0].split() for line in judged.read_text().splitlines()]
+    path.write_text(
+        "grade,query,url,"
+        + ",".join(f"x{j}" for j in range(10))
+        + "\n"
+        + "".join(
+            f"{row[0]},{row[1][4:]},http://{i}," + ",".join(value.split(":")[1] for value in row[2:]) + "\n"
+            for i, row in enumerate(rows)
+        )
+    )
+    options = ["--label", "grade", "--qid", "query", "--models-dir", str(tmp_path)]
+
+    assert 0 == main(["train", str(path), "--method", "global", "--name", "web", *options])
+
+    assert "10 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …); left out: 'url' (text)" in said(capsys)
+    assert 0 == main(["rank", "web@1", str(path), "--out", str(tmp_path / "scores"), *options])
+    assert len(rows) == len((tmp_path / "scores").read_text().splitlines())

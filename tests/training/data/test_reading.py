@@ -424,3 +424,19 @@ def test_real_sets_have_their_known_sizes(name: str) -> None:
         ]
     )
     np.testing.assert_array_equal(X[queries.lines], queries.documents)
+
+
+def test_every_document_knows_its_file_and_line(tmp_path: Path) -> None:
+    first = written(tmp_path / "a.txt", "# head\n1 qid:1 1:1\n\n0 qid:2 1:2\n1 qid:1 1:3\n")
+    second = written(tmp_path / "b.csv", "label,qid,f1\n2,3,4\n0,4,5\n")
+
+    queries = read([first, second])
+
+    assert [
+        f"{first}:2, query '1'",
+        f"{first}:5, query '1'",
+        f"{first}:4, query '2'",
+        f"{second}:1, query '3'",
+        f"{second}:2, query '4'",
+    ] == [queries.where(document) for document in range(5)]
+    assert f"{second}:2, query '4'" == queries.select([3, 1]).where(0)

@@ -45,7 +45,8 @@ class Density:
         self._lines += len(counts)
         self._width = max(self._width, int(lines.columns.max(initial=-1)) + 1)
         if self._with_zeros < 2:
-            zeros = np.flatnonzero(lines.values == 0)
+            # Sparse text keeps -0, which is not the zero that an absent feature means.
+            zeros = np.flatnonzero((lines.values == 0) & ~np.signbit(lines.values))
             ends = np.cumsum(counts)
             self._with_zeros += len(np.unique(np.searchsorted(ends, zeros, side="right")))
         last = _last_columns(lines)

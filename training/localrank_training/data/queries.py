@@ -14,14 +14,36 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["QuerySet", "default_names"]
+__all__ = ["Origin", "QuerySet", "default_names"]
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
     """Return what features are called that nothing has named: ``f1``, ``f2``, …."""
     return tuple(f"f{index}" for index in range(1, n_features + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Where in which file each document of the input stands.
+
+    Attributes:
+        files: in the order of the input.
+        starts: ``[n_files]`` position in the input of the first document of each.
+        numbers: ``[n_docs]`` int32, the line (text) or row (tables) of each document in its file.
+    """
+
+    files: tuple[str, ...]
+    starts: Indices
+    numbers: NDArray[np.int32]
+
+    def of(self, position: int) -> str:
+        """Return ``FILE:LINE`` of the document at this position of the input."""
+        file = int(np.searchsorted(self.starts, position, side="right")) - 1
+        return f"{self.files[file]}:{self.numbers[position]}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +58,7 @@ class QuerySet:
         feature_names: one per column.
         lines: ``[n_docs]`` position of each document in the input, so that answers can go back in its order.
         comments: one per document, what followed ``#``; or none kept.
+        origin: the file and line of each document of the input; None if the queries do not come from text or tables.
     """
 
     documents: Matrix
@@ -45,6 +68,7 @@ class QuerySet:
     feature_names: tuple[str, ...]
     lines: Indices
     comments: Sequence[str] | None = None
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -89,6 +113,12 @@ class QuerySet:
         """Return the same queries with other feature values, such as a normalised view."""
         return replace(self, documents=documents)
 
+    def where(self, document: int) -> str:
+        """Say where a document comes from, for messages: its file and line if known, and its query."""
+        query = self.query_ids[int(np.searchsorted(self.offsets, document, side="right")) - 1]
+        at = "" if self.origin is None else f"{self.origin.of(int(self.lines[document]))}, "
+        return f"{at}query {query!r}"
+
     def select(self, queries: Sequence[int] | Indices) -> QuerySet:
         """Return those queries, in that order."""
         chosen = np.asarray(queries, np.int64)
@@ -103,4 +133,5 @@ class QuerySet:
             feature_names=self.feature_names,
             lines=self.lines[rows],
             comments=None if self.comments is None else tuple(self.comments[r] for r in rows),
+            origin=self.origin,
         )

@@ -10,9 +10,9 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import open_mapped
-from localrank_training.data.queries import QuerySet, default_names
+from localrank_training.data.queries import Origin, QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
-from localrank_training.data.sources import locate
+from localrank_training.data.sources import Source, locate
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def read(
     grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
     names = scan.names()
     _refuse_beyond_memory(len(grouping.order), len(names))
+    origin = _origin(blocks, sources)
     documents = np.zeros((len(grouping.order), len(names)), np.float32)
     labels = np.empty(len(documents), np.float64)
     comments: list[str] | None = None
@@ -78,6 +79,22 @@ def read(
         feature_names=names,
         lines=grouping.order,
         comments=None if comments is None else tuple(comments),
+        origin=origin,
+    )
+
+
+def _origin(blocks: Sequence[Block], sources: Sequence[Source]) -> Origin | None:
+    """Say where each document stands; None if a mapped set is among the sources, which does not know."""
+    numbers = [block.numbers for block in blocks if block.numbers is not None]
+    if len(numbers) < len(blocks):
+        return None
+    lengths = np.zeros(len(sources), np.int64)
+    for block in blocks:
+        lengths[block.source] += len(block)
+    return Origin(
+        files=tuple(str(source.path) for source in sources),
+        starts=np.cumsum(lengths) - lengths,
+        numbers=np.concatenate(numbers).astype(np.int32),
     )
 
 

@@ -47,6 +47,8 @@ class Block:
         comments: ``[n_docs]`` an Arrow string array; None where there is none.
         lines: the values as text had them; None when ``matrix`` has them.
         matrix: ``[n_docs, n_columns]`` float32, the values; None when ``lines`` has them.
+        numbers: ``[n_docs]`` line or row of each document in its file; None if it has none.
+        source: position of the file in `Scan.sources`.
     """
 
     labels: Vector
@@ -54,6 +56,8 @@ class Block:
     comments: Any
     lines: Lines | None = None
     matrix: Matrix | None = None
+    numbers: Indices | None = None
+    source: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -185,6 +189,8 @@ class Scan:
                 comments=lines.comments,
                 lines=lines if matrix is None else None,
                 matrix=matrix,
+                numbers=lines.line_numbers,
+                source=position,
             )
         if documents == 0:
             size = source.size
@@ -216,9 +222,19 @@ class Scan:
         if description != self._described:
             self._described = description
             self.say(f"{source.path}: {description}")
+        row = 1
         for batch, share in reader.batches(names):
             codes = self._enter(position, batch.query_ids, None)
-            yield Block(batch.labels, codes[batch.queries], batch.comments, matrix=batch.matrix)
+            numbers = np.arange(row, row + len(batch.labels))
+            row += len(batch.labels)
+            yield Block(
+                labels=batch.labels,
+                queries=codes[batch.queries],
+                comments=batch.comments,
+                matrix=batch.matrix,
+                numbers=numbers,
+                source=position,
+            )
             advance(int(source.size * share))
 
     def _mapped(self, position: int, source: Source) -> Iterator[Block]:

@@ -35,7 +35,7 @@ from localrank_training.progress import Progress, silent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["FORMATS", "Format", "convert", "format_of", "split", "write"]
@@ -399,7 +399,7 @@ class _TextWriter:
 
     def _values(self, matrix: Matrix) -> Any:
         if self._sparse:
-            kept = (matrix != 0) | np.signbit(matrix)
+            kept = _kept(matrix)
             if self._first:
                 kept[0, -1] = True  # shows how many features there are
             columns = np.nonzero(kept)[1]
@@ -415,9 +415,15 @@ class _TextWriter:
 
 
 def _has_hole(matrix: Matrix) -> bool:
-    """Whether a document has a zero before a value that is not zero."""
-    zero = matrix == 0
-    return bool((zero[:, :-1] & ~zero[:, 1:]).any())
+    """Whether a document of sparse text leaves a feature out before one that it has."""
+    kept = _kept(matrix)
+    return bool((~kept[:, :-1] & kept[:, 1:]).any())
+
+
+def _kept(matrix: Matrix) -> Bits:
+    """Return which values sparse text has: all but zeros, which an absent feature means."""
+    kept: Bits = (matrix != 0) | np.signbit(matrix)
+    return kept
 
 
 def _numerals(values: Vector | Matrix) -> Any:

@@ -50,14 +50,14 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
     if not np.isfinite(queries.labels).all():
         row = int(np.flatnonzero(~np.isfinite(queries.labels))[0])
         raise InvalidData(
-            f"{method}: query {_query(queries, row)}: expected a finite label, found {queries.labels[row]}"
+            f"{method}: {queries.where(row)}: expected a finite label, found {queries.labels[row]}"
         )
     bad = np.isinf(queries.documents) if missing else ~np.isfinite(queries.documents)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         found = queries.documents[row, column]
         raise InvalidData(
-            f"{method}: query {_query(queries, row)}, feature {queries.feature_names[column]!r}: expected a finite "
+            f"{method}: {queries.where(row)}, feature {queries.feature_names[column]!r}: expected a finite "
             f"value, found {found}" + ("; impute missing values first" if np.isnan(found) else "")
         )
 
@@ -82,9 +82,7 @@ def check_grades(queries: QuerySet, method: str, *, whole: bool = False, highest
     ):
         if bad.any():
             row = int(bad.argmax())
-            raise InvalidData(
-                f"{method}: query {_query(queries, row)}: expected {expected}, found {labels[row]:g}"
-            )
+            raise InvalidData(f"{method}: {queries.where(row)}: expected {expected}, found {labels[row]:g}")
 
 
 def differs_within(values: Array, queries: QuerySet) -> Bits:
@@ -115,7 +113,3 @@ def check_informative(queries: QuerySet, weights: Vector, method: str) -> None:
             f"{method}: expected two documents of one query with different features, found none in "
             f"{np.count_nonzero(labels)} queries with different labels"
         )
-
-
-def _query(queries: QuerySet, row: int) -> str:
-    return repr(queries.query_ids[int(np.searchsorted(queries.offsets, row, side="right")) - 1])
