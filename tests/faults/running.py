@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["ADMIN", "Running", "running", "until"]
 
@@ -60,6 +61,10 @@ class Running:
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split()]
 
+    def sees(self, path: Path) -> Path:
+        """Where a file that the service sees at ``path`` is for others."""
+        return Path(f"/proc/{self.process.pid}/root") / path.relative_to("/")
+
     def logged(self, text: str, pid: int | None = None) -> list[str]:
         """The messages that contain a text, of one process if it is named."""
         records: list[dict[str, Any]] = [json.loads(line) for line in list(self.lines) if line[:1] == "{"]
@@ -84,13 +89,30 @@ class Running:
 
 
 @contextmanager
-def running(models_dir: Path, *flags: str, workers: int = 2, **environ: str) -> Iterator[Running]:
-    """Run ``localrank serve`` with several workers until the block ends."""
+def running(
+    models_dir: Path, *flags: str, workers: int = 2, mounts: Mapping[Path, str] | None = None, **environ: str
+) -> Iterator[Running]:
+    """Run ``localrank serve`` with several workers until the block ends.
+
+    Args:
+        models_dir: what it serves.
+        flags: further ones.
+        workers: how many.
+        mounts: folders that the service sees as file systems of their own, with the options of a ``tmpfs``;
+            `Running.sees` tells where they are for others.
+        environ: further variables.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOCALRANK_")}
     temporary = models_dir.parent / "tmp"
     temporary.mkdir(exist_ok=True)
+    steps = [
+        f"mount -t tmpfs -o {shlex.quote(options)} tmpfs {shlex.quote(str(folder))} && "
+        for folder, options in (mounts or {}).items()
+    ]
+    apart = ["unshare", *(["--mount"] if os.getuid() == 0 else ["--user", "--map-root-user", "--mount"])]
     process = subprocess.Popen(
         [
+            *([*apart, "sh", "-c", "".join(steps) + 'exec "$@"', "sh"] if mounts else []),
             *(sys.executable, "-m", "localrank", "serve", "--models-dir", str(models_dir)),
             *("--port", "0", "--workers", str(workers), *flags),
         ],

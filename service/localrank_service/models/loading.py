@@ -80,6 +80,7 @@ class Loader:
             seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
             again = bool(retry and self._broken)
             if seen == self._seen and not again and time.monotonic() < self._retry_at:
+                self._workers.tell()
                 return
             self._unloaded = seen[1]
             await asyncio.to_thread(self._load)

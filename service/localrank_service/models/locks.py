@@ -1,22 +1,58 @@
-"""Files that a process holds as long as it lives, so that others can tell whether it does."""
+"""Files that a process holds as long as it lives, so that others can tell whether it does.
+
+They are taken over and never removed: a process that replaces another needs no room on the disk.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["hold", "is_free"]
+__all__ = ["hold", "is_free", "take"]
+
+_SUFFIX = ".lock"
 
 
 def hold(path: Path) -> int:
     """Hold a lock on the file until its descriptor is closed or the process ends, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def take(folder: Path, prefix: str) -> tuple[Path, int]:
+    """Hold one of the files ``<prefix>0.lock``, ``<prefix>1.lock``, …: one that nobody holds, else a new one.
+
+    Returns:
+        The file and its descriptor.
+    """
+    paths: list[Path] = []
+    # Whoever asks whether a file is free holds it for an instant, so all are tried more than once.
+    for _ in range(3):
+        paths = sorted(folder.glob(f"{prefix}*{_SUFFIX}"))
+        for path in paths:
+            try:
+                return path, hold(path)
+            except BlockingIOError:
+                continue
+        time.sleep(0.005)
+    for number in count(len(paths)):
+        path = folder / f"{prefix}{number}{_SUFFIX}"
+        try:
+            return path, hold(path)
+        except BlockingIOError:
+            continue
+    raise AssertionError
 
 
 def is_free(path: Path) -> bool:

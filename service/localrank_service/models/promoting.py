@@ -1,12 +1,15 @@
 """Moving an alias while the service runs, and telling the truth about it.
 
-The registry verifies and moves the alias; then every live worker must have switched before the answer is yes.
+The registry verifies and moves the alias; then every live worker must have switched before the answer is yes. Once the
+alias has moved, every answer says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from localrank_service.service import Service
 
 __all__ = ["Switched", "promote", "rollback"]
+
+_log = logging.getLogger("localrank.service")
 
 _POLL = 0.02
 
@@ -62,7 +67,11 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         # Nothing was changed: the version did not verify.
         problem = problem_of(error)
         raise Problem(409, problem.detail, kind=problem.kind) from None
-    await loader.refresh()
+    try:
+        await loader.refresh()
+    except Exception:  # noqa: BLE001
+        # The alias has moved; the workers look for it again and again.
+        _log.exception("%s@%s could not be loaded at once", name, alias)
     deadline = time.monotonic() + service.settings.switch_timeout_seconds
     while True:
         reports = await asyncio.to_thread(service.workers.living)
@@ -70,17 +79,20 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         if not behind:
             workers = tuple(report.pid for report in reports)
             return Switched(name, alias, reference.version, previous, workers)
-        now = (await asyncio.to_thread(registry.aliases, name)).get(alias)
+        now = reference.version
+        with suppress(ArtifactError):
+            now = (await asyncio.to_thread(registry.aliases, name)).get(alias, 0)
         if now != reference.version:
             raise Problem(409, f"{name}@{alias} was moved on to version {now} meanwhile")
         if time.monotonic() > deadline:
             who = ", ".join(
-                f"{one.pid} ({one.broken.get(name) or one.broken.get(f'{name}@{alias}') or 'slow'})"
+                f"{one.pid} ({one.broken.get(name) or one.broken.get(f'{name}@{alias}') or 'it has not said why'})"
                 for one in behind
             )
             raise Problem(
                 503,
-                f"{name}@{alias} is version {reference.version} now, but these workers still serve another: {who}",
+                f"{name}@{alias} is version {reference.version} now, but these workers do not say that they serve "
+                f"it: {who}",
                 headers={"Retry-After": "1"},
             )
         await asyncio.sleep(_POLL)

@@ -32,7 +32,7 @@ async def load(service: Service, name: str) -> tuple[int, ...]:
     await asyncio.to_thread(loader.registry.versions, name)
     if version is None:
         raise Problem(404, f"model {name!r} has no {CHAMPION}; promote a version")
-    service.workers.mark(name, unloaded=False)
+    _mark(service, name, unloaded=False)
     await loader.refresh(retry=True)
 
     def follows(report: Report) -> bool:
@@ -47,7 +47,7 @@ async def unload(service: Service, name: str) -> tuple[int, ...]:
     """Serve the model no longer; return the workers that do not."""
     loader = _loader(service)
     await asyncio.to_thread(loader.registry.versions, name)
-    service.workers.mark(name, unloaded=True)
+    _mark(service, name, unloaded=True)
     await loader.refresh()
     return await _until(
         service, lambda report: name not in report.serving, f"model {name!r} is being unloaded"
@@ -89,6 +89,15 @@ def _loader(service: Service) -> Loader:
     if service.loader is None:
         raise Problem(503, "the models were given to this process; there is no registry to load from")
     return service.loader
+
+
+def _mark(service: Service, name: str, *, unloaded: bool) -> None:
+    try:
+        service.workers.mark(name, unloaded=unloaded)
+    except OSError as error:
+        raise Problem(
+            503, f"nothing was changed: cannot tell the workers to: {error.strerror or error}"
+        ) from None
 
 
 async def _until(service: Service, follows: Callable[[Report], bool], doing: str) -> tuple[int, ...]:

@@ -1,32 +1,40 @@
 """What the worker processes of one service know of each other.
 
-They share a folder: each holds a lock on its own file as long as it lives, and writes beside it what it serves. So a
-promotion can tell when every live worker has switched. A service of one process needs no folder.
+They share a folder: each holds a lock on a file as long as it lives, and notes beside it what it serves. So a promotion
+can tell when every live worker has switched. A worker that replaces another takes over its files. A service of one
+process needs no folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from localrank_service.models.locks import hold, is_free
+from localrank_service.models import notes
+from localrank_service.models.locks import hold, is_free, take
+from localrank_service.models.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Report", "Workers", "make_runtime_dir", "sweep_runtime_dirs"]
 
+_log = logging.getLogger("localrank.service")
+
 _PREFIX = "localrank-"
 _MASTER = "master.lock"
-_UNLOADED = "unloaded.json"
+_WORKER = "worker-"
+_NOTE = ".note"
+_UNLOADED = f"unloaded{_NOTE}"
 #: Seconds in which a new folder may have no lock yet.
 _GRACE = 60.0
 
@@ -39,6 +47,9 @@ class Report(NamedTuple):
     broken: Mapping[str, str]
 
 
+_NOTHING = Report(0, {}, {})
+
+
 class Workers:
     """The workers that share ``directory``; only this one where that is ``None``."""
 
@@ -46,80 +57,96 @@ class Workers:
         self._directory = directory
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
+        self._told: Report | None = None
+        self._complained = False
+        self._path: Path | None = None
         self._lock: int | None = None
+        self._note: Note | None = None
         self._unloaded: frozenset[str] = frozenset()
 
     def enter(self) -> None:
-        """Be counted among the live workers."""
+        """Be counted among the live workers.
+
+        Raises:
+            OSError: this takes new files, and the disk has no room for them.
+        """
         if self._directory is None:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Locked before it has its name: a lock that is free is taken for that of a dead worker, and cleared away.
-        entering = self._directory / f"entering-{self._pid}"
-        self._lock = hold(entering)
-        entering.replace(self._directory / f"worker-{self._pid}.lock")
+        Note(self._directory / _UNLOADED).close()
+        self._path, self._lock = take(self._directory, _WORKER)
+        self._note = Note(self._path.with_suffix(_NOTE))
         self.report({}, {})
 
     def leave(self) -> None:
         """Be counted no longer."""
-        if self._directory is None or self._lock is None:
+        if self._note is None or self._lock is None:
             return
-        for suffix in ("json", "lock"):
-            (self._directory / f"worker-{self._pid}.{suffix}").unlink(missing_ok=True)
+        self._note.close()
         os.close(self._lock)
-        self._lock = None
+        self._path = self._note = self._lock = None
 
     def report(self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str]) -> None:
         """Tell the others what this worker serves."""
         self._own = Report(self._pid, serving, broken)
-        if self._directory is None or self._lock is None:
+        self.tell()
+
+    def tell(self) -> None:
+        """Note what this worker serves, unless that is done: the disk may have been full."""
+        if self._note is None or self._told == self._own:
             return
-        target = self._directory / f"worker-{self._pid}.json"
-        draft = target.with_suffix(".draft")
-        draft.write_bytes(orjson.dumps({"serving": serving, "broken": broken}))
-        draft.replace(target)
+        try:
+            self._note.write(orjson.dumps(self._own._asdict()))
+        except OSError as error:
+            if not self._complained:
+                _log.error(
+                    "worker %d cannot tell the others what it serves: %s", self._pid, error.strerror or error
+                )
+            self._complained = True
+        else:
+            self._told, self._complained = self._own, False
 
     def unloaded(self) -> frozenset[str]:
         """Return the names of the models that no worker should serve until they are loaded again."""
         if self._directory is None:
             return self._unloaded
-        try:
-            names: list[str] = orjson.loads((self._directory / _UNLOADED).read_bytes())
-        except FileNotFoundError:
-            return frozenset()
-        return frozenset(names)
+        return frozenset(orjson.loads(notes.read(self._directory / _UNLOADED) or b"[]"))
 
     def mark(self, name: str, *, unloaded: bool) -> None:
-        """Let all workers serve the model, or none."""
+        """Let all workers serve the model, or none.
+
+        Raises:
+            OSError: the names are more than fit, and the disk is full.
+        """
         if self._directory is None:
             self._unloaded = self._unloaded | {name} if unloaded else self._unloaded - {name}
             return
-        target = self._directory / _UNLOADED
-        with (self._directory / f"{_UNLOADED}.lock").open("w") as lock:
+        path = self._directory / _UNLOADED
+        with path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             names = self.unloaded() | {name} if unloaded else self.unloaded() - {name}
-            draft = target.with_suffix(".draft")
-            draft.write_bytes(orjson.dumps(sorted(names)))
-            draft.replace(target)
+            note = Note(path)
+            try:
+                note.write(orjson.dumps(sorted(names)))
+            finally:
+                note.close()
 
     def others_serve(self) -> bool:
         """Tell whether another worker has loaded its models."""
         return any(report.serving for report in self.living() if report.pid != self._pid)
 
     def living(self) -> list[Report]:
-        """Return the reports of all live workers; clear away what dead ones left."""
+        """Return the reports of all live workers."""
         if self._directory is None:
             return [self._own]
         reports = []
-        for path in sorted(self._directory.glob("worker-*.lock")):
-            pid = int(path.stem.removeprefix("worker-"))
-            if pid != self._pid and is_free(path):
-                _forget(path)
-                continue
-            members: dict[str, Any] = {}
-            with contextlib.suppress(OSError, orjson.JSONDecodeError):
-                members = orjson.loads(path.with_suffix(".json").read_bytes())
-            reports.append(Report(pid, members.get("serving", {}), members.get("broken", {})))
+        for path in sorted(self._directory.glob(f"{_WORKER}*.lock")):
+            if path == self._path:
+                reports.append(self._own)
+            elif not is_free(path):
+                text = notes.read(path.with_suffix(_NOTE))
+                # One that has only just entered serves nothing.
+                reports.append(_NOTHING if text is None else Report(**orjson.loads(text)))
         return reports
 
 
@@ -139,9 +166,3 @@ def sweep_runtime_dirs() -> None:
             ours = status.st_uid == os.getuid() and time.time() - status.st_mtime > _GRACE
             if ours and master.exists() and is_free(master):
                 shutil.rmtree(directory)
-
-
-def _forget(path: Path) -> None:
-    """Clear away a dead worker."""
-    path.unlink(missing_ok=True)
-    path.with_suffix(".json").unlink(missing_ok=True)

@@ -127,11 +127,11 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     )
     signal.signal(signal.SIGTERM, _stop)
     try:
-        if settings.runtime_dir is None or settings.workers == 1:
+        if settings.workers == 1:
             threading.Thread(target=_announce_once, args=(settings,), daemon=True).start()
             uvicorn.Server(config).run(sockets=[listener])
             return
-        metrics = Metrics(settings.runtime_dir / "metrics")
+        metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
         supervisor = Supervisor(
             config, listener, metrics, settings.hang_seconds, announce=lambda: _announce(settings)
         )

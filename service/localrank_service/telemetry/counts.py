@@ -4,10 +4,11 @@ A series is the name of a metric and the values of its labels; its cells are as 
 needs. To count is ``cells[0] += 1.0``: a twentieth of what a locked value costs, and a request counts two dozen. That
 is right where one thread counts, as the event loop's does here; other threads may only set.
 
-Processes that share a folder write a pair of files each: the series, one per line with the place of its cells, and
-the cells, mapped into memory, so that what was counted stays when the process dies. A counter must never fall, so the
-dead keep counting in the sums; the first file is locked as long as its process lives, so that their gauges are told
-from those of the living.
+Processes that share a folder have three files each: the series, one per line with the place of its cells; the cells,
+mapped into memory, so that what was counted stays when the process dies; and a lock, held as long as the process lives,
+which tells the living from the dead. A process that starts takes over the files of a dead one and counts on in its cells:
+a counter must never fall, files must not become ever more, and a full disk must not keep a process from starting. Where
+the disk takes no new series, they are counted in the memory of the process, which alone shows them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-import secrets
+from array import array
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import orjson
 
-from localrank_service.models.locks import hold, is_free
+from localrank_service.models.locks import is_free, take
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     Cells: TypeAlias = list[float] | memoryview[float]
+    _Key: TypeAlias = tuple[str, tuple[str, ...]]
 
 __all__ = ["Counted", "Counts"]
 
@@ -37,6 +39,7 @@ _CHUNK = 1 << 16
 _CELL = 8
 _SERIES = ".series"
 _CELLS = ".cells"
+_LOCK = ".lock"
 
 
 class Counted(NamedTuple):
@@ -51,90 +54,134 @@ class Counts:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._own: dict[tuple[str, tuple[str, ...]], Cells] = {}
-        self._file = None if folder is None else _File(folder)
+        self._file = None if folder is None else _opened(folder)
+        self._shared: dict[_Key, Cells] = {} if self._file is None else self._file.inherited
+        self._unshared: dict[_Key, Cells] = {}
         self._adding = Lock()
 
-    def cells(self, name: str, labels: tuple[str, ...], count: int) -> Cells:
-        """Return the cells of a series, zeros where it is new."""
+    def cells(self, name: str, labels: tuple[str, ...], count: int, *, lasting: bool = True) -> Cells:
+        """Return the cells of a series, zeros where it is new.
+
+        Args:
+            name: of the metric.
+            labels: their values.
+            count: of the cells.
+            lasting: whether a process that takes over the files of this one goes on with its numbers.
+        """
         key = name, labels
         with self._adding:
-            found = self._own.get(key)
-            if found is None:
-                found = self._added(name, labels, count)
-                self._own[key] = found
-        return found
+            found = self._shared.get(key) or self._unshared.get(key)
+            return self._added(key, count, lasting=lasting) if found is None else found
 
-    def _added(self, name: str, labels: tuple[str, ...], count: int) -> Cells:
+    def _added(self, key: _Key, count: int, *, lasting: bool) -> Cells:
         if self._file is not None:
             try:
-                return self._file.add(name, labels, count)
+                cells = self._shared[key] = self._file.add(key, count, lasting=lasting)
             except OSError as error:
                 # A full disk must cost no answer.
-                _log.warning("%s%s is not counted where other workers see it: %s", name, labels, error)
-        return [0.0] * count
+                _log.warning("%s%s is not counted where other workers see it: %s", *key, error)
+            else:
+                return cells
+        own = self._unshared[key] = [0.0] * count
+        return own
 
     def counted(self) -> list[Counted]:
         """Return what every process has counted so far."""
+        found = []
         if self._folder is not None:
-            return [_read(path) for path in sorted(self._folder.glob(f"*{_SERIES}"))]
+            found = [_read(path) for path in sorted(self._folder.glob(f"*{_SERIES}"))]
         series: dict[str, dict[tuple[str, ...], list[float]]] = {}
-        for (name, labels), cells in self._own.copy().items():
+        for (name, labels), cells in self._unshared.copy().items():
             series.setdefault(name, {})[labels] = list(cells)
-        return [Counted(alive=True, series=series)]
+        if series or self._folder is None:
+            found.append(Counted(alive=True, series=series))
+        return found
+
+
+def _opened(folder: Path) -> _File | None:
+    try:
+        return _File(folder)
+    except OSError as error:
+        _log.error(
+            "what this process counts is not seen by the others: %s: %s", folder, error.strerror or error
+        )
+        return None
 
 
 class _File:
-    """The files of this process."""
+    """The files of this process.
+
+    Attributes:
+        inherited: the series of the dead process whose files they were; those that do not last begin at zero.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A process may have the number of one that died.
-        stem = folder / f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._cells = os.open(
-            stem.with_suffix(_CELLS), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
-        self._size = self._used = 0
-        # Locked before it has its name, as a lock that is free is taken for that of a dead process.
-        entering = stem.with_suffix(".entering")
-        self._series = hold(entering)
-        entering.replace(stem.with_suffix(_SERIES))
-        self._chunk = self._grown()
+        path, self._lock = take(folder, "")
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._series = os.open(path.with_suffix(_SERIES), flags, 0o600)
+        self._cells = os.open(path.with_suffix(_CELLS), flags & ~os.O_APPEND, 0o600)
+        self.inherited: dict[_Key, Cells] = {}
+        self._used = 0
+        # What is beyond the last whole chunk was never used.
+        self._size = os.fstat(self._cells).st_size // _CHUNK * _CHUNK
+        if self._size:
+            self._chunk = self._mapped(0, self._size)
+            self._inherit(path.with_suffix(_SERIES))
+        else:
+            self._chunk = self._grown()
 
-    def add(self, name: str, labels: tuple[str, ...], count: int) -> Cells:
+    def add(self, key: _Key, count: int, *, lasting: bool) -> Cells:
         """Add a series."""
         if self._used + count * _CELL > self._size:
             self._chunk = self._grown()
-        first = (self._used - self._size + _CHUNK) // _CELL
         at = self._used // _CELL
         self._used += count * _CELL
         # A reader takes whole lines only, and finds zeros where nothing was counted. It begins with the end of a line, in
         # case the disk was full in the middle of the one before.
-        line = b"\n" + orjson.dumps([name, labels, at, count]) + b"\n"
+        line = b"\n" + orjson.dumps([*key, at, count, lasting]) + b"\n"
         if os.write(self._series, line) != len(line):
             raise OSError("the disk is full")
+        first = at - (self._size // _CELL - len(self._chunk))
         return self._chunk[first : first + count]
+
+    def _inherit(self, path: Path) -> None:
+        for name, labels, at, count, lasting in _lines(path):
+            cells = self._chunk[at : at + count]
+            if not lasting:
+                cells[:] = array("d", bytes(_CELL * count))
+            self.inherited[name, tuple(labels)] = cells
+            self._used = max(self._used, (at + count) * _CELL)
 
     def _grown(self) -> memoryview[float]:
         # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
         if os.pwrite(self._cells, bytes(_CHUNK), self._size) != _CHUNK:
             raise OSError("the disk is full")
-        chunk = memoryview(mmap.mmap(self._cells, _CHUNK, offset=self._size)).cast("d")
         self._used, self._size = self._size, self._size + _CHUNK
-        return chunk
+        return self._mapped(self._used, _CHUNK)
+
+    def _mapped(self, start: int, size: int) -> memoryview[float]:
+        return memoryview(mmap.mmap(self._cells, size, offset=start)).cast("d")
 
 
 def _read(path: Path) -> Counted:
     """Read the files of one process, which may be counting meanwhile."""
-    alive = not is_free(path)
+    alive = not is_free(path.with_suffix(_LOCK))
     series: dict[str, dict[tuple[str, ...], list[float]]] = {}
-    *lines, _unfinished = path.read_bytes().split(b"\n")
-    if lines:
+    if lines := _lines(path):
         with path.with_suffix(_CELLS).open("rb") as file:
             # Mapped, because a number that changes while it is read would be torn by a copy of the file.
             cells = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).cast("d")
-        for line in lines:
-            with suppress(orjson.JSONDecodeError):  # the beginning of one that did not fit
-                name, labels, at, count = orjson.loads(line)
-                series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
+        for name, labels, at, count, _ in lines:
+            series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
     return Counted(alive=alive, series=series)
+
+
+def _lines(path: Path) -> list[tuple[str, list[str], int, int, bool]]:
+    """Return the whole lines of a file of series."""
+    found = []
+    *lines, _unfinished = path.read_bytes().split(b"\n")
+    for line in filter(None, lines):
+        with suppress(orjson.JSONDecodeError):  # the beginning of one that did not fit
+            found.append(orjson.loads(line))
+    return found

@@ -96,7 +96,7 @@ class Histogram:
 class Gauge:
     """A number that is set: ``gauge.set(2.0, labels…)``.
 
-    A ``lasting`` one counts when its process is gone.
+    A ``lasting`` one counts when its process is gone. Cells: the number, and when it was set, 0 if it never was.
     """
 
     def __init__(
@@ -114,7 +114,9 @@ class Gauge:
 
         @cache
         def of(*values: str | int) -> Cells:
-            return counts.cells(name, tuple(map(str, values)), 2)
+            cells = counts.cells(name, tuple(map(str, values)), 2, lasting=lasting)
+            cells[1] = cells[1] or time.monotonic()
+            return cells
 
         self.of = of
 
@@ -122,7 +124,8 @@ class Gauge:
         """Set the number, and when."""
         cells = self.of(*labels)
         cells[0] = value
-        cells[1] = time.time()
+        # The same clock in all processes, and nobody sets it back.
+        cells[1] = time.monotonic()
 
     def family(self, counted: Iterable[Counted]) -> Metric:
         family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
@@ -130,7 +133,8 @@ class Gauge:
         for process in counted:
             if process.alive or self._lasting:
                 for labels, cells in process.series.get(self._name, {}).items():
-                    found.setdefault(labels, []).append(cells)
+                    if cells[1]:
+                        found.setdefault(labels, []).append(cells)
         for labels, several in found.items():
             if self._over == "sum":
                 value = sum(value for value, _ in several)

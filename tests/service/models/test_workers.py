@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from localrank_service.models.locks import hold
 from localrank_service.models.workers import Workers, make_runtime_dir, sweep_runtime_dirs
 
 if TYPE_CHECKING:
@@ -46,13 +46,17 @@ def test_live_workers_are_told_from_dead_ones(tmp_path: Path) -> None:
         process.wait()
     one = workers.living()
     left = sorted(path.name for path in tmp_path.iterdir())
+    successor = Workers(tmp_path)
+    successor.enter()
+    nothing = {report.pid: report for report in workers.living()}
     workers.leave()
 
     assert {os.getpid(), process.pid} == set(both)
     assert ({"demo": {"champion": 2}}, {"web": "why"}) == both[process.pid][1:]
     assert [os.getpid()] == [report.pid for report in one]
-    assert [f"worker-{os.getpid()}.json", f"worker-{os.getpid()}.lock"] == left
-    assert [] == list(tmp_path.iterdir())
+    assert {os.getpid(): (os.getpid(), {}, {})} == nothing
+    assert left == sorted(path.name for path in tmp_path.iterdir())
+    assert [(os.getpid(), {}, {})] == successor.living()
 
 
 def test_a_single_process_knows_itself_without_a_folder() -> None:
@@ -85,21 +89,45 @@ def test_folders_of_dead_services_are_swept_away_and_no_others(
     assert {ours, fresh, foreign} == set(tmp_path.iterdir())
 
 
-def test_a_worker_that_looks_around_while_another_enters_does_not_clear_it_away(
+def test_a_worker_can_tell_what_it_serves_when_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = Workers(tmp_path), Workers(tmp_path)
-    first._pid = 1
-    first.enter()
-    second._pid = 2
-    lock = fcntl.flock
+    """What is written in place needs no room; what is longer than its file waits for some."""
+    one, other = Workers(tmp_path), Workers(tmp_path)
+    one.enter()
+    other.enter()
+    many = {f"model-{number}": {"champion": 1} for number in range(2000)}
+    write, size = os.pwrite, {path.name: path.stat().st_size for path in tmp_path.iterdir()}
 
-    def look_first(descriptor: int, operation: int) -> None:
-        monkeypatch.setattr(fcntl, "flock", lock)
-        first.living()
-        lock(descriptor, operation)
+    def full(file: int, content: bytes, start: int) -> int:
+        if start + len(content) > os.fstat(file).st_size:
+            raise OSError(28, "No space left on device")
+        return write(file, content, start)
 
-    monkeypatch.setattr(fcntl, "flock", look_first)
-    second.enter()
+    def served() -> list[int]:
+        return sorted(len(report.serving) for report in other.living())
 
-    assert [1, 2] == [report.pid for report in first.living()]
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pwrite", full)
+        one.report({"demo": {"champion": 2}}, {})
+        one.mark("demo", unloaded=True)
+        short, unloaded = served(), set(other.unloaded())
+        one.report(many, {})
+        long, itself = served(), sorted(len(report.serving) for report in one.living())
+        same = size == {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    one.tell()
+
+    assert ([0, 1], {"demo"}, [0, 1], [0, 2000], True) == (short, unloaded, long, itself, same)
+    assert [0, 2000] == served()
+
+
+def test_a_worker_that_has_only_just_entered_serves_nothing(tmp_path: Path) -> None:
+    workers = Workers(tmp_path)
+    workers.enter()
+    (tmp_path / "worker-1.lock").touch()
+    lock = hold(tmp_path / "worker-1.lock")
+
+    found = workers.living()
+
+    os.close(lock)
+    assert {os.getpid(): {}, 0: {}} == {report.pid: report.serving for report in found}

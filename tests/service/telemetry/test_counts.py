@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from localrank_service.models.locks import hold
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram, Instrument, Over
 
@@ -155,11 +154,58 @@ def test_what_a_killed_process_counted_stays_and_its_gauges_go(killed: Path) -> 
     lasting.set(1)
 
     assert ({"": 5.0}, {}, {"": 5.0}) == before
-    assert ({"": 7.0}, {"": 1.0}, {"": 5.0}) == (
+    assert ({"": 7.0}, {"": 1.0}, {"": 1.0}) == (
         values(counts, counter),
         values(counts, living),
         values(counts, lasting),
     )
+
+
+def test_a_process_that_starts_takes_over_the_files_of_a_dead_one(killed: Path) -> None:
+    before = {path.name: path.stat().st_size for path in killed.iterdir()}
+
+    for _ in range(20):
+        counts = Counts(killed)
+        Counter(counts, "c_total", "", []).of()[0] += 1
+        assert counts._file is not None
+        os.close(counts._file._lock)  # it dies
+
+    after = {path.name: path.stat().st_size for path in killed.iterdir()}
+    assert before == after
+    assert {"": 25.0} == values(counts, Counter(counts, "c_total", "", []))
+
+
+def test_a_process_that_takes_over_adds_series_behind_those_it_found(killed: Path) -> None:
+    for name in ("first", "second"):
+        counts = Counts(killed)
+        for number in range(5000):
+            counts.cells(name, (str(number),), 2)[1] = number
+        assert counts._file is not None
+        os.close(counts._file._lock)
+
+    found = [one.series for one in Counts(killed).counted()]
+
+    assert {(str(number),): [0.0, number] for number in range(5000)} in [one.get("first") for one in found]
+    assert {(str(number),): [0.0, number] for number in range(5000)} in [one.get("second") for one in found]
+    assert [{(): [5.0]}] == [one["c_total"] for one in found if "c_total" in one]
+
+
+def test_a_process_starts_although_the_folder_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = Counts(tmp_path)
+    others.cells("c", (), 1)[0] += 2
+
+    def full(*_arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pwrite", full)
+        counts = Counts(tmp_path)
+    counts.cells("c", (), 1)[0] += 5
+
+    assert {"": 7.0} == values(counts, Counter(counts, "c", "", []))
+    assert {"": 2.0} == values(others, Counter(others, "c", "", []))
 
 
 def test_series_that_fill_several_chunks_keep_their_own_numbers(tmp_path: Path) -> None:
@@ -233,21 +279,3 @@ def test_threads_that_ask_for_a_series_at_once_get_the_same(tmp_path: Path) -> N
     (process,) = counts.counted()
 
     assert {(str(number),): [40.0] for number in range(50)} == process.series["c"]
-
-
-def test_a_process_that_is_entering_is_not_taken_for_a_dead_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-
-    def look(path: Path) -> int:
-        descriptor = hold(path)
-        found.extend(Counts.counted(first))
-        return descriptor
-
-    first = Counts(tmp_path)
-    monkeypatch.setattr("localrank_service.telemetry.counts.hold", look)
-    second = Counts(tmp_path)
-
-    assert [True] == [process.alive for process in found]
-    assert [True, True] == [process.alive for process in second.counted()]
