@@ -19,7 +19,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # What an installation is made from, besides the sources that it links to.
-BUILT := pyproject.toml hatch_build.py $(wildcard core/localrank/native/*.[ch])
+BUILT := pyproject.toml hatch_build.py core/localrank/_version.py $(wildcard core/localrank/native/*.[ch])
 
 # A stamp for each set of extras: made anew when the dependencies or the compiled arithmetic change.
 $(VENV)/.serve: $(BUILT) | $(BIN)/python

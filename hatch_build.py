@@ -1,7 +1,8 @@
-"""Build the compiled arithmetic when the package is installed or its wheel is made.
+"""Build the compiled kernels when the package is installed or its wheel is made.
 
-It needs a C compiler: the one that ``CC`` names, else ``cc``. Without one the package is pure Python and leaves all to
-numpy. ``LOCALRANK_COMPILER=ziglang`` fetches a compiler as a wheel for the time of the build (for slim images).
+It needs a C compiler: the one that ``CC`` names, else ``cc``. Without one, or if it fails, the package is pure Python and
+uses numpy instead; a warning says why, and ``LOCALRANK_REQUIRE_NATIVE=1`` makes it an error.
+``LOCALRANK_COMPILER=ziglang`` fetches a compiler as a wheel for the time of the build (for slim images).
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NATIVE = Path("core/localrank/native")
+#: Not .so, which Python would take for an extension module.
+LIBRARY = "arithmetic.native"
+
+#: Floating-point contraction is off, so that the code of every compiler gives the same bits.
+OPTIONS = ("-O3", "-std=gnu99", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-psabi")
 
 
 class Native(BuildHookInterface):
@@ -32,19 +41,17 @@ class Native(BuildHookInterface):
         folder = Path(self.root, NATIVE)
         editable = version == "editable"
         target = folder if editable else Path(tempfile.mkdtemp(prefix="localrank-native-"))
-        built = compile_native(folder, target)
-        if built is None:
-            self.app.display_warning(
-                "no C compiler: numpy will do what compiled code would do some times faster"
-            )
+        try:
+            built = compile_native(folder, target / LIBRARY, self.metadata.version)
+        except CompilerError as problem:
+            if os.environ.get("LOCALRANK_REQUIRE_NATIVE") == "1":
+                self.app.abort(f"LOCALRANK_REQUIRE_NATIVE=1, but {problem}")
+            self.app.display_warning(f"no compiled kernels, numpy will be used, which is slower: {problem}")
             return
         if editable:
-            for old in folder.glob("*.native"):
-                if old != built:
-                    old.unlink()
             return
         self._made = target
-        build_data["force_include"][str(built)] = f"localrank/native/{built.name}"
+        build_data["force_include"][str(built)] = f"localrank/native/{LIBRARY}"
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
@@ -53,35 +60,52 @@ class Native(BuildHookInterface):
             shutil.rmtree(made, ignore_errors=True)
 
 
-def compiler() -> list[str] | None:
-    """Return the command of a C compiler, if there is one."""
+class CompilerError(Exception):
+    """Why nothing was compiled, in one sentence."""
+
+
+def compiler() -> list[str]:
+    """Return the command of the C compiler."""
     if os.environ.get("LOCALRANK_COMPILER") == "ziglang":
-        # For every processor of the family: of itself it compiles for the one that it runs on.
+        # For every processor of the family: without this it compiles for the processor that it runs on.
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     chosen = shlex.split(os.environ.get("CC", "cc"))
-    return chosen if chosen and shutil.which(chosen[0]) else None
+    if not chosen or not shutil.which(chosen[0]):
+        raise CompilerError(f"there is no C compiler: {' '.join(chosen) or 'CC'} was not found")
+    return chosen
 
 
-def compile_native(sources: Path, folder: Path) -> Path | None:
-    """Compile into ``folder`` under the name that `localrank.native` looks for."""
+def compile_native(sources: Path, target: Path, version: str, extra: Sequence[str] = ()) -> Path:
+    """Compile the sources into ``target``.
+
+    Args:
+        sources: the folder of the C files.
+        target: the library to write; another process may have the old one open.
+        version: of the package.
+        extra: more options for the compiler.
+
+    Raises:
+        CompilerError: there is no compiler, or it failed.
+    """
     command = compiler()
-    if command is None:
-        return None
     files = sorted(sources.glob("*.[ch]"))
-    # Not .so, which Python would take for an extension module. The digest is of the sources alone: floating-point
-    # contraction is off, so every compiler's code gives the same bits.
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-    target = folder / f"arithmetic-{digest}.native"
-    partial = target.with_suffix(f".{os.getpid()}")
-    options = ["-O3", "-std=gnu99", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-psabi", "-s"]
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    options = [*OPTIONS, *extra, f'-DLOCALRANK_VERSION="{version} {digest}"']
     given = [str(file) for file in files if file.suffix == ".c"]
-    # For every generation of processors where the compiler and the C library can choose when it is opened.
+    # First for every generation of processors, if the compiler and the C library can choose when it is opened.
     for chosen in ([], ["-DLOCALRANK_ONE_TARGET"]):
         done = subprocess.run(  # noqa: S603 - whoever builds chooses the compiler
-            [*command, *options, *chosen, "-o", str(partial), *given, "-lm"], check=False, capture_output=True
+            [*command, *options, *chosen, "-o", str(partial), *given, "-lm"],
+            check=False,
+            capture_output=True,
+            text=True,
         )
         if done.returncode == 0:
             partial.replace(target)
             return target
-    print(done.stderr.decode(errors="replace"), file=sys.stderr)  # noqa: T201 - what a build says
-    return None
+    partial.unlink(missing_ok=True)
+    first = next(iter(done.stderr.splitlines()), "it printed nothing")
+    raise CompilerError(
+        f"the C compiler failed ({shlex.join(command)}, exit code {done.returncode}): {first}"
+    )

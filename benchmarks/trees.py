@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from localrank import native
+from localrank.native.library import library as kernels
 from localrank.scorers.walk import Layout, NumpyWalk
 from localrank_training.learners.plain_trees import from_lightgbm
 
@@ -58,8 +58,8 @@ def lightgbm(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: 
 
 
 def localrank(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
-    if native.library() is None:
-        sys.exit("the compiled walk is not installed: pip install -e . with a C compiler")
+    if kernels() is None:
+        sys.exit("the compiled kernels are not installed: pip install --editable . with a C compiler")
     return from_lightgbm(model.read_text()).score
 
 

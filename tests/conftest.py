@@ -1,17 +1,45 @@
-"""One BLAS thread, as in serving: small matrices gain nothing from more, and test processes run side by side."""
+"""What all tests share: one BLAS thread, one hypothesis profile, and both kinds of arithmetic for those that ask.
+
+One BLAS thread, as in serving: small matrices gain nothing from more, and test processes run side by side.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from localrank.native import library as native
+from tests.arithmetic import without_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+# No deadline: the machine may be busy. CI draws the same examples every time; elsewhere new ones are tried.
+settings.register_profile(
+    "localrank",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("localrank")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--library", type=Path, help="a library of compiled kernels to test instead of the installed one"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("--library"):
+        native.PATH = path.resolve()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,3 +48,15 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(os, "fsync", lambda _handle: None)
         yield
+
+
+@pytest.fixture(scope="module", params=["compiled", "numpy"])
+def arithmetic(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a module's tests with the compiled kernels, then as on a machine that could not build them."""
+    if request.param == "compiled":
+        if native.library() is None:
+            pytest.skip("the compiled kernels were not built when localrank was installed")
+        yield "compiled"
+        return
+    with without_library():
+        yield "numpy"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
-from localrank.look_up import LookUp
-from localrank.native import library
+from localrank.native.library import library
+from localrank.native.tables import LookUp
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Ids, Indices, Matrix, ShortInts
@@ -207,8 +207,7 @@ class HyperplaneTables:
 
     @cached_property
     def _look_up(self) -> LookUp | None:
-        opened = library()
-        return None if opened is None else LookUp(self.offsets, self.ids, self.planes.shape[1], opened)
+        return None if library() is None else LookUp(self.offsets, self.ids, self.planes.shape[1])
 
     def _projected(self, signature: Signature) -> Matrix:
         """Return ``[rank, m, h]``; the same for every way to look up."""

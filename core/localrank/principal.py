@@ -15,14 +15,13 @@ Invariants: no warnings and no NaN for any finite float32 input; deterministic; 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from localrank.native import is_plain, library
+from localrank.native.eigen import largest_eigenpairs
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -97,19 +96,7 @@ def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
     The mean is off by rounding of where the documents lie; what is left after subtracting it is rounding of how far they
     spread, and is subtracted as well where it is not negligible. What overflows shows in the sum.
     """
-    n_docs, n_features = documents.shape
-    if (compiled := library()) is not None and is_plain(documents):
-        centred, space, sizes = np.empty_like(documents), np.empty(2 * n_features, np.float32), np.empty(2)
-        compiled.localrank_centre(
-            documents.ctypes.data,
-            n_docs,
-            n_features,
-            _OFF_CENTRE,
-            space.ctypes.data,
-            centred.ctypes.data,
-            sizes.ctypes.data,
-        )
-        return centred, float(sizes[0]), float(sizes[1])
+    n_docs = len(documents)
     average = np.full(n_docs, 1.0 / n_docs, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = average @ documents
@@ -183,14 +170,8 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
         count: how many.
     """
     size = len(symmetric)
-    if is_plain(symmetric) and size < _LARGE and (compiled := library()) is not None:
-        values, rows = np.empty(count), np.empty((count, size), np.float32)
-        scratch = np.empty(_room(size, count), np.float32)
-        failed = compiled.localrank_eigen(
-            symmetric.ctypes.data, size, count, scratch.ctypes.data, values.ctypes.data, rows.ctypes.data
-        )
-        if not failed:
-            return values, rows
+    if size < _LARGE and (found := largest_eigenpairs(symmetric, count)) is not None:
+        return found
     solve = lapack.ssyevr if symmetric.dtype == _SINGLE else lapack.dsyevr
     # In float32 the solver is less exact for matrices of small numbers.
     trace = symmetric.trace()
@@ -203,13 +184,6 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigensolver stopped with code {info}")
     return values[:count][::-1] * trace, columns.T[:count][::-1]
-
-
-@lru_cache(256)  # queries have a few sizes
-def _room(size: int, count: int) -> int:
-    """Return how many floats the compiled solver wants beside what it is given."""
-    compiled = library()
-    return 0 if compiled is None else int(compiled.localrank_eigen_room(size, count))
 
 
 def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] | None:

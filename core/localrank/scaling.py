@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.native import is_plain, library
+from localrank.native import documents as native
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -25,8 +25,6 @@ _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FLOAT32_TINY = float(np.finfo(np.float32).tiny)
-#: What the compiled way answers.
-_DONE, _NOT_FINITE = 0, 1
 
 
 def all_finite(documents: Matrix) -> bool:
@@ -42,22 +40,11 @@ def within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
         documents: at least one.
         standard: to mean 0 and deviation 1 rather than from 0 to 1.
     """
-    if (compiled := library()) is not None and is_plain(documents):
-        n_docs, n_features = documents.shape
-        scaled, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
-        done = compiled.localrank_scale(
-            documents.ctypes.data,
-            n_docs,
-            n_features,
-            standard,
-            _ROUNDING,
-            space.ctypes.data,
-            scaled.ctypes.data,
-        )
-        if done == _DONE:
-            return scaled
-        if done == _NOT_FINITE:
-            return None
+    outcome, scaled = native.scale(documents, _ROUNDING, standard=standard)
+    if outcome == native.DONE:
+        return scaled
+    if outcome == native.NOT_FINITE:
+        return None
     return _within_query(documents, standard=standard)
 
 
@@ -103,12 +90,5 @@ def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounde
 
 def count_outside(documents: Matrix, least: Matrix, most: Matrix) -> int:
     """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
-    n_docs, n_features = documents.shape
-    plain = is_plain(documents) and is_plain(least) and is_plain(most)
-    if (compiled := library()) is not None and plain and least.shape == most.shape == (n_features,):
-        return int(
-            compiled.localrank_outside(
-                documents.ctypes.data, n_docs, n_features, least.ctypes.data, most.ctypes.data
-            )
-        )
-    return int(np.count_nonzero((documents < least) | (documents > most)))
+    count = native.count_out_of_range(documents, least, most)
+    return int(np.count_nonzero((documents < least) | (documents > most))) if count is None else count

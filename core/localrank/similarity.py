@@ -29,11 +29,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from localrank.native import library
-
 if TYPE_CHECKING:
-    import ctypes
-
     from localrank.arrays import Matrix, Vector
     from localrank.signature import Signature, Signatures
 
@@ -52,8 +48,6 @@ def one_to_many(signature: Signature, others: Signatures, similarity: Similarity
     """Return the similarity of one signature to many: ``[n_queries]``."""
     directions = np.asarray(others.directions)
     n_queries, n_components, n_features = directions.shape
-    if similarity == "eq5" and n_queries and (opened := library()) is not None:
-        return _compiled(opened, signature, others)
     sums = np.empty(n_queries)
     ordered = similarity in {"eq5", "weighted"}
     block = max(1, (_BLOCK if ordered else _BLOCK_OF_ALL) // max(1, 4 * n_components * n_features))
@@ -83,28 +77,6 @@ def one_to_many(signature: Signature, others: Signatures, similarity: Similarity
         sums /= np.maximum(np.minimum(signature.rank, others.ranks), 1)
     # Unit vectors in float32 may have a product slightly above one.
     return np.minimum(sums, 1.0, out=sums)
-
-
-def _compiled(opened: ctypes.CDLL, signature: Signature, others: Signatures) -> Vector:
-    """Compute eq. 5 as `localrank.nearest.CompiledSearch` does."""
-    directions = np.ascontiguousarray(others.directions, np.float32)
-    ranks = np.ascontiguousarray(others.ranks, np.int64)
-    asked = np.ascontiguousarray(signature.directions, np.float32)
-    if asked.shape != directions.shape[1:]:
-        raise ValueError(f"expected directions {directions.shape[1:]}, found {asked.shape}")
-    n_queries, n_components, n_features = directions.shape
-    scratch = np.empty((n_components, n_features + 16), np.float32)
-    similarities = np.empty(n_queries)
-    opened.localrank_similarities(
-        directions.ctypes.data,
-        ranks.ctypes.data,
-        *directions.shape,
-        asked.ctypes.data,
-        signature.rank,
-        scratch.ctypes.data,
-        similarities.ctypes.data,
-    )
-    return similarities
 
 
 def all_pairs(signatures: Signatures, similarity: Similarity = "eq5") -> Vector:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank import artifact
@@ -47,7 +47,7 @@ def test_every_kind_of_scorer_and_router_has_an_example() -> None:
 
 @pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
 @pytest.mark.parametrize("kind", SCORER_EXAMPLES)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_is_loaded_ranks_as_what_was_saved(
     tmp_path_factory: pytest.TempPathFactory, strategy: str, kind: str, seed: int

@@ -13,8 +13,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from localrank.contract import NORMALISATIONS, QUANTILES, FeatureContract, Missing, Normalisation
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
 
-pytestmark = pytest.mark.usefixtures("arithmetic")
-
 NAN = float("nan")
 
 float32s = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -347,7 +347,7 @@ def queries(draw: st.DrawFn) -> Judged:
     return Judged(np.array(labels, np.float64), np.array(scores, np.float64), offsets)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(queries(), st.sampled_from(list(CONVENTIONS)))
 def test_a_querys_figure_is_the_same_to_the_bit_whatever_it_is_measured_with(
     judged: Judged, convention: str
@@ -362,7 +362,7 @@ def test_a_querys_figure_is_the_same_to_the_bit_whatever_it_is_measured_with(
             np.testing.assert_array_equal(all_.per_query[query], own.per_query[0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(queries(), st.sampled_from(list(CONVENTIONS)))
 def test_figures_lie_between_zero_and_one_and_ties_between_their_bounds(
     judged: Judged, convention: str
@@ -380,7 +380,7 @@ def test_figures_lie_between_zero_and_one_and_ties_between_their_bounds(
         assert (b.per_query[present] <= c.per_query[present] + 1e-12).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(queries())
 def test_only_the_order_of_the_scores_matters(judged: Judged) -> None:
     monotone = judged.scores**3 / 7

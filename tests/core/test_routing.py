@@ -9,6 +9,7 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
+from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
 from localrank.signature import QuerySigner, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
@@ -87,7 +88,7 @@ def test_the_centroid_router_takes_the_most_similar_medoid(
 
         assert int(np.argmax(similarities)) == route.cluster
         first, second = np.sort(similarities)[:-3:-1]
-        np.testing.assert_allclose([first, first - second], figures(route))
+        np.testing.assert_allclose([first, first - second], figures(route), rtol=1e-6)
         assert 5 == route.candidates
 
 
@@ -277,3 +278,22 @@ def test_settings_beyond_what_tables_hold_are_refused(name: str, value: int) -> 
         InvalidConfiguration, match=f"routing: expected {name} from . to 2147483647, found {value}"
     ):
         LshRouter(known, np.array([0]), tables, **{name: value})  # type: ignore[arg-type]
+
+
+def test_every_router_sends_training_queries_to_their_cluster(arithmetic: str) -> None:
+    signatures, clusters = clustered(500, 4, 0.3)
+    tables = HyperplaneTables.build(signatures, draw_planes(24, 8, 4, seed=1))
+    for similarity in SIMILARITIES:
+        routers = (
+            ExactRouter(signatures, clusters, similarity),
+            CentroidRouter(signatures.take(np.array([int(np.argmax(clusters == c)) for c in range(4)]))),
+            LshRouter(signatures, clusters, tables, similarity=similarity, exact_below=0),
+        )
+        for router in routers:
+            for query in range(0, 500, 25):
+                route = router.route(signatures.of(query))
+                assert clusters[query] == route.cluster
+                if router is not routers[1]:
+                    assert route.similarity == pytest.approx(1, abs=1e-6)
+    search = ExactRouter(signatures, clusters)._search
+    assert isinstance(search, CompiledSearch if arithmetic == "compiled" else NumpySearch)

@@ -13,8 +13,6 @@ from localrank.signature import QuerySigner, Signature, choose_components, spect
 
 from .clouds import cloud
 
-pytestmark = pytest.mark.usefixtures("arithmetic")
-
 SHAPES = [
     (2, 3),
     (3, 2),
@@ -127,7 +125,7 @@ def test_close_eigenvalues_are_solved_in_double_precision() -> None:
     np.testing.assert_allclose(cosines[:, :2], np.eye(2), atol=5e-3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),
     rank=st.integers(0, 6),
@@ -308,3 +306,23 @@ def test_the_rounding_of_a_large_offset_is_no_direction() -> None:
 
     check_directions(documents, signature)
     np.testing.assert_allclose(signature.eigenvalues[0], eigensystem(documents)[0][0], rtol=1e-3)
+
+
+@settings(max_examples=100)
+@given(
+    shape=st.tuples(st.integers(2, 40), st.integers(1, 40)),
+    offset=st.sampled_from([0.0, 1.0, 1e4, 1e7]),
+    seed=st.integers(0, 99),
+)
+def test_documents_are_centred_as_in_double_precision(
+    shape: tuple[int, int], offset: float, seed: int
+) -> None:
+    documents = (np.random.default_rng(seed).standard_normal(shape) + offset).astype(np.float32)
+
+    centred, size, length = principal._centred_in_single(documents)
+
+    exact = documents.astype(np.float64)
+    around = exact - exact.mean(axis=0)
+    np.testing.assert_allclose(centred, around, atol=2e-4 * max(1.0, np.abs(around).max()))
+    np.testing.assert_allclose(size, np.sum(around**2), rtol=1e-3)
+    np.testing.assert_allclose(length, np.sum(exact.mean(axis=0) ** 2), rtol=1e-3, atol=1e-6)

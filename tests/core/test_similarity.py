@@ -83,7 +83,7 @@ def test_a_cloud_of_rank_zero_is_like_nothing(similarity: Similarity) -> None:
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), exponent=st.integers(-12, 12))
 @example(seed=125897, exponent=-9)
 def test_order_shift_scale_and_sign_leave_the_similarity(

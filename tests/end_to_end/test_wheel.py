@@ -56,7 +56,7 @@ def test_with_serve_alone_it_starts_and_answers(wheel: Path, tmp_path: Path) -> 
     offline = {"sklearn", "joblib", "lightgbm", "pandas", "pyarrow", "matplotlib"}
     assert offline == missing(python, *offline)
     if shutil.which("cc"):
-        probe = "from localrank.native import library; print(library() is not None)"
+        probe = "from localrank.native.library import library; print(library() is not None)"
         assert "True" == run(python, "-c", probe, cwd=tmp_path).strip()
     assert "demo" in run(
         python, "-m", "localrank", "models", "list", "--models-dir", ROOT / "models", cwd=tmp_path

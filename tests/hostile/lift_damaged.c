@@ -4,15 +4,12 @@
  *
  * Every buffer is exactly as large as is said, so that one byte too far is seen.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
-                               const uint64_t (*powers)[2], float *values, int64_t n_values, void *spans,
-                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals);
+#include "native.h"
 
 static uint64_t state;
 
@@ -71,7 +68,8 @@ int main(int count, char **given)
         const int64_t n_spans = (int64_t)draw(draw(2) ? 3 : (uint64_t)length / 14 + 2);
         const int64_t n_outline = (int64_t)draw(2 * (uint64_t)length + 2);
         float *values = malloc((size_t)n_values * sizeof *values + !n_values);
-        int64_t *spans = malloc((size_t)n_spans * 4 * sizeof *spans + !n_spans), *totals = malloc(3 * sizeof *totals);
+        span *spans = malloc((size_t)n_spans * sizeof *spans + !n_spans);
+        int64_t *totals = malloc(3 * sizeof *totals);
         uint8_t *outline = malloc((size_t)n_outline + !n_outline), *name = malloc(8);
         memcpy(name, "features", 8);
         const int64_t found = localrank_lift_numbers(text, length, name, 8, powers, values, n_values, spans, n_spans,

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localrank import native
-from localrank_service.wire import numbers
+from localrank.native.library import FOLDER
+from localrank.native.lift import powers_of_five
 
 HERE = Path(__file__).parent
 SANITIZERS = "-fsanitize=address,undefined"
@@ -37,8 +37,8 @@ def test_damaged_texts_make_no_sanitizer_speak(tmp_path: Path, seconds: int) -> 
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     program = tmp_path / "lift_damaged"
-    sources = [str(HERE / "lift_damaged.c"), str(native.FOLDER / "json.c")]
-    command = ["cc", "-g", "-O1", "-std=gnu99", "-ffp-contract=off", "-Wno-psabi", SANITIZERS]
+    sources = [str(HERE / "lift_damaged.c"), str(FOLDER / "json.c")]
+    command = ["cc", "-g", "-O1", "-std=gnu99", "-ffp-contract=off", "-Wno-psabi", f"-I{FOLDER}", SANITIZERS]
     built = subprocess.run(
         [*command, "-fno-sanitize-recover=all", "-o", str(program), *sources, "-lm"],
         check=False,
@@ -49,7 +49,7 @@ def test_damaged_texts_make_no_sanitizer_speak(tmp_path: Path, seconds: int) -> 
         pytest.skip("the compiler has no sanitizers")
     assert 0 == built.returncode, built.stderr
     powers = tmp_path / "powers"
-    powers.write_bytes(bytes(numbers._powers()))
+    powers.write_bytes(bytes(powers_of_five()))
     corpus = []
     for position, text in enumerate(texts()):
         corpus.append(tmp_path / f"{position}.json")

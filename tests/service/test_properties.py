@@ -12,7 +12,7 @@ import httpx
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
 
 NAMES = ("bm25", "pagerank", "ctr:7d", "age")
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=60)
 many = settings(few, max_examples=150)
 
 

@@ -267,7 +267,7 @@ def queries(draw: st.DrawFn) -> Any:
     return documents
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(documents=queries())
 def test_every_wire_gives_the_ranker_s_own_order_and_bits(
     documents: Any, answers_of: Callable[[Matrix], dict[str, Answer]], tiny_ranker: Ranker

@@ -132,7 +132,7 @@ def test_p_values_are_uniform_where_there_is_no_difference() -> None:
     assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(-8, 8), min_size=1, max_size=9))
 def test_equal_sums_count_as_equally_extreme_whatever_their_rounding(eighths: list[int]) -> None:
     """Tenths are not binary fractions: their sums differ by rounding with the order of addition."""
@@ -289,7 +289,7 @@ def test_holm_by_hand() -> None:
     assert len(holm([])) == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.5))
 def test_holm_rejects_what_the_step_down_procedure_rejects(p: list[float], alpha: float) -> None:
     """Holm (1979): go through the p values in rising order, stop at the first above alpha / (those left)."""

@@ -1,14 +1,14 @@
-/* One query's documents, [n_docs, n_features], before anything is learnt or said of them: put on one scale, centred, and
- * compared with what training saw. Every pass is along rows; what belongs to a column is added up in the order of the
- * documents, as numpy does it. */
+/* One query's documents, [n_docs, n_features], put on one scale and compared with what training saw.
+ *
+ * Every pass is along rows. The sums of a column are made in the order of the documents, as numpy makes them. */
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "lanes.h"
+#include "native.h"
 
-enum { DONE = 0, NOT_FINITE = 1, BEYOND = 2 };
+enum { DONE = 0, NOT_FINITE = 1, OUT_OF_RANGE = 2 };
 
 /* Find the least and the greatest value of each feature; return whether all are finite. */
 INLINE int extremes(const float *documents, int64_t n_docs, int64_t n_features, float *restrict low,
@@ -49,11 +49,11 @@ INLINE void average(const float *documents, int64_t n_docs, int64_t n_features, 
         mean[j] /= (float)n_docs;
 }
 
-/* Put each feature on the scale of the query: from 0 to 1, or, where `standard`, to mean 0 and deviation 1. A feature
- * whose spread is `rounding` of its size is constant and becomes 0. `space` has room for 4 * n_features floats.
+/* Put each feature on the scale of the query: from 0 to 1 or, if `standard`, to mean 0 and deviation 1. A feature whose
+ * spread is at most `rounding` of its size is constant and becomes 0. `space` has room for 4 * n_features floats.
  *
- * Returns DONE, NOT_FINITE where a value is missing or infinite, BEYOND where a difference is beyond float32: then
- * nothing is said of `scaled`. */
+ * Returns DONE; NOT_FINITE if a value is missing or infinite; OUT_OF_RANGE if float32 cannot hold a difference. Only
+ * DONE fills `scaled`. */
 EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, int64_t n_features, int64_t standard,
                                         double rounding, float *space, float *scaled)
 {
@@ -63,20 +63,20 @@ EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, 
           *restrict keep = scale + n_features;
     if (!extremes(documents, n_docs, n_features, low, high))
         return NOT_FINITE;
-    int beyond = 0;
+    int out_of_range = 0;
     for (int64_t j = 0; j < n_features; j++) {
         const double least = low[j], most = high[j], spread = most - least;
         const float size = fabsf(low[j]) > fabsf(high[j]) ? fabsf(low[j]) : fabsf(high[j]);
         const int constant = spread <= (float)rounding * size;
         const double by = constant ? 1 : spread;
-        beyond |= by > FLT_MAX || by < FLT_MIN;
+        out_of_range |= by > FLT_MAX || by < FLT_MIN;
         scale[j] = (float)by;
         keep[j] = !constant;
         if (standard)
             low[j] = (float)(least + spread / 2);
     }
-    if (beyond)
-        return BEYOND;
+    if (out_of_range)
+        return OUT_OF_RANGE;
     for (int64_t i = 0; i < n_docs; i++) {
         const float *restrict row = documents + i * n_features;
         float *restrict out = scaled + i * n_features;
@@ -105,9 +105,9 @@ EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, 
     return DONE;
 }
 
-/* Count the values outside what training saw. */
-EVERY_PROCESSOR int64_t localrank_outside(const float *documents, int64_t n_docs, int64_t n_features,
-                                          const float *restrict least, const float *restrict most)
+/* Count the values below `least` or above `most` of their feature. */
+EVERY_PROCESSOR int64_t localrank_out_of_range(const float *documents, int64_t n_docs, int64_t n_features,
+                                               const float *restrict least, const float *restrict most)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < n_docs; i++) {
@@ -118,50 +118,4 @@ EVERY_PROCESSOR int64_t localrank_outside(const float *documents, int64_t n_docs
         count += here;
     }
     return count;
-}
-
-INLINE float squared_length(const float *row, int64_t count)
-{
-    float parts[LANES] = {0};
-    int64_t j = 0;
-    for (; j + LANES <= count; j += LANES)
-        for (int k = 0; k < LANES; k++)
-            parts[k] += row[j + k] * row[j + k];
-    for (int k = 0; j + k < count; k++)
-        parts[k] += row[j + k] * row[j + k];
-    return sum_of_lanes(parts);
-}
-
-/* Subtract the documents' mean. The mean is off by rounding of where the documents lie; what is left after subtracting it
- * is rounding of how far they spread, and is subtracted as well where it is more than `tolerance` of their size.
- *
- * `space` has room for 2 * n_features floats. Returned in `sizes`: the squares of all centred numbers together, and the
- * square of the mean's length. */
-EVERY_PROCESSOR void localrank_centre(const float *documents, int64_t n_docs, int64_t n_features, double tolerance,
-                                      float *space, float *centred, double *sizes)
-{
-    float *restrict mean = space, *restrict rest = space + n_features;
-    average(documents, n_docs, n_features, mean);
-    memset(rest, 0, (size_t)n_features * sizeof *rest);
-    for (int64_t i = 0; i < n_docs; i++) {
-        const float *restrict row = documents + i * n_features;
-        float *restrict out = centred + i * n_features;
-        for (int64_t j = 0; j < n_features; j++) {
-            out[j] = row[j] - mean[j];
-            rest[j] += out[j];
-        }
-    }
-    for (int64_t j = 0; j < n_features; j++)
-        rest[j] /= (float)n_docs;
-    double size = squared_length(centred, n_docs * n_features);
-    if ((double)n_docs * squared_length(rest, n_features) > tolerance * size) {
-        for (int64_t i = 0; i < n_docs; i++) {
-            float *restrict out = centred + i * n_features;
-            for (int64_t j = 0; j < n_features; j++)
-                out[j] -= rest[j];
-        }
-        size = squared_length(centred, n_docs * n_features);
-    }
-    sizes[0] = size;
-    sizes[1] = squared_length(mean, n_features);
 }

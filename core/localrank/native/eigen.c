@@ -8,10 +8,10 @@
  * Vectors of eigenvalues that are closer than about 1e-5 of the trace are not to be relied on.
  */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "lanes.h"
+#include "native.h"
 
 enum { WIDE = 8, POINTS = 2 * LANES };
 #define EACH for (int k = 0; k < WIDE; k++)

@@ -9,18 +9,14 @@
  * decided here, is UNUSUAL, and the caller reads the text another way. Nothing recurses.
  */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
+
+#include "native.h"
 
 enum { UNUSUAL = -1, MOST_DIGITS = 19, SMALLEST_POWER = -342, LARGEST_POWER = 308 };
 
 /* A number of the usual form has at most so many bytes; so many are read before and after where it begins. */
 enum { MOST_LENGTH = 32, AROUND = 40 };
-
-typedef struct {
-    int64_t begin, end; /* in the text */
-    int64_t rows, width; /* no rows: the array holds the numbers itself */
-} span;
 
 typedef struct {
     const uint8_t *end;

@@ -1,21 +1,14 @@
 /* Figure 3's look-up: from a query's projections to the training queries with most votes.
  *
- * The tables are maps of files, and what is needed of them lies apart. So all places are worked out before the first is
- * read, and asked for together.
+ * The tables are maps of files, and the entries of a query lie far apart. So all places are computed first and fetched
+ * together.
  */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
+#include "native.h"
+
 enum { MOST_PLANES = 30, LINE = 16, BYTE = 256, FEW = 64 };
-
-typedef struct {
-    int32_t query, votes, component, plus, minus;
-} candidate;
-
-typedef struct {
-    int64_t first, last;
-} range;
 
 /* The bucket of a direction in one table, then those across the hyperplanes that it is nearest to. */
 static void buckets_of(const float *projected, int64_t planes, int64_t probes, int64_t *buckets)
@@ -37,17 +30,18 @@ static void buckets_of(const float *projected, int64_t planes, int64_t probes, i
         buckets[1 + i] = code ^ ((int64_t)1 << order[i]);
 }
 
-/* Where few training queries are known, every one has a slot of its own. */
+/* If there are few training queries, each has its own slot. */
 static inline uint32_t slot_of(uint32_t query, int bits, int own)
 {
     return own ? query : query * UINT32_C(2654435769) >> (32 - bits);
 }
 
-/* Counts every training query's votes: for each component the tables in which it shares the bucket of the direction, or
- * those in which it shares that of its negative, whichever are more.
+/* Counts every training query's votes: for each component the number of tables in which it shares the bucket of the
+ * direction, or of its negative, whichever is greater.
  *
- * ranges: one for each component, side, table and bucket; slots: twice room, rounded up to a power of two. Returns how
- * many were found, in no order; or, where there may be more than room, how many there may be, negative. */
+ * `ranges` has one for each component, side, table and bucket; `slots` twice `room`, rounded up to a power of two.
+ * Returns how many candidates were found, in no order. If there may be more than `room`, returns how many there may be,
+ * negative. */
 int64_t localrank_votes(const float *projected, int64_t rank, int64_t tables, int64_t planes, const int32_t *offsets,
                         const int32_t *ids, int64_t n_queries, int64_t cap, int64_t probes, range *ranges,
                         int32_t *slots, candidate *found, int64_t room)
@@ -149,38 +143,15 @@ static void sort(uint64_t *keys, uint64_t *others, int64_t count)
         memcpy(keys, from, (size_t)count * sizeof *keys);
 }
 
-/* Moves the smallest of different keys to the front, in no order: byte by byte, only those that tie go on. */
-static void bring_smallest(uint64_t *keys, uint64_t *tied, int64_t count, int64_t wanted)
-{
-    int64_t taken = 0;
-    memcpy(tied, keys, (size_t)count * sizeof *keys);
-    for (int shift = 40; shift >= 0 && taken < wanted; shift -= 8) {
-        int64_t sizes[BYTE] = {0}, before = 0, still = 0;
-        for (int64_t i = 0; i < count; i++)
-            sizes[tied[i] >> shift & (BYTE - 1)]++;
-        uint64_t border = 0;
-        while (taken + before + sizes[border] < wanted)
-            before += sizes[border++];
-        for (int64_t i = 0; i < count; i++) {
-            const uint64_t key = tied[i], byte = key >> shift & (BYTE - 1);
-            if (byte < border || (byte == border && !shift))
-                keys[taken++] = key;
-            else if (byte == border)
-                tied[still++] = key;
-        }
-        count = still;
-    }
-}
-
-/* How much of the votes that it could win a candidate did not get, in 65,535ths. */
+/* The share of the votes that a candidate could win and did not get, in 65,535ths. */
 static inline uint16_t lost(int64_t votes, int64_t shared, int64_t tables)
 {
     return (uint16_t)(65535 - 65535 * votes / ((shared > 1 ? shared : 1) * tables));
 }
 
-/* Writes which candidates have the most of the votes that they could win, best first and equal ones in increasing order;
- * where all are wanted, all in increasing order. ranks: null where all are at least that of the query. keys: twice as
- * many as candidates. Returns how many. */
+/* Writes the candidates with the largest share of the votes that they could win: best first, equal ones in increasing
+ * order. If all are wanted, all in increasing order. `ranks` is null if all are at least that of the query. `keys` has
+ * room for twice as many as there are candidates. Returns how many were written. */
 int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16_t *ranks, int64_t n_queries,
                              int64_t rank, int64_t tables, int64_t wanted, uint64_t *keys, int64_t *chosen)
 {
@@ -200,10 +171,8 @@ int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16
         }
         keys[i] = key;
     }
-    if (!all)
-        bring_smallest(keys, keys + count, count, wanted);
+    sort(keys, keys + count, count);
     const int64_t kept = all ? count : wanted;
-    sort(keys, keys + count, kept);
     for (int64_t i = 0; i < kept; i++)
         chosen[i] = (int64_t)(keys[i] & UINT32_MAX);
     return kept;

@@ -1,4 +1,4 @@
-/* The walk of localrank.scorers.walk.Layout, eight documents abreast.
+/* The walk of localrank.scorers.walk.Layout, eight documents side by side.
  *
  * One document's steps depend on each other; those of eight do not, so the processor overlaps them. There is no branch
  * to mispredict inside a tree: every document takes as many steps as the tree is deep, and a leaf leads to itself.
@@ -7,15 +7,9 @@
  * The caller guarantees that features, children and category sets exist (TreesScorer checks them when it is made).
  */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
-typedef struct {
-    float threshold;
-    float reach;
-    int32_t left;
-    uint32_t feature;
-} node;
+#include "native.h"
 
 enum { ABREAST = 8, GROUP = 16 };
 
@@ -66,7 +60,7 @@ static inline void walk(const float *documents, int64_t n_documents, int64_t n_f
     }
 }
 
-void localrank_walk(const float *documents, int64_t n_documents, int64_t n_features, const void *nodes,
+void localrank_walk(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
                     const int32_t *roots, const int32_t *depths, int64_t n_trees, const double *values,
                     const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, double *scores)
 {

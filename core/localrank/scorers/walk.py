@@ -5,8 +5,8 @@ its own left child, so that all documents take as many steps as the tree is deep
 float32 that is not above them, which decides every float32 value as the double would. Everything about missing values
 is two numbers per node: values of magnitude up to ``reach`` and NaN go to the default side.
 
-`walk_of` takes the compiled walk of `localrank.scorers.compiled` where there is a library, else the walk here, which gives
-the same bits more slowly.
+`walk_of` takes the compiled walk of `localrank.native.walk` if there is a library, else the walk here, which gives the
+same bits more slowly.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ class Walk(Protocol):
 
 def walk_of(forest: TreesScorer) -> Walk:
     """Return the fastest walk that this machine has."""
-    from localrank.native import library
-    from localrank.scorers.compiled import CompiledWalk
+    from localrank.native.library import library
+    from localrank.native.walk import CompiledWalk
 
     layout = Layout.of(forest)
-    compiled = library()
-    return NumpyWalk(layout) if compiled is None else CompiledWalk(layout, compiled)
+    return NumpyWalk(layout) if library() is None else CompiledWalk(layout)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

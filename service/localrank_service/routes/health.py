@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank import __version__, native
+from localrank import __version__
+from localrank.native.library import library
 from localrank_service.http.problems import Problem
 from localrank_service.process import cpus
 
@@ -68,8 +69,8 @@ async def info(request: Request) -> Response:
         "version": __version__,
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in ("numpy", "scipy", "fastapi", "uvicorn", "orjson")},
-        # Whether there is compiled code; all answers are the same without it.
-        "compiled": native.library() is not None,
+        # Whether there are compiled kernels; all answers are the same without them.
+        "compiled": library() is not None,
         "pid": os.getpid(),
         "models": {
             name: {"version": model.version, "contract": model.ranker.contract.digest}

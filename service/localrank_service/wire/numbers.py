@@ -8,22 +8,16 @@ body is plain, and all answers are the same.
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import orjson
 
-from localrank import native
+from localrank.native.lift import Numbers, lift_numbers
 
 if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
 
 __all__ = ["Lifted", "Rows", "count_members", "lift", "plain_members"]
-
-#: The least that an array takes, besides the name of the member: ``"":[0]``.
-_LEAST_SPAN = 6
 
 #: No parser minds so many levels.
 _SHALLOW = 100
@@ -32,21 +26,10 @@ _CONTAINERS = frozenset({dict, list})
 _ID_TYPES = frozenset({str, int, type(None)})
 
 
-class Lifted(NamedTuple):
-    """A body whose arrays of numbers were lifted out of it.
+class Lifted(Numbers):
+    """A body whose arrays of numbers were lifted out of it."""
 
-    Attributes:
-        outline: the body with null where an array was; it is JSON exactly if the body is.
-        members: how many members all objects of the body have, any that stand twice included.
-        spans: ``[n_arrays, 4]``: where in the body each begins and ends, how many rows it has, none if it holds the
-            numbers itself, and their width.
-        values: the numbers of all arrays, float32; a null is NaN.
-    """
-
-    outline: bytes
-    members: int
-    spans: Array
-    values: Matrix
+    __slots__ = ()
 
     def array(self, position: int = 0) -> Array:
         """Return one of the arrays, ``[n_rows, width]`` or flat."""
@@ -73,47 +56,8 @@ def lift(body: bytes, name: bytes) -> Lifted | None:
 
     Wherever a member of that name is null in the parsed outline an array was lifted; they are in the order of `spans`.
     """
-    opened = native.library()
-    if opened is None:
-        return None
-    size = len(body)
-    # No two numbers share one byte of the body, and every array may make the outline a byte longer. What is not written
-    # to takes no memory: large buffers are given page by page.
-    n_values, n_spans = size // 2 + 1, size // (_LEAST_SPAN + len(name)) + 1
-    n_outline = size + n_spans
-    spans_at = 3
-    values_at = spans_at + 4 * n_spans
-    outline_at = values_at + n_values // 2 + 1
-    buffer = np.empty(outline_at + n_outline // 8 + 1, np.int64)
-    address = buffer.ctypes.data
-    found = opened.localrank_lift_numbers(
-        body, size, name, len(name), _powers(),
-        address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline, address,
-    )  # fmt: skip
-    if found < 0:
-        return None
-    n_values, n_outline, members = buffer[:spans_at].tolist()
-    return Lifted(
-        ctypes.string_at(address + 8 * outline_at, n_outline) if found else body,
-        members,
-        buffer[spans_at : spans_at + 4 * found].reshape(found, 4),
-        buffer[values_at:outline_at].view(np.float32)[:n_values],
-    )
-
-
-@cache
-def _powers() -> ctypes.Array[ctypes.c_uint64]:
-    """Return the first 128 bits of five to the powers from -342 to 308, as Eisel and Lemire's method takes them.
-
-    Those whose inverse has fewer than 64 bits are rounded up, all others down.
-    """
-    words = []
-    for power in range(-342, 309):
-        five = 5 ** abs(power)
-        length = five.bit_length()
-        bits = (five << 128) >> length if power >= 0 else (1 << (length + 127)) // five + (power >= -27)
-        words += [bits >> 64, bits & (2**64 - 1)]
-    return (ctypes.c_uint64 * len(words))(*words)
+    found = lift_numbers(body, name)
+    return None if found is None else Lifted(*found)
 
 
 def count_members(value: Any) -> int:

@@ -48,7 +48,7 @@ def cloud(rng: np.random.Generator, n_docs: int = 9) -> Matrix:
     return np.asarray(rng.standard_normal((n_docs, N_FEATURES)), np.float32)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1), curve=st.sampled_from(CURVES))
 def test_a_score_is_the_negative_sum_of_weighted_curves_of_distances(seed: int, curve: Curve) -> None:
     rng = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def test_scores_are_finite_for_every_finite_document(curve: Curve) -> None:
     assert np.isfinite(scorer.score(extreme)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_weights_are_those_of_the_queries_that_the_list_resembles(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ def behind(table: Matrix, k: int, x: int) -> float:
     return ahead + sum(0.5 for y in range(len(table)) if y != x and table[x, k] == table[y, k])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_borda_counts_the_documents_ranked_behind(seed: int) -> None:
     table, weights = lists(seed)
@@ -55,7 +55,7 @@ def test_borda_counts_the_documents_ranked_behind(seed: int) -> None:
     np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_median_is_that_of_the_members_repeated_by_weight(seed: int) -> None:
     table, weights = lists(seed)
@@ -72,7 +72,7 @@ def test_the_median_is_that_of_the_members_repeated_by_weight(seed: int) -> None
     assert (np.abs(scores - medians) < 0.25).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_walk_is_stationary(seed: int) -> None:
     """MC4 of Dwork et al. (2001) with restarts, as a transition matrix over documents."""
@@ -101,7 +101,7 @@ def test_who_beats_everyone_by_majority_wins_the_walk() -> None:
     assert int(BordaScorer(columns(5), np.ones(5), "borda").score(table).argmax()) == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_scores_are_averaged_on_one_scale(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def test_scores_are_averaged_on_one_scale(seed: int) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_identical_documents_tie_and_the_order_of_documents_does_not_matter(rule: Rule, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Array
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1), n_steps=st.integers(0, 30))
 def test_a_score_is_the_sum_of_the_steps_whose_threshold_is_exceeded(seed: int, n_steps: int) -> None:
     rng = np.random.default_rng(seed)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
-import logging
 import pickle
-import shutil
 import subprocess
 import sys
-import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import native
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
-from localrank.scorers import SCORERS, TreesScorer, compiled
+from localrank.scorers import SCORERS, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
-from localrank.scorers.walk import Layout, NumpyWalk
+from localrank.scorers.walk import Layout, NumpyWalk, walk_of
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -73,9 +67,7 @@ def column(*values: float) -> Matrix:
 def both_walks(scorer: TreesScorer, documents: Matrix) -> Vector:
     """Score on every walk there is; they must agree to the bit."""
     scores = NumpyWalk(Layout.of(scorer)).score(documents)
-    if (opened := native.library()) is not None:
-        compiled_scores = compiled.CompiledWalk(Layout.of(scorer), opened).score(documents)
-        np.testing.assert_array_equal(scores, compiled_scores)
+    np.testing.assert_array_equal(scores, walk_of(scorer).score(documents))
     return scores
 
 
@@ -167,7 +159,7 @@ documents_of_any_kind = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(forests(), documents_of_any_kind)
 def test_every_forest_scores_every_document_as_defined(scorer: TreesScorer, rows: list[list[float]]) -> None:
     documents = np.array(rows, np.float32)
@@ -178,7 +170,7 @@ def test_every_forest_scores_every_document_as_defined(scorer: TreesScorer, rows
     np.testing.assert_array_equal(expected, scores)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(forests())
 def test_what_is_taken_apart_is_put_together_again(scorer: TreesScorer) -> None:
     again = TreesScorer.rebuild(scorer.settings(), scorer.arrays(), scorer.members(), n_features=3)
@@ -372,7 +364,7 @@ def test_settings_that_are_not_a_view_are_refused(stated: dict[str, Any]) -> Non
         TreesScorer.rebuild(stated, forest(stump(0.5, 0)).arrays(), (), n_features=1)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(forests(), st.data())
 def test_no_corrupted_forest_leads_the_walk_astray(scorer: TreesScorer, data: st.DataObject) -> None:
     """A file that passes the checks is walked without reading outside; all others are refused with a sentence."""
@@ -394,43 +386,6 @@ def test_no_corrupted_forest_leads_the_walk_astray(scorer: TreesScorer, data: st
         np.testing.assert_array_equal(expected, both_walks(changed, documents))
 
 
-def test_the_compiled_arithmetic_was_installed() -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("this machine has no C compiler, so the installation could not build it")
-
-    assert native.library() is not None, (
-        "install again: a C source has changed, or is not built in this environment"
-    )
-
-
-def test_without_the_library_trees_are_walked_in_numpy_and_the_log_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
-    native.library.cache_clear()
-    try:
-        with caplog.at_level(logging.WARNING):
-            walk = forest(stump(0.0, 0)).walk
-            _again = forest(stump(0.0, 0)).walk
-    finally:
-        native.library.cache_clear()
-
-    assert isinstance(walk, NumpyWalk)
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("numpy does what compiled code")
-    assert said.endswith("no compiler was found when localrank was installed")
-
-
-def test_a_library_that_cannot_be_opened_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "arithmetic.native").write_bytes(b"for another processor")
-    monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
-    native.library.cache_clear()
-    try:
-        assert native.library() is None
-    finally:
-        native.library.cache_clear()
-
-
 def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
     arrays = {name: array.tolist() for name, array in forest(stump(0.5, 0)).arrays().items()}
     dtypes = {name: array.dtype.name for name, array in forest(stump(0.5, 0)).arrays().items()}
@@ -446,60 +401,3 @@ def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
     assert not {"lightgbm", "sklearn", "joblib", "pandas", "localrank_training", "numba"} & set(
         answer.stdout.split()
     )
-
-
-def test_importing_the_scorers_opens_no_library() -> None:
-    probe = (
-        "import localrank.scorers; from localrank.native import library; print(library.cache_info().currsize)"
-    )
-
-    answer = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
-
-    assert answer.stdout.strip() == "0"
-
-
-@pytest.fixture
-def build(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """The build script, without the build tool that runs it."""
-    interface = types.ModuleType("hatchling.builders.hooks.plugin.interface")
-    interface.BuildHookInterface = object  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, interface.__name__, interface)
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_what_is_built_is_what_is_looked_for(build: types.ModuleType, tmp_path: Path) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("this machine has no C compiler")
-
-    built = build.compile_native(native.FOLDER, tmp_path)
-
-    assert built == native.built_path(tmp_path)
-    assert isinstance(native.load(built), ctypes.CDLL)
-    assert list(tmp_path.iterdir()) == [built]
-
-
-def test_without_a_compiler_nothing_is_built(
-    build: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CC", "no-such-compiler")
-
-    assert build.compile_native(native.FOLDER, tmp_path) is None
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_compiler_that_fails_leaves_nothing(
-    build: types.ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("CC", "sh -c 'echo broken compiler >&2; exit 1'")
-
-    assert build.compile_native(native.FOLDER, tmp_path) is None
-    assert not list(tmp_path.iterdir())
-    assert "broken compiler" in capfd.readouterr().err

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from localrank import native
+from localrank.native import lift
 from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.wire.cohere import logistic
 
@@ -74,7 +74,7 @@ async def test_documents_may_hold_anything_and_come_back_when_asked_for(
     parser: str, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if parser == "orjson":
-        monkeypatch.setattr(native, "library", lambda: None)
+        monkeypatch.setattr(lift, "library", lambda: None)
     documents: list[dict[str, Any]] = [
         {"id": None, "text": "a: {1}", "features": [0, 0, 0, 0]},
         {"features": dict(zip(NAMES, ROW, strict=True)), "more": {"deep": [1, {"x": None}]}},
@@ -144,7 +144,7 @@ async def test_errors_hold_what_cohere_s_clients_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if parser == "orjson":
-        monkeypatch.setattr(native, "library", lambda: None)
+        monkeypatch.setattr(lift, "library", lambda: None)
 
     response = await client.post("/v2/rerank", json=members)
 

@@ -246,7 +246,7 @@ async def test_too_many_documents_are_413(connect: Any, tiny_model: Any) -> None
     assert "4 documents; this server takes 3" in response.json()["detail"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_damaged_array_is_ranked_or_refused_never_a_failure(data: st.DataObject) -> None:
     body = bytearray(saved(np.ones((2, 4), np.float32)))

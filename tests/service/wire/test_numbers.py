@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import native
+from localrank.native import lift
+from localrank.native.library import FOLDER, PROTOTYPES, library
+from localrank.native.lift import powers_of_five
 from localrank_service.http.problems import Problem
 from localrank_service.wire import cohere, numbers, rerank_json
 from localrank_service.wire.query import Limits
@@ -33,7 +35,7 @@ CONTRACT = three_kinds().contract
 LIMITS = Limits(6, refuse_extra_features=False)
 
 
-pytestmark = pytest.mark.skipif(native.library() is None, reason="there is no compiled code")
+pytestmark = pytest.mark.skipif(library() is None, reason="the compiled kernels were not built")
 
 
 def outcome(
@@ -61,7 +63,7 @@ def check_same(body: bytes) -> tuple[Any, ...]:
     reads: tuple[Any, ...] = rerank_json.read, cohere.read
     fast = [outcome(body, read) for read in reads]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "library", lambda: None)
+        patch.setattr(lift, "library", lambda: None)
         slow = [outcome(body, read) for read in reads]
     assert slow == fast
     return fast[0]
@@ -326,7 +328,7 @@ def halfway(draw: st.DrawFn) -> str:
     return f"{context.divide(middle.numerator, decimal.Decimal(middle.denominator)):{draw(st.sampled_from(['', 'f', 'e']))}}"
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(
     texts=st.lists(
         json_numbers
@@ -374,7 +376,7 @@ def test_digits_that_are_not_looked_at_leave_nothing_to_chance(power: int, tail:
 
 def test_doubles_themselves_are_nearest(tmp_path: Path) -> None:
     """A float hides the last bits of a double, so the library is built once more to give them all."""
-    source = (native.FOLDER / "json.c").read_text()
+    source = (FOLDER / "json.c").read_text()
     exposed = "\ndouble nearest_double(const uint64_t (*powers)[2], uint64_t mantissa, int64_t power)\n"
     built = compiled(tmp_path, source + exposed + "{ return nearest(powers, mantissa, power); }\n")
     function = built.nearest_double
@@ -394,7 +396,7 @@ def test_doubles_themselves_are_nearest(tmp_path: Path) -> None:
     edges += [(5, -324), (24703282292062327, -340), (24703282292062328, -340), (2**64 - 1, 0), (0, 5)]
 
     for mantissa, power in [*zip(mantissas.tolist(), drawn.tolist(), strict=True), *ties, *edges]:
-        found = function(numbers._powers(), mantissa, power)
+        found = function(powers_of_five(), mantissa, power)
 
         assert float(f"{mantissa}e{power}").hex() == found.hex()
 
@@ -404,14 +406,24 @@ def compiled(folder: Path, source: str, *options: str) -> ctypes.CDLL:
         pytest.skip("there is no C compiler")
     (folder / "json.c").write_text(source)
     made = folder / "built"
-    command = ["cc", "-O2", "-std=gnu99", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-psabi", *options]
+    command = [
+        "cc",
+        "-O2",
+        "-std=gnu99",
+        "-shared",
+        "-fPIC",
+        "-ffp-contract=off",
+        "-Wno-psabi",
+        f"-I{FOLDER}",
+        *options,
+    ]
     subprocess.run([*command, "-o", str(made), str(folder / "json.c"), "-lm"], check=True)
     return ctypes.CDLL(str(made))
 
 
 def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = compiled(tmp_path, (native.FOLDER / "json.c").read_text(), "-U__SSE2__")
-    takes, returns = native._FUNCTIONS["localrank_lift_numbers"]
+    built = compiled(tmp_path, (FOLDER / "json.c").read_text(), "-U__SSE2__")
+    takes, returns = PROTOTYPES["localrank_lift_numbers"]
     built.localrank_lift_numbers.argtypes, built.localrank_lift_numbers.restype = takes, returns
     random = np.random.default_rng(0)
     values = random.standard_normal(2000) * 10.0 ** random.integers(-3, 9, 2000)
@@ -419,14 +431,14 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     body = json.dumps({"features": rows}).encode()
     expected = rerank_json.read(body)._members["features"]
 
-    monkeypatch.setattr(native, "library", lambda: built)
+    monkeypatch.setattr(lift, "library", lambda: built)
 
     assert expected.tobytes() == rerank_json.read(body)._members["features"].tobytes()
     assert expected.shape == (2000, 4)
 
 
 def test_rooms_that_are_too_small_are_not_exceeded() -> None:
-    opened = native.library()
+    opened = library()
     assert opened is not None
     body = b'{"documents": [{"features": [1, 2.5, 3]}, {"features": [4, 5, 6]}]}'
     needed = (6, 2, len(body) - 2 * len("[4, 5, 6]") - 2 + 8)
@@ -440,7 +452,7 @@ def test_rooms_that_are_too_small_are_not_exceeded() -> None:
             totals = np.zeros(3, np.int64)
 
             found = opened.localrank_lift_numbers(
-                body, len(body), b"features", 8, numbers._powers(), values.ctypes.data, rooms[0],
+                body, len(body), b"features", 8, powers_of_five(), values.ctypes.data, rooms[0],
                 spans.ctypes.data, rooms[1], outline.ctypes.data, rooms[2], totals.ctypes.data,
             )  # fmt: skip
 
@@ -526,7 +538,7 @@ def seen() -> Iterator[list[bool]]:
     assert 0.05 < np.mean(kinds) < 0.95
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(body=bodies())
 def test_with_and_without_compiled_code_the_answer_is_the_same(body: bytes, seen: list[bool]) -> None:
     seen.append(numbers.plain_members(body) is not None)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import native
+from localrank.native import lift
+from localrank.native.library import library
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
@@ -578,7 +579,7 @@ async def test_what_is_wrong_is_said_with_its_place(
 ) -> None:
     members, status, at, said = WRONG[case]
     if parser == "orjson":
-        monkeypatch.setattr(native, "library", lambda: None)
+        monkeypatch.setattr(lift, "library", lambda: None)
 
     async with connect(Settings(max_documents=5), models=[tiny_model]) as client:
         response = await client.post(INFER, content=json.dumps(members))
@@ -833,7 +834,7 @@ def outcome(body: bytes, length: str | None) -> Any:
     return [query.matrix.tobytes() for query in queries], ids
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(data=st.data())
 def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(data: st.DataObject) -> None:
     ids = b"".join(struct.pack("<I", 1) + bytes([65 + i]) for i in range(2))
@@ -863,7 +864,7 @@ def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(da
 
     assert not isinstance(fast, int) or fast in {400, 409, 413, 422}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "library", lambda: None)
+        patch.setattr(lift, "library", lambda: None)
         assert outcome(bytes(damaged), length) == fast
 
 
@@ -881,13 +882,13 @@ def test_numbers_elsewhere_are_not_taken_for_a_tensor(
     body = json.dumps({"inputs": inputs}).encode()
     fast = outcome(body, None)
 
-    monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.setattr(lift, "library", lambda: None)
 
     assert outcome(body, None) == fast
 
 
 def test_both_parsers_were_compared() -> None:
-    assert native.library() is not None
+    assert library() is not None
     assert isinstance(
         v2.read(json.dumps({"inputs": [features([ROW])]}).encode(), None)._inputs["features"].data, np.ndarray
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -98,7 +98,7 @@ def query_sets(draw: st.DrawFn) -> QuerySet:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(queries=query_sets(), sparse=st.sampled_from([None, True, False]))
 def test_what_is_written_reads_back_as_the_same(
     to: writing.Format,

@@ -41,7 +41,7 @@ def ideal(relevant: np.ndarray) -> tuple[int, ...]:
     return tuple(np.argsort(~relevant, kind="stable"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_worst_ranking_equals_a_search_of_all_rankings(judged: Judged, data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4))

@@ -22,7 +22,7 @@ def hinge_oracle(directions: Vector, losses: Vector, point: Vector) -> tuple[flo
     return (float(losses[worst]), directions[worst]) if values[worst] > 0 else (0.0, np.zeros(len(point)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 12),

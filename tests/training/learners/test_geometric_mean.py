@@ -32,7 +32,7 @@ def positive(rng: np.random.Generator, d: int, rank: int | None = None) -> Vecto
     return np.asarray(rows.T @ rows, np.float64)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 60), rank=st.integers(1, 60))
 def test_the_metric_solves_its_riccati_equation(seed: int, d: int, rank: int) -> None:
     rng = np.random.default_rng(seed)

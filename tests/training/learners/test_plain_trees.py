@@ -49,7 +49,7 @@ def assert_same_scores(
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * size)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**31),
     seen=st.sampled_from(KINDS),
@@ -188,7 +188,7 @@ def test_text_that_is_no_sum_of_trees_is_refused(text: str, message: str) -> Non
         from_lightgbm(text)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**31),
     seen=st.sampled_from(KINDS),

@@ -76,7 +76,7 @@ def by_definition(
     return rounds, scores
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), balance=st.sampled_from([0.0, 0.5, 1.0]), n_levels=st.integers(2, 4))
 def test_every_round_equals_the_definition_over_pairs(
     judged: Judged, seed: int, balance: float, n_levels: int

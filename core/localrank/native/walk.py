@@ -1,4 +1,4 @@
-"""The compiled walk: hands a layout's addresses to `localrank.native`."""
+"""The walk of a forest (walk.c)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import ctypes
+from localrank.native.library import library
 
+if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.scorers.walk import Layout
 
@@ -16,9 +16,12 @@ __all__ = ["CompiledWalk"]
 
 
 class CompiledWalk:
-    """Walks one layout; other threads run meanwhile."""
+    """Walks one layout, whose indices were checked; other threads run meanwhile."""
 
-    def __init__(self, layout: Layout, opened: ctypes.CDLL) -> None:
+    def __init__(self, layout: Layout) -> None:
+        opened = library()
+        if opened is None:
+            raise ValueError("there is no compiled library")
         self._layout = layout  # keeps the arrays alive
         self._walk = opened.localrank_walk
         self._forest = (

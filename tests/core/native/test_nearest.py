@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import platform
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,39 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import native
 from localrank.errors import ArtifactCorrupt
 from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.native.library import library, load
+from localrank.native.nearest import TrainingQueries
 from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.routing import CentroidRouter, ExactRouter, LshRouter
 from localrank.signature import Signature, Signatures
-from localrank.similarity import SIMILARITIES, one_to_many
-
-from .clouds import clustered, scattered
+from localrank.similarity import one_to_many
+from tests.core.clouds import clustered, scattered
+from tests.core.native.building import built
 
 if TYPE_CHECKING:
     import ctypes
-    from collections.abc import Iterator
     from pathlib import Path
 
     from localrank.arrays import Indices
 
 
-@pytest.fixture(params=["compiled", "numpy"])
-def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """Run with the library, then without."""
-    if request.param == "numpy":
-        monkeypatch.setattr(native, "built_path", lambda: tmp_path / "arithmetic.native")
-    native.library.cache_clear()
-    yield request.param
-    native.library.cache_clear()
-
-
 @pytest.fixture(scope="module")
 def opened() -> ctypes.CDLL:
-    found = native.library()
-    if found is None:
-        pytest.skip("no compiled arithmetic")
+    found = library()
+    assert found is not None
     return found
 
 
@@ -76,32 +63,30 @@ def known(draw: st.DrawFn) -> tuple[Signatures, Indices, Signature]:
     return signatures, clusters, Signature(asked, np.ones(n_components), rank)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(case=known())
-def test_all_are_compared_as_one_by_one(
-    opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]
-) -> None:
+def test_all_are_compared_as_one_by_one(case: tuple[Signatures, Indices, Signature]) -> None:
     signatures, clusters, asked = case
-    search = CompiledSearch(signatures, clusters, opened)
+    search = CompiledSearch(signatures, clusters)
 
     found = search.among_all(asked)
 
     assert search.among(asked, np.arange(len(signatures))) == found
-    # The same by the definition, from the similarities of all.
+    by_numpy = NumpySearch(signatures, clusters, "eq5").among_all(asked)
+    assert by_numpy.similarity == pytest.approx(found.similarity, abs=1e-6)
+    assert (by_numpy.margin is None) == (found.margin is None)
     alike = one_to_many(asked, signatures)
-    best = int(np.argmax(alike))
-    others = alike[clusters != clusters[best]]
-    margin = float(alike[best] - others.max()) if len(others) else None
-    assert (int(clusters[best]), float(alike[best]), margin) == found
+    assert alike[clusters == found.cluster].max() == pytest.approx(alike.max(), abs=1e-6)
+    if found.margin is not None:
+        others = alike[clusters != found.cluster].max()
+        assert found.similarity - others == pytest.approx(found.margin, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=known())
-def test_the_compiled_search_is_that_of_numpy(
-    opened: ctypes.CDLL, case: tuple[Signatures, Indices, Signature]
-) -> None:
+def test_the_compiled_search_is_that_of_numpy(case: tuple[Signatures, Indices, Signature]) -> None:
     signatures, clusters, asked = case
-    found = CompiledSearch(signatures, clusters, opened).among_all(asked)
+    found = CompiledSearch(signatures, clusters).among_all(asked)
 
     spelled = [
         sum(
@@ -117,16 +102,15 @@ def test_the_compiled_search_is_that_of_numpy(
     assert max(np.array(spelled)[clusters == found.cluster]) == pytest.approx(max(spelled), abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), seed=st.integers(0, 10**6))
-def test_the_compiled_look_up_is_that_of_numpy(opened: ctypes.CDLL, data: st.DataObject, seed: int) -> None:
+def test_the_compiled_look_up_is_that_of_numpy(data: st.DataObject, seed: int) -> None:
     """The same candidates with the same votes in the same order."""
     planes = data.draw(st.sampled_from([1, 3, 6, 9]), "planes")
     cap = data.draw(st.sampled_from([None, 1, 3, 20]), "cap")
     probes = data.draw(st.sampled_from([0, 0, 1, 2, 12]), "probes")
     most = data.draw(st.integers(1, 70), "most")
     spread = data.draw(st.sampled_from([0.05, 0.5, 5.0]), "spread")
-    assert opened is not None
     random = np.random.default_rng(seed)
     signatures, _ = clustered(250, 4, spread, seed=seed)
     ranks = random.integers(0, 4, 250)
@@ -157,8 +141,7 @@ def test_the_compiled_look_up_is_that_of_numpy(opened: ctypes.CDLL, data: st.Dat
             )
 
 
-def test_scratch_grows_with_what_is_found(opened: ctypes.CDLL) -> None:
-    assert opened is not None
+def test_scratch_grows_with_what_is_found() -> None:
     one = np.zeros((20_000, 1, 4), np.float32)
     one[:, 0, 0] = 1
     signatures = Signatures(one, np.ones((20_000, 1)), np.ones(20_000, np.int64))
@@ -170,9 +153,8 @@ def test_scratch_grows_with_what_is_found(opened: ctypes.CDLL) -> None:
     assert (votes == 2).all()
 
 
-def test_ids_and_offsets_out_of_range_are_not_followed(opened: ctypes.CDLL) -> None:
+def test_ids_and_offsets_out_of_range_are_not_followed() -> None:
     """An artifact's are checked when it is loaded; this is for those that are not from one."""
-    assert opened is not None
     signatures = scattered(40)
     built = HyperplaneTables.build(signatures, draw_planes(20, 3, 2, seed=0))
     random = np.random.default_rng(0)
@@ -188,80 +170,50 @@ def test_ids_and_offsets_out_of_range_are_not_followed(opened: ctypes.CDLL) -> N
         assert (mixed.votes(signatures.of(query))[0] % 2 == 1).all()
 
 
-def test_every_router_answers_with_and_without_the_library(either: str) -> None:
-    signatures, clusters = clustered(500, 4, 0.3)
-    tables = HyperplaneTables.build(signatures, draw_planes(24, 8, 4, seed=1))
-    for similarity in SIMILARITIES:
-        routers = (
-            ExactRouter(signatures, clusters, similarity),
-            CentroidRouter(signatures.take(np.array([int(np.argmax(clusters == c)) for c in range(4)]))),
-            LshRouter(signatures, clusters, tables, similarity=similarity, exact_below=0),
-        )
-        for router in routers:
-            for query in range(0, 500, 25):
-                route = router.route(signatures.of(query))
-                assert clusters[query] == route.cluster
-                if router is not routers[1]:
-                    assert route.similarity == pytest.approx(1, abs=1e-6)
-    search = ExactRouter(signatures, clusters)._search
-    assert isinstance(search, CompiledSearch if either == "compiled" else NumpySearch)
-
-
-def test_another_number_of_features_is_refused(opened: ctypes.CDLL) -> None:
+def test_another_number_of_features_is_refused() -> None:
     signatures, clusters = clustered(500, 4, 0.3)
     tables = HyperplaneTables.build(signatures, draw_planes(24, 8, 4, seed=1))
     narrow = Signature(np.ones((3, 23), np.float32), np.ones(3), 3)
-    search = CompiledSearch(signatures, clusters, opened)
+    search = CompiledSearch(signatures, clusters)
 
     for run in (
         lambda: search.among_all(narrow),
         lambda: search.among(narrow, np.arange(3)),
-        lambda: one_to_many(narrow, signatures),
         lambda: tables.votes(narrow),
     ):
         with pytest.raises(ValueError, match=r"\(3, 23\)|reshape"):
             run()
 
 
-@pytest.mark.parametrize(
-    "options", [["-DLOCALRANK_ONE_TARGET"], ["-DLOCALRANK_ONE_TARGET", "-march=x86-64-v3"]]
-)
+@pytest.mark.parametrize("options", [(), ("-march=x86-64-v3",)], ids=["any", "x86-64-v3"])
 def test_narrower_processors_find_the_same_bits(
-    opened: ctypes.CDLL, options: list[str], tmp_path: Path
+    opened: ctypes.CDLL, options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("this machine has no C compiler")
-    built = tmp_path / "narrow.native"
-    files = [str(file) for file in sorted(native.FOLDER.glob("*.c"))]
-    given = ["-O3", "-std=gnu99", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-psabi", *options]
-    done = subprocess.run(
-        ["cc", *given, "-o", str(built), *files, "-lm"], check=False, capture_output=True, text=True
-    )
-    if "-march" in done.stderr:
+    if options and platform.machine() != "x86_64":
         pytest.skip("not a processor of that family")
-    assert 0 == done.returncode, done.stderr
-    narrow = native.load(built)
+    narrow = load(built(tmp_path, "-DLOCALRANK_ONE_TARGET", *options))
     for n_features in (10, 33, 136):
         signatures, clusters = clustered(500, 4, 0.6, n_features=n_features, seed=n_features)
-        searches = [CompiledSearch(signatures, clusters, library) for library in (opened, narrow)]
+        searches = [
+            TrainingQueries(signatures.directions, signatures.ranks, clusters, library)
+            for library in (opened, narrow)
+        ]
         for query in range(0, 500, 7):
-            asked = Signature(-signatures.directions[query - 1], np.ones(3), 3)
-            which = np.arange(query, 500)
-            assert searches[0].among_all(asked) == searches[1].among_all(asked)
-            assert searches[0].among(asked, which) == searches[1].among(asked, which)
+            asked = -signatures.directions[query - 1]
+            for which in (None, np.arange(query, 500)):
+                assert searches[0].nearest(asked, 3, which) == searches[1].nearest(asked, 3, which)
 
 
-def test_directions_without_a_number_are_no_training_queries(opened: ctypes.CDLL) -> None:
+def test_directions_without_a_number_are_no_training_queries() -> None:
     directions = np.full((3, 1, 4), np.nan, np.float32)
     signatures = Signatures(directions, np.ones((3, 1)), np.ones(3, np.int64))
     asked = Signature(np.full((1, 4), 0.5, np.float32), np.ones(1), 1)
 
     with pytest.raises(ArtifactCorrupt, match="hold no numbers"):
-        CompiledSearch(signatures, np.zeros(3, np.int64), opened).among_all(asked)
+        CompiledSearch(signatures, np.zeros(3, np.int64)).among_all(asked)
 
 
-def test_ranks_of_other_training_queries_are_refused(opened: ctypes.CDLL) -> None:
-    assert opened is not None
+def test_ranks_of_other_training_queries_are_refused() -> None:
     signatures, _ = clustered(50, 2, 0.1)
     tables = HyperplaneTables.build(signatures, draw_planes(24, 2, 3, seed=0))
 

@@ -1,4 +1,4 @@
-"""The compiled look-up in hyperplane tables: hands addresses to `localrank.native`.
+"""The look-up in hyperplane tables (tables.c).
 
 What `localrank.lsh.HyperplaneTables` does in numpy, to the bit: the same candidates, votes and order.
 """
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import ctypes
+from localrank.native.library import library
 
+if TYPE_CHECKING:
     from localrank.arrays import Ids, Indices, Matrix, ShortInts
 
 __all__ = ["LookUp"]
 
-#: As `candidate` in tables.c.
+#: As `candidate` in native.h.
 _CANDIDATE = np.dtype([(name, "i4") for name in ("query", "votes", "component", "plus", "minus")])
 
 
@@ -49,7 +49,10 @@ _scratch = _Scratch()
 class LookUp:
     """Looks up in one set of tables; other threads run meanwhile."""
 
-    def __init__(self, offsets: Ids, ids: Ids, planes: int, opened: ctypes.CDLL) -> None:
+    def __init__(self, offsets: Ids, ids: Ids, planes: int) -> None:
+        opened = library()
+        if opened is None:
+            raise ValueError("there is no compiled library")
         self._offsets = np.ascontiguousarray(offsets, np.int32)
         self._ids = np.ascontiguousarray(ids, np.int32)
         self._components, self._tables, self._n_queries = self._ids.shape

@@ -1,0 +1,60 @@
+"""One query's documents: put on one scale, and compared with what training saw (documents.c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.native.library import is_plain, library
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix
+
+__all__ = ["DONE", "NOT_FINITE", "count_out_of_range", "scale"]
+
+#: What `scale` found; any other number leaves the work to numpy.
+DONE, NOT_FINITE = 0, 1
+_UNAVAILABLE = -1
+
+
+def scale(documents: Matrix, rounding: float, *, standard: bool) -> tuple[int, Matrix]:
+    """Put each feature on the scale of the query.
+
+    Args:
+        documents: ``[n_docs, n_features]``.
+        rounding: a feature whose spread is this share of its size is constant and becomes 0.
+        standard: to mean 0 and deviation 1 rather than from 0 to 1.
+
+    Returns:
+        the outcome, and the scaled documents if that is `DONE`. `NOT_FINITE`: a value is missing or infinite.
+    """
+    compiled = library()
+    if compiled is None or not is_plain(documents):
+        return _UNAVAILABLE, documents
+    n_docs, n_features = documents.shape
+    scaled, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
+    outcome: int = compiled.localrank_scale(
+        documents.ctypes.data,
+        n_docs,
+        n_features,
+        standard,
+        rounding,
+        space.ctypes.data,
+        scaled.ctypes.data,
+    )
+    return outcome, scaled
+
+
+def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int | None:
+    """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
+    n_docs, n_features = documents.shape
+    compiled = library()
+    if compiled is None or not (is_plain(documents) and is_plain(least) and is_plain(most)):
+        return None
+    if not least.shape == most.shape == (n_features,):
+        return None
+    count: int = compiled.localrank_out_of_range(
+        documents.ctypes.data, n_docs, n_features, least.ctypes.data, most.ctypes.data
+    )
+    return count

@@ -1,0 +1,123 @@
+"""Opening the compiled library, after checking that it belongs to this code."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank._version import __version__
+
+if TYPE_CHECKING:
+    from localrank.arrays import Array
+
+__all__ = ["FOLDER", "PATH", "PROTOTYPES", "Unusable", "is_plain", "library", "load", "version_of"]
+
+_log = logging.getLogger(__name__)
+
+FOLDER = Path(__file__).parent
+#: Where the build puts the library. Not .so, which Python would take for an extension module.
+PATH = FOLDER / "arithmetic.native"
+_AGAIN = "install localrank again"
+
+
+class Unusable(Exception):
+    """Why there is no library, in one sentence."""
+
+
+def _pointer(to: str) -> type[ctypes.c_void_p]:
+    return type(f"{to} *", (ctypes.c_void_p,), {})
+
+
+BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
+    _pointer,
+    ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
+)
+NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS = map(
+    _pointer, ("node", "neighbour", "candidate", "range", "span")
+)
+COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
+
+#: What each function takes and returns, as native.h declares it.
+PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
+    "localrank_version": ([], TEXT),
+    "localrank_scale": ([FLOATS, COUNT, COUNT, COUNT, NUMBER, FLOATS, FLOATS], COUNT),
+    "localrank_out_of_range": ([FLOATS, COUNT, COUNT, FLOATS, FLOATS], COUNT),
+    "localrank_eigen": ([FLOATS, COUNT, COUNT, FLOATS, DOUBLES, FLOATS], COUNT),
+    "localrank_eigen_room": ([COUNT, COUNT], COUNT),
+    "localrank_nearest": (
+        [FLOATS, LONGS, LONGS, COUNT, COUNT, COUNT, FLOATS, COUNT, LONGS, COUNT, FLOATS, NEIGHBOUR],
+        None,
+    ),
+    "localrank_votes": (
+        [FLOATS, COUNT, COUNT, COUNT, INTS, INTS, COUNT, COUNT, COUNT, RANGES, INTS, CANDIDATES, COUNT],
+        COUNT,
+    ),
+    "localrank_most_votes": (
+        [CANDIDATES, COUNT, SHORTS, COUNT, COUNT, COUNT, COUNT, LONG_WORDS, LONGS],
+        COUNT,
+    ),
+    "localrank_walk": (
+        [FLOATS, COUNT, COUNT, NODES, INTS, INTS, COUNT, DOUBLES, LONGS, WORDS, COUNT, DOUBLES],
+        None,
+    ),
+    "localrank_lift_numbers": (
+        [BYTES, COUNT, BYTES, COUNT, LONG_WORDS, FLOATS, COUNT, SPANS, COUNT, BYTES, COUNT, LONGS],
+        COUNT,
+    ),
+}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the library that was built at installation; ``None``, with a warning in the log, if it cannot be used."""
+    try:
+        return load(PATH)
+    except Unusable as problem:
+        _log.warning("compiled kernels unavailable; using the slower numpy code: %s", problem)
+        return None
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Open a library and check that it was built for this version and from these sources.
+
+    Raises:
+        Unusable: it is missing, stale, or for another processor.
+    """
+    if not path.exists():
+        raise Unusable(
+            f"{path.name} was not built when localrank was installed; "
+            "LOCALRANK_REQUIRE_NATIVE=1 makes the installation say why"
+        )
+    try:
+        opened = ctypes.CDLL(str(path))
+        for name, (takes, returns) in PROTOTYPES.items():
+            function = getattr(opened, name)
+            function.argtypes, function.restype = takes, returns
+    except (OSError, AttributeError) as error:
+        raise Unusable(f"{path.name} cannot be opened ({error}); {_AGAIN}") from error
+    expected, found = version_of(FOLDER), opened.localrank_version().decode()
+    # A wheel holds no sources: there the version alone says what belongs together.
+    if found.split()[0] != expected.split()[0]:
+        raise Unusable(f"{path.name} is of version {found.split()[0]}, expected {__version__}; {_AGAIN}")
+    if any(FOLDER.glob("*.c")) and found != expected:
+        raise Unusable(f"{path.name} is older than its sources; {_AGAIN}")
+    return opened
+
+
+def version_of(sources: Path) -> str:
+    """Return what a library built from these sources says of itself: the version and the digest of the sources."""
+    digest = hashlib.sha256()
+    for source in sorted(sources.glob("*.[ch]")):
+        digest.update(source.read_bytes())
+    return f"{__version__} {digest.hexdigest()[:12]}"
+
+
+def is_plain(array: Array) -> bool:
+    """Return whether the library may read this array: float32, one number after the other."""
+    return array.dtype == np.float32 and bool(array.flags.c_contiguous)

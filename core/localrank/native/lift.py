@@ -1,0 +1,81 @@
+"""The numbers of a JSON text, lifted out of it (json.c)."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from localrank.native.library import library
+
+if TYPE_CHECKING:
+    from localrank.arrays import Indices, Matrix
+
+__all__ = ["Numbers", "lift_numbers", "powers_of_five"]
+
+#: The least that an array takes, besides the name of the member: ``"":[0]``.
+_LEAST_SPAN = 6
+
+
+class Numbers(NamedTuple):
+    """The arrays of numbers in a text.
+
+    Attributes:
+        outline: the text with null where an array was; it is JSON exactly if the text is.
+        members: how many members all objects of the text have; one that stands twice counts twice.
+        spans: ``[n_arrays, 4]``: where in the text each begins and ends, how many rows it has (none if it holds the
+            numbers itself), and their width.
+        values: the numbers of all arrays; a null is NaN.
+    """
+
+    outline: bytes
+    members: int
+    spans: Indices
+    values: Matrix
+
+
+def lift_numbers(text: bytes, name: bytes) -> Numbers | None:
+    """Lift every array of numbers that is a member of this name; ``None`` if the text is unusual."""
+    compiled = library()
+    if compiled is None:
+        return None
+    size = len(text)
+    # No two numbers share one byte of the text, and every array may make the outline a byte longer. Memory that is not
+    # written to costs nothing: large buffers are given page by page.
+    n_values, n_spans = size // 2 + 1, size // (_LEAST_SPAN + len(name)) + 1
+    n_outline = size + n_spans
+    spans_at = 3
+    values_at = spans_at + 4 * n_spans
+    outline_at = values_at + n_values // 2 + 1
+    buffer = np.empty(outline_at + n_outline // 8 + 1, np.int64)
+    address = buffer.ctypes.data
+    found = compiled.localrank_lift_numbers(
+        text, size, name, len(name), powers_of_five(),
+        address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline, address,
+    )  # fmt: skip
+    if found < 0:
+        return None
+    n_values, n_outline, members = buffer[:spans_at].tolist()
+    return Numbers(
+        ctypes.string_at(address + 8 * outline_at, n_outline) if found else text,
+        members,
+        buffer[spans_at : spans_at + 4 * found].reshape(found, 4),
+        buffer[values_at:outline_at].view(np.float32)[:n_values],
+    )
+
+
+@cache
+def powers_of_five() -> ctypes.Array[ctypes.c_uint64]:
+    """Return the first 128 bits of five to the powers from -342 to 308, as Eisel and Lemire's method takes them.
+
+    Those whose inverse has fewer than 64 bits are rounded up, all others down.
+    """
+    words = []
+    for power in range(-342, 309):
+        five = 5 ** abs(power)
+        length = five.bit_length()
+        bits = (five << 128) >> length if power >= 0 else (1 << (length + 127)) // five + (power >= -27)
+        words += [bits >> 64, bits & (2**64 - 1)]
+    return (ctypes.c_uint64 * len(words))(*words)

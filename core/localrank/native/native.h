@@ -1,0 +1,76 @@
+/* Every function that Python calls, and the structures that it shares with them.
+ *
+ * localrank/native/library.py repeats these types for ctypes; tests/core/native/test_library.py compares the two. All
+ * arrays are C-contiguous and as long as the comments beside the functions say. No function keeps an address. */
+#ifndef LOCALRANK_NATIVE_H
+#define LOCALRANK_NATIVE_H
+
+#include <stdint.h>
+
+/* A node of localrank.scorers.walk.Layout. */
+typedef struct {
+    float threshold;
+    float reach;
+    int32_t left;
+    uint32_t feature;
+} node;
+
+/* The nearest training query, and the similarity of the nearest one of any other cluster. */
+typedef struct {
+    int64_t place, cluster;
+    double similarity, other;
+} neighbour;
+
+/* A training query that shares a bucket with the query. */
+typedef struct {
+    int32_t query, votes, component, plus, minus;
+} candidate;
+
+/* A bucket's entries. */
+typedef struct {
+    int64_t first, last;
+} range;
+
+/* An array of numbers in a JSON text. */
+typedef struct {
+    int64_t begin, end;  /* in the text */
+    int64_t rows, width; /* no rows: the array holds the numbers itself */
+} span;
+
+/* version.c */
+const char *localrank_version(void);
+
+/* documents.c */
+int64_t localrank_scale(const float *documents, int64_t n_docs, int64_t n_features, int64_t standard, double rounding,
+                        float *space, float *scaled);
+int64_t localrank_out_of_range(const float *documents, int64_t n_docs, int64_t n_features, const float *least,
+                               const float *most);
+
+/* eigen.c */
+int64_t localrank_eigen(const float *symmetric, int64_t n, int64_t count, float *scratch, double *values,
+                        float *vectors);
+int64_t localrank_eigen_room(int64_t n, int64_t count);
+
+/* nearest.c */
+void localrank_nearest(const float *directions, const int64_t *ranks, const int64_t *clusters, int64_t n_queries,
+                       int64_t n_components, int64_t n_features, const float *query, int64_t rank,
+                       const int64_t *which, int64_t count, float *scratch, neighbour *found);
+
+/* tables.c */
+int64_t localrank_votes(const float *projected, int64_t rank, int64_t tables, int64_t planes, const int32_t *offsets,
+                        const int32_t *ids, int64_t n_queries, int64_t cap, int64_t probes, range *ranges,
+                        int32_t *slots, candidate *found, int64_t room);
+int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16_t *ranks, int64_t n_queries,
+                             int64_t rank, int64_t tables, int64_t wanted, uint64_t *keys, int64_t *chosen);
+
+/* walk.c */
+void localrank_walk(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
+                    const int32_t *roots, const int32_t *depths, int64_t n_trees, const double *values,
+                    const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, double *scores);
+
+/* json.c */
+int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
+                               const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
+                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals);
+
+#endif
