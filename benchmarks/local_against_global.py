@@ -5,7 +5,7 @@
 Settings are chosen on each fold's validation queries, the test queries are ranked once. The control has as many
 clusters of the same queries, drawn at random and routed by the same router over them: what it loses is the price of
 learning from fewer queries, and what the clusters win over it is what their similarity is worth. Differences are
-paired over queries, with 95 % bootstrap intervals, sign-flip p-values and Holm's correction over the table.
+paired over queries, with 95 % intervals, sign-flip p-values and Holm's correction over the table.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
             lines.append(
                 "| − global | "
                 + " | ".join(
-                    f"{c.difference:+.4f} [{c.interval.low:+.4f}, {c.interval.high:+.4f}], p {c.p:.3f} (Holm {c.p_holm:.3f})"
+                    f"{c.difference:+.4f} {c.interval_text}, p {c.p:.3f} (Holm {c.p_holm:.3f})"
                     for c in compare_family(candidate, baseline)
                 )
                 + " |"

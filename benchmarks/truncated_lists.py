@@ -67,7 +67,7 @@ def compare_on(name: str, length: int) -> None:
         moved = f"{np.mean(flips['full']):.3f} → {np.mean(flips['shorter']):.3f}" if model == "local" else ""
         print(
             f"| {name} | {model} | {full.mean:.4f} | {shorter.mean:.4f} | {gain.difference:+.4f} "
-            f"[{gain.interval.low:+.4f}, {gain.interval.high:+.4f}], p {gain.p:.3f} | {moved} |"
+            f"{gain.interval_text}, p {gain.p:.3f} | {moved} |"
         )
 
 

@@ -14,13 +14,13 @@ from scipy import stats
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Measured, measure
 from localrank_training.comparisons import (
+    ENOUGH,
     Alternative,
-    IntervalMethod,
-    bootstrap_interval,
     compare,
     compare_family,
     detectable_difference,
     holm,
+    interval_of,
     lower_bound,
     non_inferiority,
     paired_differences,
@@ -148,89 +148,58 @@ def test_equal_sums_count_as_equally_extreme_whatever_their_rounding(eighths: li
 # ---------------------------------------------------------------------------------------------- intervals
 
 
-@pytest.mark.parametrize(
-    "differences",
-    [
-        np.random.default_rng(1).exponential(1, 35) - 0.8,
-        np.random.default_rng(1).integers(-40, 100, 4) / 64,
-    ],
-    ids=["many values", "one resample in eleven has the observed mean"],
-)
-def test_bca_takes_the_quantiles_that_scipy_takes_of_the_same_resamples(
-    differences: Vector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from localrank_training import comparisons
-
-    reference = stats.bootstrap(
-        (differences,), np.mean, n_resamples=5_000, method="BCa", rng=np.random.default_rng(3)
-    )
-    monkeypatch.setattr(
-        comparisons, "_resampled_means", lambda *_: np.asarray(reference.bootstrap_distribution)
-    )
-
-    found = bootstrap_interval(differences)
-
-    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval), rel=1e-9)
-
-
-@pytest.mark.parametrize("method", ["bca", "percentile"])
-def test_intervals_are_those_of_scipy_up_to_the_resamples_drawn(method: IntervalMethod) -> None:
+def test_an_interval_is_that_of_scipys_t_if_every_query_differs() -> None:
     differences = np.random.default_rng(8).exponential(1, 60) - 0.9
-    reference = stats.bootstrap(
-        (differences,),
-        np.mean,
-        n_resamples=20_000,
-        method={"bca": "BCa", "percentile": "percentile"}[method],
-        confidence_level=0.9,
-        rng=np.random.default_rng(0),
-    ).confidence_interval
+    low, high = stats.t.interval(0.9, 59, differences.mean(), stats.sem(differences))
 
-    found = bootstrap_interval(differences, level=0.9, resamples=20_000, method=method, seed=5)
+    found = interval_of(differences, level=0.9)
 
-    assert (found.low, found.high) == pytest.approx((reference.low, reference.high), abs=0.01)
+    assert found is not None
+    np.testing.assert_allclose([found.low, found.high], [low, high])
+    assert found.level == 0.9
 
 
-def test_resampled_means_have_the_mean_and_spread_of_a_bootstrap() -> None:
-    from localrank_training.comparisons import _resampled_means
+def test_only_queries_that_differ_count_as_degrees_of_freedom() -> None:
+    differences = np.concatenate([np.random.default_rng(2).normal(0.1, 0.3, 9), np.zeros(71)])
+    low, high = stats.t.interval(0.95, 8, differences.mean(), differences.std(ddof=1) / 80**0.5)
 
-    differences = np.random.default_rng(1).normal(size=50)
-    means = _resampled_means(differences, 40_000, 0)
+    found = interval_of(differences)
 
-    assert means.mean() == pytest.approx(differences.mean(), abs=4 * differences.std() / 50**0.5 / 200)
-    assert means.std() == pytest.approx(differences.std() / 50**0.5, rel=0.02)
+    assert found is not None
+    np.testing.assert_allclose([found.low, found.high], [low, high])
 
 
-@pytest.mark.parametrize("method", ["bca", "percentile"])
-def test_intervals_cover_the_true_mean_about_as_often_as_they_say(method: IntervalMethod) -> None:
+def test_too_few_queries_that_differ_give_no_interval() -> None:
+    differences = np.zeros(200)
+    differences[: ENOUGH - 1] = np.linspace(0.1, 0.3, ENOUGH - 1)
+
+    assert interval_of(differences) is None
+    assert lower_bound(differences) is None
+    assert detectable_difference(differences) is None
+    claim = non_inferiority(differences, 0.002)
+    assert (claim.low, claim.holds) == (None, False)
+    differences[-1] = 0.2
+    assert interval_of(differences) is not None
+
+
+@pytest.mark.parametrize("n", [12, 60, 150])
+def test_intervals_cover_the_true_mean_about_as_often_as_they_say(n: int) -> None:
+    """A third of the queries differ by nothing, the others as skewed as real differences are."""
     rng = np.random.default_rng(6)
-    covered = 0
-    for trial in range(300):
-        interval = bootstrap_interval(rng.gamma(4, 0.5, 60), resamples=600, method=method, seed=trial)
-        covered += interval.low <= 4 * 0.5 <= interval.high
+    samples = np.where(rng.random((1_000, n)) < 1 / 3, 0.0, rng.gamma(4, 0.5, (1_000, n)) - 1.8)
+    truth = 2 / 3 * (4 * 0.5 - 1.8)
+    found = [interval_of(one) for one in samples]
+    intervals = [interval for interval in found if interval is not None]
 
-    assert 0.90 <= covered / 300 <= 0.985
+    covered = sum(interval.low <= truth <= interval.high for interval in intervals)
 
-
-def test_memory_is_bounded_and_chunks_do_not_repeat() -> None:
-    """Four million cells at once would be two chunks; every chunk draws anew."""
-    from localrank_training.comparisons import _resampled_means
-
-    means = _resampled_means(np.random.default_rng(0).normal(size=300_000), 20, 0)
-
-    assert len(set(means.tolist())) == 20
-
-
-def test_a_difference_that_is_always_the_same_has_an_interval_of_no_width() -> None:
-    interval = bootstrap_interval(np.full(12, 0.1))
-
-    assert (interval.low, interval.high) == (0.1, 0.1)
+    assert len(intervals) > 500
+    assert 0.93 <= covered / len(intervals) <= 0.98
 
 
 def test_everything_is_the_same_for_the_same_seed_and_differs_for_another() -> None:
     differences = np.random.default_rng(3).normal(0.1, 1, 80)
 
-    assert bootstrap_interval(differences, seed=4) == bootstrap_interval(differences, seed=4)
-    assert bootstrap_interval(differences, seed=4) != bootstrap_interval(differences, seed=5)
     assert sign_flip_test(differences, seed=4) == sign_flip_test(differences, seed=4)
     assert sign_flip_test(differences, seed=4) != sign_flip_test(differences, seed=5)
 
@@ -241,14 +210,15 @@ def test_everything_is_the_same_for_the_same_seed_and_differs_for_another() -> N
 def test_the_one_sided_bound_is_the_low_end_of_the_interval_with_twice_the_tail() -> None:
     differences = np.random.default_rng(3).exponential(size=70) - 0.9
 
-    assert lower_bound(differences, level=0.95) == pytest.approx(
-        bootstrap_interval(differences, level=0.90).low, rel=1e-12
-    )
+    interval = interval_of(differences, level=0.90)
+    assert interval is not None
+    assert lower_bound(differences, level=0.95) == pytest.approx(interval.low, rel=1e-12)
 
 
 def test_non_inferior_is_a_lower_bound_above_minus_the_margin() -> None:
     differences = np.random.default_rng(3).normal(0, 0.01, 400)
     bound = lower_bound(differences)
+    assert bound is not None
     assert -0.002 < bound < 0
 
     assert non_inferiority(differences, -bound + 1e-9).holds
@@ -265,9 +235,7 @@ def test_a_margin_is_positive(margin: float) -> None:
 def test_non_inferiority_of_an_equal_ranking_is_claimed_as_seldom_as_its_level_says() -> None:
     """At the margin itself the claim is wrong, and is made in about 5 % of the cases."""
     rng = np.random.default_rng(12)
-    claims = sum(
-        non_inferiority(rng.normal(-0.2, 1, 80), 0.2, resamples=600, seed=i).holds for i in range(300)
-    )
+    claims = sum(non_inferiority(rng.normal(-0.2, 1, 80), 0.2).holds for _ in range(300))
 
     assert 0.015 <= claims / 300 <= 0.095
 
@@ -312,7 +280,9 @@ def test_the_detectable_difference_is_found_in_four_of_five_samples() -> None:
     rng = np.random.default_rng(0)
     samples = rng.normal(0, 0.3, (2_000, 200))
     detectable = detectable_difference(samples[0] * 0.3 / samples[0].std(ddof=1))
-    assert detectable == pytest.approx((1.959964 + 0.841621) * 0.3 / 200**0.5, rel=1e-6)
+    assert detectable is not None
+    quantiles = stats.t.ppf(0.975, 199) + stats.t.ppf(0.8, 199)
+    assert detectable == pytest.approx(quantiles * 0.3 / 200**0.5, rel=1e-6)
 
     found = stats.ttest_1samp(samples + detectable, 0, axis=1).pvalue < 0.05
 
@@ -324,8 +294,8 @@ def test_power_and_level_are_shares() -> None:
     with pytest.raises(InvalidConfiguration, match=r"expected numbers between 0 and 1, found 1\.5, 0\.05"):
         detectable_difference(differences, power=1.5)
     with pytest.raises(InvalidConfiguration, match="level: expected a number between 0 and 1, found 95"):
-        bootstrap_interval(differences, level=95)
-    assert np.isnan(detectable_difference(np.array([0.3])))
+        interval_of(differences, level=95)
+    assert detectable_difference(np.array([0.3])) is None
 
 
 # --------------------------------------------------------------------------------------------- comparing
@@ -350,7 +320,9 @@ def test_a_comparison_says_everything_about_one_metric() -> None:
     assert found.convention == "standard"
     assert (found.candidate, found.baseline) == (candidate.mean, baseline.mean)
     assert found.difference == pytest.approx(candidate.mean - baseline.mean, rel=1e-12)
-    assert found.interval == bootstrap_interval(differences, seed=3)
+    assert found.interval == interval_of(differences)
+    assert found.interval is not None
+    assert str(found.interval) == found.interval_text
     assert found.interval.low < found.difference < found.interval.high
     assert found.p == found.p_holm == sign_flip_test(differences, seed=3)
     assert found.p_t == paired_t(differences)
@@ -361,7 +333,7 @@ def test_a_comparison_says_everything_about_one_metric() -> None:
     assert found.helped == (differences > 0.1).sum()
     assert found.hurt == (differences < -0.1).sum()
     assert found.detectable == detectable_difference(differences)
-    assert found.non_inferiority == non_inferiority(differences, 0.01, seed=3)
+    assert found.non_inferiority == non_inferiority(differences, 0.01)
     assert (found.n_queries, found.n_left_out) == (100, 0)
 
 
@@ -382,7 +354,8 @@ def test_equal_rankings_differ_nowhere() -> None:
     found = compare(ranked(1, 0.5), ranked(1, 0.5))
 
     assert (found.difference, found.p, found.p_t, found.ties) == (0.0, 1.0, None, 100)
-    assert (found.interval.low, found.interval.high) == (0.0, 0.0)
+    assert found.interval is None
+    assert found.interval_text == "0 of 100 queries differ: too few for an interval"
 
 
 def test_queries_left_out_by_the_convention_are_not_compared() -> None:
@@ -424,8 +397,6 @@ def test_only_the_same_metric_convention_and_queries_are_compared() -> None:
     [
         (sign_flip_test, {"alternative": "better"}, "'better': expected one of two-sided, greater, less"),
         (sign_flip_test, {"permutations": 0}, "permutations: expected at least 1, found 0"),
-        (bootstrap_interval, {"method": "normal"}, "'normal': expected one of bca, percentile"),
-        (bootstrap_interval, {"resamples": 0}, "resamples: expected at least 1, found 0"),
     ],
 )
 def test_wrong_settings_are_refused(function: Any, wrong: dict[str, Any], complaint: str) -> None:
@@ -441,7 +412,7 @@ def test_wrong_settings_are_refused(function: Any, wrong: dict[str, Any], compla
     ],
 )
 def test_wrong_differences_are_refused(differences: Vector, complaint: str) -> None:
-    for call in (sign_flip_test, bootstrap_interval, paired_t, detectable_difference):
+    for call in (sign_flip_test, interval_of, paired_t, detectable_difference):
         with pytest.raises(InvalidData, match=complaint):
             call(differences)
 
@@ -449,6 +420,6 @@ def test_wrong_differences_are_refused(differences: Vector, complaint: str) -> N
 def test_a_comparison_becomes_json() -> None:
     members = compare(ranked(1, 0.5), ranked(2, 0.9), margin=0.002).to_json()
 
-    assert members["interval"].keys() == {"low", "high", "level", "method"}
+    assert members["interval"].keys() == {"low", "high", "level"}
     assert members["non_inferiority"]["margin"] == 0.002
     assert members["convention"] == "standard"

@@ -163,8 +163,11 @@ def test_toml_is_written_as_it_is_read() -> None:
 def test_the_best_has_no_shortfall_and_all_others_have_one(tmp_path: Path) -> None:
     shortfalls = against_best(tune(two_kinds(), TABLES, tmp_path))
 
-    assert (0.0, 0.0, 0.0) == (shortfalls[0].difference, shortfalls[0].low, shortfalls[0].high)
-    assert all(one.low <= one.difference <= one.high and one.difference <= 0 for one in shortfalls)
+    assert (0.0, None) == (shortfalls[0].difference, shortfalls[0].interval)
+    assert all(one.difference <= 0 for one in shortfalls)
+    intervals = [(one.difference, one.interval) for one in shortfalls if one.interval is not None]
+    assert intervals
+    assert all(interval.low <= difference <= interval.high for difference, interval in intervals)
 
 
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:

@@ -10,19 +10,24 @@ With ``d_q`` the differences and ``s_q`` independent fair signs:
     p_{\text{two-sided}} &= \Pr_s\big[\,|\sum_q s_q d_q| \ge |\sum_q d_q|\,\big]
         \quad \text{(sign flips; Fisher's randomisation test [smucker2007])} \\
     p_{\text{Holm},(i)} &= \max_{j \le i} \min(1, (m - j + 1)\, p_{(j)}) \quad \text{[holm1979]} \\
-    \text{detectable} &= (z_{1 - \alpha/2} + z_{\text{power}}) \; \mathrm{sd}(d) / \sqrt n
+    \text{interval} &= \bar d \pm t_{1 - \alpha/2,\, c - 1} \; \mathrm{sd}(d) / \sqrt n,
+        \qquad c = |\{q : d_q \ne 0\}| \\
+    \text{detectable} &= (t_{1 - \alpha/2,\, c - 1} + t_{\text{power},\, c - 1}) \; \mathrm{sd}(d) / \sqrt n
 
-Confidence intervals are bootstrap intervals over queries, BCa [efron1987] unless asked otherwise. All random numbers
-come from a seed, memory is bounded whatever the numbers of queries and resamples.
+Student's interval takes its degrees of freedom from the ``c`` queries that differ, because only those tell how much
+differences vary. With fewer than `ENOUGH` of them there is no interval: any would mean nothing. It was chosen by
+simulation on real differences, where it covers what it says and bootstrap intervals do not (``benchmarks/coverage``,
+docs/method.md, "Comparing two rankings"). Random signs come from a seed; memory is bounded.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import stdtr, stdtrit
 
 from localrank.errors import InvalidConfiguration, InvalidData
 
@@ -33,16 +38,16 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
 
 __all__ = [
+    "ENOUGH",
     "Alternative",
     "Comparison",
     "Interval",
-    "IntervalMethod",
     "NonInferiority",
-    "bootstrap_interval",
     "compare",
     "compare_family",
     "detectable_difference",
     "holm",
+    "interval_of",
     "lower_bound",
     "non_inferiority",
     "paired_differences",
@@ -52,7 +57,9 @@ __all__ = [
 
 #: What the candidate is suspected to be: different, better, or worse.
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
-IntervalMethod: TypeAlias = Literal["bca", "percentile"]
+
+#: With fewer queries that differ, no interval is given.
+ENOUGH = 8
 
 #: How far a query must fall or rise to count as hurt or helped.
 NOTABLE = 0.1
@@ -71,7 +78,9 @@ class Interval:
     low: float
     high: float
     level: float = 0.95
-    method: IntervalMethod = "bca"
+
+    def __str__(self) -> str:
+        return f"[{self.low:+.4f}, {self.high:+.4f}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +89,13 @@ class NonInferiority:
 
     Attributes:
         margin: stated before looking, positive.
-        low: the one-sided lower confidence bound of the mean difference.
+        low: the one-sided lower confidence bound of the mean difference; None if too few queries differ.
         level: of that bound.
-        holds: ``low > -margin``.
+        holds: ``low > -margin``; not shown if there is no bound.
     """
 
     margin: float
-    low: float
+    low: float | None
     level: float
     holds: bool
 
@@ -100,14 +109,14 @@ class Comparison:
         candidate, baseline: the two means, over the queries compared.
         n_queries: how many were compared; ``n_left_out`` had no figure in this convention.
         difference: candidate minus baseline.
-        interval: of the difference.
+        interval: of the difference; None if fewer than `ENOUGH` queries differ.
         p: of the sign-flip test, two-sided.
         p_holm: the same, adjusted for the family it was compared in; `compare` alone is a family of one.
-        p_t: of the paired t test, for reference; None where all differences are equal.
+        p_t: of the paired t test, for reference; None if all differences are equal.
         wins, losses, ties: queries in which the candidate is better, worse, as good.
         helped, hurt: those of them that changed by more than `NOTABLE`.
-        detectable: the difference that this many queries with this spread would show at 80 % power.
-        non_inferiority: where a margin was given.
+        detectable: the difference that this many queries with this spread would show at 80 % power; None as above.
+        non_inferiority: if a margin was given.
     """
 
     metric: str
@@ -117,7 +126,7 @@ class Comparison:
     n_queries: int
     n_left_out: int
     difference: float
-    interval: Interval
+    interval: Interval | None
     p: float
     p_holm: float
     p_t: float | None
@@ -126,8 +135,15 @@ class Comparison:
     ties: int
     helped: int
     hurt: int
-    detectable: float
+    detectable: float | None
     non_inferiority: NonInferiority | None = None
+
+    @property
+    def interval_text(self) -> str:
+        """The interval, or why there is none."""
+        if self.interval is not None:
+            return str(self.interval)
+        return f"{self.wins + self.losses} of {self.n_queries} queries differ: too few for an interval"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
@@ -162,8 +178,6 @@ def compare(
     *,
     seed: int = 0,
     permutations: int = 20_000,
-    resamples: int = 10_000,
-    method: IntervalMethod = "bca",
     level: float = 0.95,
     margin: float | None = None,
 ) -> Comparison:
@@ -181,7 +195,7 @@ def compare(
         n_queries=len(differences),
         n_left_out=candidate.n_queries - len(differences),
         difference=mean,
-        interval=bootstrap_interval(differences, level=level, resamples=resamples, method=method, seed=seed),
+        interval=interval_of(differences, level=level),
         p=p,
         p_holm=p,
         p_t=paired_t(differences),
@@ -191,9 +205,7 @@ def compare(
         helped=int(np.count_nonzero(differences > NOTABLE)),
         hurt=int(np.count_nonzero(differences < -NOTABLE)),
         detectable=detectable_difference(differences),
-        non_inferiority=None
-        if margin is None
-        else non_inferiority(differences, margin, resamples=resamples, method=method, seed=seed),
+        non_inferiority=None if margin is None else non_inferiority(differences, margin),
     )
 
 
@@ -253,52 +265,31 @@ def sign_flip_test(
     return extreme / total if exact else (1 + extreme) / (1 + total)
 
 
-def bootstrap_interval(
-    differences: Vector,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    method: IntervalMethod = "bca",
-    seed: int = 0,
-) -> Interval:
-    """Return the bootstrap confidence interval of the mean difference, over queries."""
+def interval_of(differences: Vector, *, level: float = 0.95) -> Interval | None:
+    """Return Student's interval of the mean difference; None if fewer than `ENOUGH` queries differ."""
     _check_level(level)
-    tail = (1 - level) / 2
-    low, high = _quantiles(differences, (tail, 1 - tail), resamples, method, seed)
-    return Interval(low, high, level, method)
+    half = _half_width(differences, 1 - (1 - level) / 2)
+    mean = _mean(differences)
+    return None if half is None else Interval(mean - half, mean + half, level)
 
 
-def lower_bound(
-    differences: Vector,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    method: IntervalMethod = "bca",
-    seed: int = 0,
-) -> float:
-    """Return the one-sided lower confidence bound of the mean difference."""
+def lower_bound(differences: Vector, *, level: float = 0.95) -> float | None:
+    """Return the one-sided lower confidence bound of the mean difference; None if too few queries differ."""
     _check_level(level)
-    return _quantiles(differences, (1 - level,), resamples, method, seed)[0]
+    half = _half_width(differences, level)
+    return None if half is None else _mean(differences) - half
 
 
-def non_inferiority(
-    differences: Vector,
-    margin: float,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    method: IntervalMethod = "bca",
-    seed: int = 0,
-) -> NonInferiority:
+def non_inferiority(differences: Vector, margin: float, *, level: float = 0.95) -> NonInferiority:
     """Return whether the candidate is at most ``margin`` worse, at the one-sided level."""
     if not 0 < margin < np.inf:
         raise InvalidConfiguration(f"margin: expected a positive number, found {margin}")
-    low = lower_bound(differences, level=level, resamples=resamples, method=method, seed=seed)
-    return NonInferiority(margin, low, level, low > -margin)
+    low = lower_bound(differences, level=level)
+    return NonInferiority(margin, low, level, low is not None and low > -margin)
 
 
 def paired_t(differences: Vector) -> float | None:
-    """Return the two-sided p value of the paired t test; None where all differences are equal."""
+    """Return the two-sided p value of the paired t test; None if all differences are equal."""
     _checked(differences)
     n = len(differences)
     if (differences == differences[0]).all():
@@ -318,66 +309,27 @@ def holm(p_values: Sequence[float]) -> Vector:
     return adjusted
 
 
-def detectable_difference(differences: Vector, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the true difference that a two-sided test of this many queries would find with that power."""
-    _checked(differences)
+def detectable_difference(differences: Vector, *, power: float = 0.8, alpha: float = 0.05) -> float | None:
+    """Return the true difference that a two-sided test of this many queries would find with that power.
+
+    None if fewer than `ENOUGH` queries differ.
+    """
     if not (0 < power < 1 and 0 < alpha < 1):
         raise InvalidConfiguration(
             f"power and alpha: expected numbers between 0 and 1, found {power}, {alpha}"
         )
-    if len(differences) < 2:
-        return float("nan")
-    return float((ndtri(1 - alpha / 2) + ndtri(power)) * _spread(differences) / len(differences) ** 0.5)
+    half, more = _half_width(differences, 1 - alpha / 2), _half_width(differences, power)
+    return half + more if half is not None and more is not None else None
 
 
-def _quantiles(
-    differences: Vector, shares: Sequence[float], resamples: int, method: IntervalMethod, seed: int
-) -> tuple[float, ...]:
+def _half_width(differences: Vector, share: float) -> float | None:
+    """Return the quantile of Student's distribution, in standard errors; None if too few queries differ."""
     _checked(differences)
-    if method not in get_args(IntervalMethod):
-        raise InvalidConfiguration(
-            f"interval {method!r}: expected one of {', '.join(get_args(IntervalMethod))}"
-        )
-    if resamples < 1:
-        raise InvalidConfiguration(f"resamples: expected at least 1, found {resamples}")
-    if (differences == differences[0]).all():
-        return (float(differences[0]),) * len(shares)
-    means = _resampled_means(differences, resamples, seed)
-    wanted = np.asarray(shares)
-    if method == "bca":
-        wanted = _bca_shares(differences, means, wanted)
-    return tuple(float(value) for value in np.quantile(means, wanted))
-
-
-def _resampled_means(differences: Vector, resamples: int, seed: int) -> Vector:
-    rng = np.random.default_rng(seed)
-    n = len(differences)
-    means = np.empty(resamples)
-    step = max(1, _CELLS // n)
-    for start in range(0, resamples, step):
-        count = min(step, resamples - start)
-        means[start : start + count] = differences[rng.integers(0, n, (count, n), np.int32)].mean(axis=1)
-    return means
-
-
-def _bca_shares(differences: Vector, means: Vector, shares: Vector) -> Vector:
-    r"""Return which quantiles of the resampled means to take [efron1987, section 3].
-
-    .. math::
-        \Phi\big(z_0 + (z_0 + z_\alpha) / (1 - a (z_0 + z_\alpha))\big), \qquad
-        a = \tfrac16 \sum_q c_q^3 \,/\, (\sum_q c_q^2)^{3/2}
-
-    with ``z_0`` the normal quantile of the share of means below the observed one and ``c_q`` the centred
-    differences, whose skewness is what the jackknife finds for a mean.
-    """
-    observed = differences.mean()
-    below = (np.count_nonzero(means < observed) + np.count_nonzero(means <= observed)) / (2 * len(means))
-    # Two symmetric values may put every resampled mean on one side; the share stays inside the unit interval.
-    bias = ndtri(np.clip(below, 0.5 / len(means), 1 - 0.5 / len(means)))
-    centred = differences - observed
-    acceleration = (centred**3).sum() / (6 * (centred**2).sum() ** 1.5)
-    shifted = bias + ndtri(shares)
-    return np.asarray(ndtr(bias + shifted / (1 - acceleration * shifted)), np.float64)
+    changed = int(np.count_nonzero(np.abs(differences) > _TIE))
+    if changed < ENOUGH:
+        return None
+    standard_error = _spread(differences) / math.sqrt(len(differences))
+    return float(stdtrit(changed - 1, share)) * standard_error
 
 
 def _signed_sums(values: Vector) -> Vector:

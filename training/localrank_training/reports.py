@@ -68,8 +68,10 @@ class TrainingReport:
         for row, compared in zip(rows, self.comparisons, strict=False):
             row |= {
                 "difference": compared.difference,
-                "low": compared.interval.low,
-                "high": compared.interval.high,
+                "low": None if compared.interval is None else compared.interval.low,
+                "high": None if compared.interval is None else compared.interval.high,
+                "detectable": compared.detectable,
+                "queries": compared.n_queries,
                 "p_holm": compared.p_holm,
                 "helped": compared.helped,
                 "hurt": compared.hurt,
@@ -128,7 +130,7 @@ class TrainingReport:
                     mine.mean,
                     base.mean,
                     f"{compared.difference:+.4f}",
-                    f"[{compared.interval.low:+.4f}, {compared.interval.high:+.4f}]",
+                    compared.interval_text,
                     compared.p_holm,
                     compared.hurt,
                 )

@@ -6,15 +6,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from localrank.errors import PublishFailed
-from localrank_training.comparisons import bootstrap_interval
+from localrank_training.comparisons import interval_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from localrank_training.comparisons import Interval
     from localrank_training.config import TrainingConfig
     from localrank_training.tuning import Setting, Tuned
 
@@ -23,17 +22,16 @@ __all__ = ["Shortfall", "against_best", "draw", "named", "to_toml", "write_best"
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a setting has less than the best one, on the same queries, with a 95 % bootstrap interval.
+    """What a setting has less than the best one, on the same queries, with a 95 % interval.
 
     The best was chosen among many on these queries, so it is flattered: intervals that reach zero mean no difference
-    was found, and those that do not may still owe something to luck.
+    was found, and those that do not may still owe something to luck. None: too few queries differ for an interval.
     """
 
     difference: float
-    low: float
-    high: float
+    interval: Interval | None
 
-    def to_json(self) -> dict[str, float]:
+    def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
 
@@ -43,11 +41,7 @@ def against_best(tuned: Tuned) -> list[Shortfall]:
     found = []
     for setting in tuned.settings:
         differences = setting.local - tuned.best.local
-        if np.ptp(differences) == 0:
-            found.append(Shortfall(float(differences.mean()), *[float(differences.mean())] * 2))
-            continue
-        interval = bootstrap_interval(differences)
-        found.append(Shortfall(float(differences.mean()), interval.low, interval.high))
+        found.append(Shortfall(float(differences.mean()), interval_of(differences)))
     return found
 
 

@@ -99,10 +99,11 @@ def test_one_model_is_compared_with_its_global_scorer(run: Run) -> None:
         cells = line.split()
         assert cells[:2] == [one.metric, "1"]
         assert cells[2:5] == [f"{one.candidate:.4f}", f"{one.baseline:.4f}", f"{one.difference:+.4f}"]
-        assert f"{one.interval.low:+.4f} … {one.interval.high:+.4f}" in line
+        assert one.interval_text in line
         assert f"{one.wins}/{one.ties}/{one.losses}" in line
         assert f"{one.helped}/{one.hurt}" in line
     assert lines[6].startswith("2 of 2 differences are significant at 5 % (Holm).")
+    assert "These 20 queries would show" in lines[6]
     assert f"map {expected[0].detectable:.4f}" in lines[6]
     assert "web@1: routed by lsh to 2 of 2 clusters, largest 50.0%, global scorer 0.0%" in text
 

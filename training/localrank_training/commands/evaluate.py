@@ -266,10 +266,13 @@ def _print_figures(
         print_table(header, [row + ["-"] * (width - len(row)) for row in rows])
         if compared:
             significant = sum(one.p_holm < 0.05 for one in compared)
-            detectable = ", ".join(f"{one.metric} {one.detectable:.4f}" for one in compared)
+            detectable = ", ".join(
+                f"{one.metric} {one.detectable:.4f}" for one in compared if one.detectable is not None
+            )
             typer.echo(
-                f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These queries would "
-                f"show, four times in five, a difference of: {detectable}"
+                f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These "
+                f"{compared[0].n_queries} queries would show, four times in five, a difference of: "
+                + (detectable or "none, as too few of them differ")
             )
 
 
@@ -277,7 +280,7 @@ def _cells(one: Comparison, baseline: Measured) -> list[object]:
     cells: list[object] = [
         baseline.mean,
         f"{one.difference:+.4f}",
-        f"{one.interval.low:+.4f} … {one.interval.high:+.4f}",
+        one.interval_text,
         _probability(one.p),
         _probability(one.p_holm),
         f"{one.wins}/{one.ties}/{one.losses}",
@@ -285,9 +288,13 @@ def _cells(one: Comparison, baseline: Measured) -> list[object]:
     ]
     if one.non_inferiority is not None:
         cells.append(
-            f"{'yes' if one.non_inferiority.holds else 'not shown'} ({one.non_inferiority.low:+.4f})"
+            f"{'yes' if one.non_inferiority.holds else 'not shown'} ({_bound(one.non_inferiority.low)})"
         )
     return cells
+
+
+def _bound(low: float | None) -> str:
+    return "no bound" if low is None else f"{low:+.4f}"
 
 
 def _probability(p: float) -> str:

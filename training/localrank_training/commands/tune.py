@@ -141,7 +141,7 @@ def _print(tuned: Tuned) -> None:
             setting.mean,
             float(setting.global_.mean()),
             f"{compared.difference:+.4f}",
-            f"[{compared.low:+.4f}, {compared.high:+.4f}]",
+            str(compared.interval or ""),
         )
         for setting, compared in zip(tuned.settings[:_SHOWN], against_best(tuned), strict=False)
     ]
