@@ -31,7 +31,10 @@ from localrank_service.process.settings import Settings
 from localrank_service.routes import batch, cohere, docs, health, repository, rerank, v2
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
+from localrank_service.telemetry.access import AccessLog
 from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.observing import Observer
+from localrank_service.telemetry.spans import Spans
 from localrank_service.wire.query import Limits
 
 if TYPE_CHECKING:
@@ -58,9 +61,10 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     service = Service(
         settings=settings,
         live=live,
-        keys=_keys(settings, hosts),
+        keys=_keys(settings, hosts, metrics),
         hosts=hosts,
         metrics=metrics,
+        observer=_observer(settings),
         limits=Limits(settings.max_documents, settings.extra_features == "refuse"),
         workers=workers,
         loader=loader,
@@ -80,7 +84,9 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         if isinstance(route, DirectRoute)
         for method in route.methods or ()
     }
-    app.add_middleware(Edge, keys=service.keys, metrics=service.metrics, direct=direct)
+    app.add_middleware(
+        Edge, keys=service.keys, metrics=service.metrics, observer=service.observer, direct=direct
+    )
     problems.install(app)
     for router in (
         rerank.router,
@@ -99,7 +105,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     return app
 
 
-def _keys(settings: Settings, hosts: Hosts) -> Keys:
+def _keys(settings: Settings, hosts: Hosts, metrics: Metrics) -> Keys:
     """Return the keys of the settings; without an admin key one is generated, if there is a folder for it."""
     serving, admin = settings.keyrings()
     if not admin.configured and settings.runtime_dir is not None:
@@ -111,9 +117,17 @@ def _keys(settings: Settings, hosts: Hosts) -> Keys:
                 settings.runtime_dir,
                 error.strerror,
             )
-    keys = Keys(serving, admin, hosts)
+    keys = Keys(serving, admin, hosts, metrics.key_checks)
     keys.refresh()
     return keys
+
+
+def _observer(settings: Settings) -> Observer:
+    """Return what decides what is noted of each request."""
+    access = None
+    if settings.access_log:
+        access = AccessLog(settings.access_log, settings.access_log_features)
+    return Observer(access, Spans() if settings.otel else None)
 
 
 @asynccontextmanager
@@ -137,6 +151,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             with suppress(asyncio.CancelledError):
                 await task
         service.workers.leave()
+        await asyncio.to_thread(service.observer.close)
 
 
 def __getattr__(name: str) -> Any:

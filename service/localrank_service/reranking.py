@@ -14,6 +14,7 @@ from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.stages import Stopwatch
 from localrank_service.aside import rank_aside, read_aside
 from localrank_service.http.problems import STATUSES, Problem, problem_of
+from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from localrank.routing import Route
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
+    from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents, Query
 
 __all__ = ["Attempt", "Ranked", "Timing", "rank", "route_members", "server_timing", "warnings_of"]
@@ -44,6 +46,28 @@ class Timing(Stopwatch):
         rounded = {stage: round(elapsed * 1e4) / 1e4 for stage, elapsed in self.milliseconds.items()}
         rounded["total"] = round((perf_counter() - self._begun) * 1e7) / 1e4
         return rounded
+
+
+class _Laps(Timing):
+    """Also notes when each stage began."""
+
+    __slots__ = ("laps",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.laps: list[Lap] = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stage, laps = self._name, self.laps
+        before = self.milliseconds.get(stage, 0.0)
+        super().__exit__(kind, error, trace)
+        elapsed = self.milliseconds[stage] - before
+        if laps and laps[-1].stage == stage:
+            laps[-1] = Lap(stage, laps[-1].begun, laps[-1].milliseconds + elapsed)
+        else:
+            laps.append(Lap(stage, self._started, elapsed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +99,12 @@ class Attempt:
         timing: begun by `begin`, when the whole body is there.
     """
 
-    __slots__ = ("_milliseconds", "_model", "_ranked", "_service", "api", "timing")
+    __slots__ = ("_milliseconds", "_model", "_observation", "_ranked", "_service", "api", "timing")
 
     def __init__(self, service: Service, api: str) -> None:
         self.api = api
-        self.timing = Timing()
+        self._observation = OBSERVATION.get()
+        self.begin()
         self._service = service
         self._model: LiveModel | None = None
         self._ranked: Ranked | None = None
@@ -98,14 +123,25 @@ class Attempt:
             else:
                 status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
             metrics.refused(self.api, self._model, status, self.stop()["total"] / 1e3)
+            if self._observation is not None:
+                self._note(self._observation)
         elif error is None and self._ranked is not None:
             done = self._ranked
             outside = done.model.ranker.contract.out_of_range(done.documents.matrix)
             metrics.ranked(self.api, done.model, done.ranking, outside, self.stop())
+            if self._observation is not None:
+                self._note(self._observation)
+
+    def _note(self, observation: Observation) -> None:
+        """Add the query to what is noted of its request."""
+        done, laps = self._ranked, self.timing.laps if isinstance(self.timing, _Laps) else []
+        ranking, documents = (None, None) if done is None else (done.ranking, done.documents.matrix)
+        observation.add(Observed(self._model, ranking, documents, self.stop(), laps))
 
     def begin(self) -> None:
         """Start measuring."""
-        self.timing = Timing()
+        observation = self._observation
+        self.timing = Timing() if observation is None or not observation.laps else _Laps()
 
     async def read(self, read: Callable[[bytes], _Read], body: bytes) -> _Read:
         """Return what ``read`` makes of the body, aside if it is large."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from localrank_service.models.workers import Workers
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits
 
 __all__ = ["Service"]
@@ -29,6 +30,7 @@ class Service:
     keys: Keys
     hosts: Hosts
     metrics: Metrics
+    observer: Observer
     limits: Limits
     workers: Workers
     loader: Loader | None

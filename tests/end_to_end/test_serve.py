@@ -27,6 +27,7 @@ from localrank.registry import Registry
 from localrank_service.models import workers
 from localrank_service.process.command import THREADS, run
 from tests.end_to_end.serving import free_port
+from tests.service.telemetry.collector import collecting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,6 +236,28 @@ def test_a_key_in_a_file_is_rotated_in_every_worker(folder: Path) -> None:
     output = "".join(server.lines)
     assert 2 == output.count("the keys read before stay valid")
     assert '-key"' not in output
+
+
+def test_every_worker_sends_its_spans_and_logs_its_sample(folder: Path) -> None:
+    body = {"features": [[0.5] * 10]}
+    with collecting() as collector:
+        flags = ("--workers", "2", "--otel", "--access-log", "1")
+        with serve(folder, *flags, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url) as server:
+            url = url_of(server.wait_for("LocalRank serves"))
+            for _ in range(20):
+                # Each on a connection of its own, so that both workers get some.
+                assert 200 == httpx.post(f"{url}/v1/rerank?key=a-secret-key", json=body).status_code
+            # What is not sent yet is sent at the end.
+            assert 0 == server.stop()
+    requests = [(resource, span) for resource, span in collector.spans if span.name == "POST /v1/rerank"]
+    logged = [json.loads(line) for line in server.lines if '"localrank.access"' in line]
+    logged = [line for line in logged if line["route"] == "/v1/rerank"]
+
+    assert (20, 20) == (len(requests), len(logged))
+    assert {line["trace_id"] for line in logged} == {span.trace_id.hex() for _, span in requests}
+    assert {line["pid"] for line in logged} == {resource["process.pid"] for resource, _ in requests}
+    assert 20 * 6 == sum(span.name in logged[0]["timings_ms"] for _, span in collector.spans)
+    assert "a-secret-key" not in "".join(server.lines)
 
 
 def test_sigterm_drains(folder: Path) -> None:

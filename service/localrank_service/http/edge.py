@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from localrank_service.http.direct import DirectRoute
     from localrank_service.http.keys import Keys
     from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.observing import Observer
 
 __all__ = ["Edge"]
 
@@ -37,12 +38,19 @@ class Edge:
     """Wraps the application."""
 
     def __init__(
-        self, app: ASGIApp, *, keys: Keys, metrics: Metrics, direct: Mapping[tuple[str, str], DirectRoute]
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        metrics: Metrics,
+        observer: Observer,
+        direct: Mapping[tuple[str, str], DirectRoute],
     ) -> None:
         self._app = app
         self._direct = direct
         self._keys = keys
         self._metrics = metrics
+        self._observer = observer
         self._in_flight = metrics.in_flight.of()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,11 +59,12 @@ class Edge:
             return
         method = scope["method"]
         headers = scope["headers"]
-        request_id = b""
+        request_id, traced = b"", False
         for name, sent in headers:
             if name == b"x-request-id":
-                request_id = sent
-                break
+                request_id = request_id or sent
+            elif name == b"traceparent":
+                traced = True
         if not request_id or not _REQUEST_ID.fullmatch(request_id):
             request_id = secrets.token_hex(16).encode()
         scope["request_id"] = request_id.decode()
@@ -63,12 +72,16 @@ class Edge:
             # Whatever GET answers, without its body.
             scope = {**scope, "method": "GET"}
         status = 0
+        counted = method if method in _METHODS else "other"
+        observation = self._observer.observe(scope, counted, traced=traced)
 
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"].append((b"x-request-id", request_id))
+                if observation is not None:
+                    message["headers"] += observation.headers()
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
@@ -90,7 +103,10 @@ class Edge:
         except ClientDisconnect:
             status = 499
         except Exception:
-            _log.exception("%s %s failed", method, scope["path"], extra={"request_id": scope["request_id"]})
+            extra = {"request_id": scope["request_id"]}
+            if observation is not None and observation.trace is not None:
+                extra["trace_id"] = observation.trace.trace_id
+            _log.exception("%s %s failed", method, scope["path"], extra=extra)
             if status:
                 raise
             failure = Problem(500, FAILED)
@@ -98,4 +114,6 @@ class Edge:
         finally:
             self._in_flight[0] -= 1.0
             path = getattr(scope.get("route"), "path", "other")
-            self._metrics.answered(path, method if method in _METHODS else "other", status)
+            self._metrics.answered(path, counted, status)
+            if observation is not None:
+                observation.finish(status, path)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from localrank_service.http.keyring import Keyring
     from localrank_service.http.origin import Hosts
+    from localrank_service.telemetry.instruments import Counter
 
 __all__ = ["Keys"]
 
@@ -27,23 +28,24 @@ class Keys:
     then answered under the service's own host names only.
     """
 
-    def __init__(self, serving: Keyring, admin: Keyring, hosts: Hosts) -> None:
+    def __init__(self, serving: Keyring, admin: Keyring, hosts: Hosts, checks: Counter) -> None:
         self._serving = serving
         self._admin = admin
         self._hosts = hosts
+        self._checks = checks
 
     def check(self, scope: Scope) -> None:
         """Refuse a request to a guarded path that carries no key, or the wrong host if no key is needed."""
         path = scope["path"]
         if path.startswith(_GUARDED) and not path.startswith(_OPEN):
             if self._serving.configured:
-                _require(scope, self._serving, self._admin)
+                self._require(scope, self._serving, self._admin)
             else:
                 self._hosts.check(scope["headers"])
 
     def check_admin(self, scope: Scope) -> None:
         """Refuse a request that does not carry an admin key."""
-        _require(scope, self._admin)
+        self._require(scope, self._admin)
 
     async def follow(self, seconds: float) -> None:
         """Read the key files again and again."""
@@ -56,22 +58,24 @@ class Keys:
         self._serving.refresh()
         self._admin.refresh()
 
-
-def _require(scope: Scope, *accepted: Keyring) -> None:
-    """Let one key of these pass; ``scope["key"]`` is its label afterwards."""
-    sent = _sent(scope)
-    if sent is None:
-        raise Problem(
-            401,
-            "this route needs a key, as Authorization: Bearer … or X-API-Key: …",
-            headers={"WWW-Authenticate": 'Bearer realm="localrank"'},
-        )
-    label = None
-    for keyring in accepted:
-        label = keyring.find(sent) or label
-    if label is None:
-        raise Problem(403, "the key sent is not a key for this route")
-    scope["key"] = label
+    def _require(self, scope: Scope, *accepted: Keyring) -> None:
+        """Let a key of these pass; ``scope["key"]`` is its label afterwards."""
+        sent = _sent(scope)
+        if sent is None:
+            self._checks.of("", "missing")[0] += 1.0
+            raise Problem(
+                401,
+                "this route needs a key, as Authorization: Bearer … or X-API-Key: …",
+                headers={"WWW-Authenticate": 'Bearer realm="localrank"'},
+            )
+        label = None
+        for keyring in accepted:
+            label = keyring.find(sent) or label
+        if label is None:
+            self._checks.of("", "refused")[0] += 1.0
+            raise Problem(403, "the key sent is not a key for this route")
+        self._checks.of(label, "accepted")[0] += 1.0
+        scope["key"] = label
 
 
 def _sent(scope: Scope) -> bytes | None:

@@ -24,6 +24,7 @@ import typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.process import cpus
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.spans import check_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -93,6 +94,8 @@ def _command() -> Callable[..., None]:
 
 def _serve(settings: Settings) -> None:
     _check_keys(settings)
+    if settings.otel:
+        check_installed()
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     _check_models(settings.models_dir, settings.model)
@@ -118,7 +121,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         "localrank_service.app:app",
         workers=settings.workers,
         log_config=log_config,
-        access_log=settings.access_log,
+        access_log=False,
         server_header=False,
         timeout_keep_alive=75,
         lifespan="on",

@@ -1,4 +1,8 @@
-"""How the service logs: one JSON object per line, or text on a terminal."""
+"""How the service logs: one JSON object per line, or text on a terminal.
+
+Every record is one line, whatever is in it: a caller must not be able to write lines of its own. A traceback follows
+its line in text, and is a member in JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,14 @@ import orjson
 if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
 
-__all__ = ["JsonFormatter", "config"]
+__all__ = ["JsonFormatter", "TextFormatter", "config"]
+
+#: What every record has; everything else was passed as ``extra``.
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
 class JsonFormatter(logging.Formatter):
@@ -25,12 +36,22 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             "pid": record.process,
+            **_extra(record),
         }
-        if (request_id := getattr(record, "request_id", None)) is not None:
-            members["request_id"] = request_id
         if record.exc_info:
             members["exception"] = self.formatException(record.exc_info)
         return orjson.dumps(members, default=str).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """A record as one line of text; what was passed as ``extra`` follows the message as ``name=value``."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """Return the line without its traceback."""
+        extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        return "".join(
+            c if c.isprintable() else ascii(c)[1:-1] for c in super().formatMessage(record) + extra
+        )
 
 
 def config(settings: Settings) -> dict[str, Any]:
@@ -41,7 +62,11 @@ def config(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {
-            "text": {"format": "%(asctime)s %(levelname)-7s %(message)s", "datefmt": "%H:%M:%S"},
+            "text": {
+                "()": "localrank_service.process.logs.TextFormatter",
+                "fmt": "%(asctime)s %(levelname)-7s %(message)s",
+                "datefmt": "%H:%M:%S",
+            },
             "json": {"()": "localrank_service.process.logs.JsonFormatter"},
         },
         "handlers": {
@@ -52,9 +77,10 @@ def config(settings: Settings) -> dict[str, Any]:
             }
         },
         "root": {"handlers": ["stderr"], "level": level},
-        # The server's own chatter about its start is in our words already.
         "loggers": {
+            # The server's own chatter about its start is in our words already.
             "uvicorn.error": {"level": "WARNING" if level == "INFO" else level},
-            "uvicorn.access": {"level": "INFO"},
+            # Whoever asks for these lines gets them at every level.
+            "localrank.access": {"level": "INFO"},
         },
     }

@@ -106,7 +106,22 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level logged."
     )
-    access_log: bool = Field(default=False, description="Log every request.")
+    access_log: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the requests that are logged, from 0 (none) to 1 (all).",
+    )
+    access_log_features: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Documents of a logged request whose features the line shows, at most; 0 shows none.",
+    )
+    otel: bool = Field(
+        default=False,
+        description="Send traces by OpenTelemetry, as its variables OTEL_... say; needs localrank[otel].",
+    )
     runtime_dir: Path | None = Field(
         default=None,
         description="Where workers share their state; made and removed by the service when unset.",

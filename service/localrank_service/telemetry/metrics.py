@@ -60,6 +60,12 @@ class Metrics:
             "Answers by route, method and status.",
             ["route", "method", "status"],
         )
+        self.key_checks = Counter(
+            counts,
+            "localrank_key_checks_total",
+            "Keys that were asked for, by the label of the key: accepted, missing or refused.",
+            ["key", "outcome"],
+        )
         self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
         self.requests = Counter(
             counts,
@@ -151,6 +157,7 @@ class Metrics:
         build.set(1.0, __version__)
         self.instruments: tuple[Instrument, ...] = (
             self.http_requests,
+            self.key_checks,
             self.in_flight,
             self.requests,
             self.duration,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from localrank_service import app
 from localrank_service.http.origin import Hosts
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -132,7 +134,7 @@ async def test_if_no_key_can_be_written_the_service_says_so_and_serves(
     (tmp_path / "file").touch()
     settings = Settings(runtime_dir=tmp_path / "file" / "run")
 
-    keys = app._keys(settings, Hosts(""))
+    keys = app._keys(settings, Hosts(""), Metrics())
 
     assert "Not a directory; routes that change something are closed" in caplog.text
     scope = {"path": "/v1/rerank", "headers": [(b"host", b"localhost"), (b"x-api-key", b"")]}
@@ -165,6 +167,34 @@ async def test_several_keys_open_the_serving_routes(connect: Any, tiny_model: Li
 
     assert [200, 200, 200, 200, 403, 403, 403] == list(statuses.values())
     assert [503, 503, 403] == changes
+
+
+async def test_metrics_name_keys_by_their_labels(connect: Any, tiny_model: LiveModel) -> None:
+    settings = Settings.model_validate(
+        {"api_key": "search:one-key-1,two-key-2", "admin_key": "the-admin-key"}
+    )
+    async with connect(settings, models=[tiny_model]) as client:
+        for key in (
+            "one-key-1",
+            "one-key-1",
+            "two-key-2",
+            "the-admin-key",
+            "wrong-key-1",
+            "wrong-key-2",
+            None,
+        ):
+            await client.get("/v1/models", headers={} if key is None else {"x-api-key": key})
+        exposed = (await client.get("/metrics")).text
+
+    counted = re.findall(r"localrank_key_checks_total\{(.*)\} (.*)", exposed)
+    assert {
+        ('key="search",outcome="accepted"', "2.0"),
+        ('key="serving-2",outcome="accepted"', "1.0"),
+        ('key="admin-1",outcome="accepted"', "1.0"),
+        ('key="",outcome="refused"', "2.0"),
+        ('key="",outcome="missing"', "1.0"),
+    } == set(counted)
+    assert "-key" not in exposed
 
 
 async def test_keys_in_files_are_rotated_while_the_service_runs(

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from localrank_service.process.logs import JsonFormatter, config
+from localrank_service.process.logs import JsonFormatter, TextFormatter, config
 from localrank_service.process.settings import Settings
 
 
@@ -29,3 +29,22 @@ def test_the_format_is_a_setting(chosen: str, formatter: str) -> None:
     handlers = config(Settings.model_validate({"log_format": chosen}))["handlers"]
 
     assert formatter == handlers["stderr"]["formatter"]
+
+
+def test_what_was_passed_along_becomes_members() -> None:
+    record = logging.makeLogRecord({"msg": "GET /x 200", "levelname": "INFO", "status": 200, "path": "/x"})
+
+    assert {"status": 200, "path": "/x"}.items() <= json.loads(JsonFormatter().format(record)).items()
+    assert "GET /x 200 status=200 path=/x" == TextFormatter("%(message)s").format(record)
+
+
+def test_a_record_of_text_is_one_line_and_a_traceback() -> None:
+    failure = (ValueError, ValueError("why"), None)
+    record = logging.LogRecord(
+        "localrank", logging.ERROR, "", 1, "GET %s", ("/x\n12:00 INFO \x1b[1mforged",), failure
+    )
+
+    first, *others = TextFormatter("%(message)s").format(record).split("\n")
+
+    assert r"GET /x\n12:00 INFO \x1b[1mforged" == first
+    assert ["ValueError: why"] == others

@@ -14,11 +14,16 @@ OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def test_settings_come_from_the_environment_and_flags_override_them() -> None:
-    environ = {"LOCALRANK_PORT": "9000", "LOCALRANK_HOST": "::1", "LOCALRANK_ACCESS_LOG": "true", "PORT": "1"}
+    environ = {
+        "LOCALRANK_PORT": "9000",
+        "LOCALRANK_HOST": "::1",
+        "LOCALRANK_ALLOW_ANONYMOUS": "true",
+        "PORT": "1",
+    }
 
     settings = Settings.from_environ(environ, host="127.0.0.2")
 
-    assert (9000, "127.0.0.2", True) == (settings.port, settings.host, settings.access_log)
+    assert (9000, "127.0.0.2", True) == (settings.port, settings.host, settings.allow_anonymous)
 
 
 @pytest.mark.parametrize(
