@@ -75,6 +75,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # Its spans would hold query strings; `telemetry.spans` makes ours.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=_lifespan,
     )
     app.state.service = service
