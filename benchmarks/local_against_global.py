@@ -49,7 +49,7 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
         {
             "clustering": {"candidates": clusters},
             "learner": {"method": learner},
-            "selection": {"metric": "map"},
+            "selection": {"metric": "map", "refit": False},
         }
     )
     rivals = {
@@ -64,7 +64,7 @@ def table(name: str, clusters: list[int], learner: str) -> list[str]:
         for rival, config in rivals.items():
             trained = train(lesson, config, validation=validation, workers=available_cores())
             ranked = rank_all(trained.built.ranker, test)
-            chosen[rival].append(trained.config.clustering.clusters)
+            chosen[rival].append(trained.config.clustering.sizes[0])
             scores[rival].append(ranked.scores)
             if rival == "localrank":
                 scores["global"].append(ranked.global_scores)

@@ -21,7 +21,6 @@ import numpy as np
 from benchmarks.folds import folds
 from localrank.metrics import Measured, measure
 from localrank.similarity import SIMILARITIES
-from localrank_training.choices import candidates
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
@@ -84,7 +83,7 @@ def main() -> int:
 
 def measured(parts: list[tuple[QuerySet, QuerySet]], config: TrainingConfig) -> list[float]:
     """Return flip rates, the rate of two unrelated training queries, figures, and what they differ by."""
-    learner = candidates(config.learner.method, config.learner.settings)[0]
+    learner = config.learner.candidates()[0]
     rates: list[Vector] = []
     chance: list[float] = []
     weights: list[int] = []

@@ -53,7 +53,9 @@ def compare_on(name: str, length: int) -> None:
         exam = shortened(test, length, best)
         for kind, found in flips.items():
             lists = {"lengths": [length], "by": best} if kind == "shorter" else {}
-            config = TrainingConfig.from_tables({"clustering": {"candidates": [2, 3, 5]}, "lists": lists})
+            config = TrainingConfig.from_tables(
+                {"clustering": {"candidates": [2, 3, 5]}, "lists": lists, "selection": {"refit": False}}
+            )
             held = shortened(validation, length, best)
             trained = train(lesson, config, validation=held, workers=available_cores())
             ranked = rank_all(trained.built.ranker, exam)

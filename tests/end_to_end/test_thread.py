@@ -177,7 +177,7 @@ def test_evaluate_shows_the_model_beside_its_global_scorer(models: Path, parts: 
     ("arguments", "code", "sentence"),
     [
         (("train", "nowhere.txt"), 1, "nowhere.txt"),
-        (("train",), 2, "Missing argument"),
+        (("train",), 2, "expected judged queries, found none"),
         (("rank", "nobody", "nowhere.txt"), 1, "nobody"),
         (("trian", "x"), 2, "no command 'trian'"),
         (("train", "x", "--method", "best"), 2, "no method 'best'"),

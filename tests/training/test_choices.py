@@ -1,23 +1,73 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from localrank.errors import InvalidConfiguration
-from localrank_training.choices import candidates
-from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.choices import choices_of, edges
+from localrank_training.config import TrainingConfig
 
 
-def test_lists_become_every_combination() -> None:
-    learners = candidates("ranksvm", {"C": [0.1, 1.0], "total": ["mean", "sum"]})
+def config(**tables: Any) -> TrainingConfig:
+    return TrainingConfig.from_tables(tables)
+
+
+def test_clusters_and_settings_of_the_learner_are_chosen_together() -> None:
+    choices = choices_of(config(clustering={"candidates": [3, 1]}, learner={"C": [0.1, 1], "total": "sum"}))
 
     assert [
-        RankSvm(0.1, total="mean"),
-        RankSvm(0.1, total="sum"),
-        RankSvm(1.0, total="mean"),
-        RankSvm(1.0, total="sum"),
-    ] == learners
+        "C = 0.1, clusters = 1",
+        "C = 1.0, clusters = 1",
+        "C = 0.1, clusters = 3",
+        "C = 1.0, clusters = 3",
+    ] == [str(choice) for choice in choices]
+    for choice in choices:
+        assert choice.learner == choice.config.learner.candidates()[0]
+        assert [choice.learner] == choice.config.learner.candidates()
+        assert (choice.values["clusters"],) == choice.config.clustering.sizes
 
 
-def test_one_wrong_candidate_is_named() -> None:
-    with pytest.raises(InvalidConfiguration, match="C: expected more than 0, found -1"):
-        candidates("ranksvm", {"C": [1, -1]})
+def test_one_cluster_is_one_global_model() -> None:
+    (choice,) = choices_of(config(clustering={"clusters": 1}, learner={"C": 1}))
+
+    assert ("none", "global") == (choice.config.clustering.method, choice.config.routing.method)
+
+
+def test_what_is_settled_is_no_choice() -> None:
+    (choice,) = choices_of(config(clustering={"clusters": 4}, learner={"C": 10}))
+
+    assert {} == choice.values
+
+
+@pytest.mark.parametrize(
+    ("learner", "chosen", "said"),
+    [
+        ({"C": [1, 10, 100]}, 100, ["C = 100 is the largest that was tried; larger ones may be better"]),
+        ({"C": [10, 1, 100]}, 1, ["C = 1 is the smallest that was tried; smaller ones may be better"]),
+        ({"C": [1, 10, 100]}, 10, []),
+        ({"C": [1, 10]}, 10, []),
+        ({"C": 1.0, "balance": [0, 0.3, 1]}, 1.0, []),
+        (
+            {"C": 1.0, "balance": [0, 0.3, 0.9]},
+            0.9,
+            ["balance = 0.9 is the largest that was tried; larger ones may be better"],
+        ),
+        ({"C": 1.0, "total": ["mean", "sum"]}, "sum", []),
+    ],
+)
+def test_a_choice_at_the_edge_of_its_grid_is_told(
+    learner: dict[str, Any], chosen: object, said: list[str]
+) -> None:
+    choices = choices_of(config(clustering={"clusters": 2}, learner=learner))
+    (choice,) = [choice for choice in choices if chosen in choice.values.values()]
+
+    assert said == edges(choices, choice)
+
+
+def test_many_clusters_are_at_an_edge_and_one_is_not() -> None:
+    choices = choices_of(config(learner={"C": 1.0}))
+
+    assert [] == edges(choices, choices[0])
+    assert ["clusters = 5 is the largest that was tried; larger ones may be better"] == edges(
+        choices, choices[-1]
+    )

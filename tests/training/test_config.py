@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.config import METHODS, TrainingConfig
+from localrank_training.config import (
+    METHODS,
+    ClusteringSettings,
+    RepresentationSettings,
+    TrainingConfig,
+)
+from localrank_training.learners.catalogue import LEARNERS
+from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.reference import page
+from localrank_training.settings import settings_of
+from localrank_training.toml_text import annotated
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_file_may_be_empty(tmp_path: Path) -> None:
@@ -70,7 +79,7 @@ def test_one_global_model_is_routed_globally() -> None:
 
 
 def test_a_router_that_ignores_the_clusters_is_refused() -> None:
-    with pytest.raises(InvalidConfiguration, match="never uses the clusters"):
+    with pytest.raises(InvalidConfiguration, match=r"^configuration: \[routing\] .* never uses the clusters"):
         TrainingConfig.from_tables({"routing": {"method": "global"}})
 
 
@@ -86,14 +95,14 @@ def test_what_is_written_reads_back_to_the_same(method: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[clustring]\nclusters = 3", r"run.toml: unknown table 'clustring'"),
+        ("[clustring]\nclusters = 3", r"run.toml: unknown table 'clustring'; did you mean 'clustering'\?"),
         (
             "[clustering]\ncluster = 3",
             r"run.toml \[clustering\]: unknown setting 'cluster'; did you mean 'clusters'",
         ),
         ("[clustering]\nmethod = 'dbscan'", r"run.toml \[clustering\]: method: expected one of"),
         ("clustering = 3", r"run.toml \[clustering\]: expected a table of settings, found 3"),
-        ("seed = -1", r"run.toml: seed: expected a whole number from 0, found -1"),
+        ("seed = -1", r"run.toml: seed: expected at least 0, found -1"),
         ("[learner]\nmethod = 3", r"run.toml \[learner\]: method: expected a name, found 3"),
         ("seed = ", r"run.toml: not TOML"),
     ],
@@ -108,5 +117,133 @@ def test_what_is_wrong_gets_one_sentence(tmp_path: Path, text: str, sentence: st
 def test_a_missing_file_and_an_unknown_method_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match=r"nowhere.toml: cannot be read: No such file"):
         TrainingConfig.read(tmp_path / "nowhere.toml")
-    with pytest.raises(InvalidConfiguration, match="no method 'best'; expected one of localrank, "):
+    with pytest.raises(InvalidConfiguration, match=r"no method 'best' \(expected: localrank, "):
         TrainingConfig.read(method="best")
+
+
+def test_a_learner_alone_is_one_global_model() -> None:
+    config = TrainingConfig.read(learner="lambdamart")
+
+    assert ("none", "global", "lambdamart") == (
+        config.clustering.method,
+        config.routing.method,
+        config.learner.method,
+    )
+
+
+def test_a_learner_replaces_that_of_a_method() -> None:
+    config = TrainingConfig.read(method="localrank", learner="ranksvm", overrides=["learner.total=sum"])
+
+    assert "complete_link" == config.clustering.method
+    assert {"C": (1.0, 10.0, 100.0, 1000.0), "total": "sum"} == config.learner.settings
+
+
+def test_single_settings_override_everything_else(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("seed = 1\n[clustering]\ncandidates = [2, 4]\n[learner]\nC = 3\n")
+
+    config = TrainingConfig.read(
+        tmp_path / "run.toml",
+        overrides=[
+            "seed=7",
+            "clustering.clusters=3",
+            "learner.C=[0.1, 1]",
+            "selection.metric=map",
+            "seed = 8",
+        ],
+    )
+
+    assert (8, (3,), [0.1, 1], "map") == (
+        config.seed,
+        config.clustering.sizes,
+        config.learner.settings["C"],
+        config.selection.metric,
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("clusters", "--set: expected table.key=value, found 'clusters'"),
+        ("a.b.c=1", "--set: expected table.key=value, found 'a.b.c=1'"),
+        ("selection.metric=ndcg 10", r"--set selection.metric: expected a value .*, found 'ndcg 10'"),
+        (
+            "clustering.cluster=3",
+            r"configuration \[clustering\]: unknown setting 'cluster'; did you mean 'clusters'",
+        ),
+        ("selection.metric=mapp", r"configuration \[selection\]: metric: metric 'mapp': expected one of"),
+    ],
+)
+def test_an_override_that_does_not_fit_is_named(override: str, sentence: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=sentence):
+        TrainingConfig.read(overrides=[override])
+
+
+def test_numbers_of_clusters_are_settled_or_candidates(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[clustering]\nclusters = 3\ncandidates = [2, 4]")
+
+    with pytest.raises(
+        InvalidConfiguration, match=r"\[clustering\]: expected clusters or candidates, found both"
+    ):
+        TrainingConfig.read(tmp_path / "run.toml")
+
+
+def test_missing_values_have_one_policy_or_one_per_feature() -> None:
+    config = TrainingConfig.from_tables({"contract": {"missing": {"bm25": "median", "*": "zero"}}})
+    others = TrainingConfig.from_tables({"contract": {"missing": {"bm25": "nan"}}})
+
+    assert ["zero", "median"] == config.contract.policies(["age", "bm25"])
+    assert ["reject", "nan"] == others.contract.policies(["age", "bm25"])
+    assert "reject" == TrainingConfig().contract.policies(["age", "bm25"])
+    with pytest.raises(InvalidConfiguration, match=r"missing: no feature 'bm25'; did you mean 'bm26'\?"):
+        others.contract.policies(["age", "bm26"])
+    with pytest.raises(InvalidConfiguration, match=r"missing: expected one of .* or a table by name"):
+        TrainingConfig.from_tables({"contract": {"missing": {"bm25": "mean"}}})
+
+
+def test_only_learners_that_can_continue_are_asked_to() -> None:
+    def tables(method: str) -> dict[str, dict[str, object]]:
+        return {"clustering": {"continuation": True}, "learner": {"method": method}}
+
+    for method, kind in LEARNERS.items():
+        if kind.continues:
+            assert TrainingConfig.from_tables(tables(method)).clustering.continuation
+        else:
+            with pytest.raises(InvalidConfiguration, match=f"learner '{method}' cannot be learned towards"):
+                TrainingConfig.from_tables(tables(method))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_printed_configuration_reads_back_to_the_same(learner: str, tmp_path: Path) -> None:
+    config = TrainingConfig.read(
+        method="localrank",
+        learner=learner,
+        overrides=["clustering.clusters=4", 'contract.missing={"a b" = "zero"}', "lists.lengths=[5, 9]"],
+    )
+
+    (tmp_path / "run.toml").write_text(annotated(config))
+
+    again = TrainingConfig.read(tmp_path / "run.toml")
+    assert config.replace(learner=again.learner) == again
+    assert config.learner.candidates() == again.learner.candidates()
+    assert annotated(again) == annotated(config)
+
+
+def test_the_printed_configuration_names_every_setting() -> None:
+    printed = annotated(TrainingConfig())
+
+    for table in (ClusteringSettings, RepresentationSettings, RankSvm):
+        for one in settings_of(table):
+            assert f"\n{one.name} = " in printed or f"\n# {one.name} is not set  # " in printed
+
+
+def test_every_setting_says_what_it_means() -> None:
+    config = TrainingConfig()
+    tables = [type(getattr(config, table)) for table in config.to_json() if table not in {"seed", "learner"}]
+
+    for kind in (*tables, *LEARNERS.values()):
+        assert [] == [one.name for one in settings_of(kind) if not one.meaning], kind
+
+
+def test_the_page_of_all_settings_is_current() -> None:
+    """It is made by ``python -m localrank_training.reference > docs/configuration.md``."""
+    assert (ROOT / "docs" / "configuration.md").read_text() == page()

@@ -14,6 +14,7 @@ from localrank.scorers import LinearScorer
 from localrank.similarity import SIMILARITIES
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.pipeline import build, viewed
 from tests.training.kinds import two_kinds
@@ -174,7 +175,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(workers: int) -> No
 
 
 @dataclass(frozen=True)
-class Remembering:
+class Remembering(Learner):
     """A learner that keeps the lessons that it is given."""
 
     method: ClassVar[str] = "remembering"

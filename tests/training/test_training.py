@@ -8,7 +8,9 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig
+from localrank.scorers import TreesScorer
+from localrank_training.config import SelectionSettings, TrainingConfig
+from localrank_training.data.queries import concatenated
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
 from localrank_training.reports import report_of
@@ -69,7 +71,6 @@ def test_with_validation_queries_those_decide() -> None:
     trained = train(two_kinds(), config(learner={"C": [1e-6, 1.0]}), validation=validation)
 
     assert validation.query_ids == trained.held_out.queries.query_ids
-    assert {"learner"} == {trial.step for trial in trained.trials}
     chosen = next(trial for trial in trained.trials if trial.chosen)
     assert max(trial.value for trial in trained.trials) == chosen.value
     assert f"C = {trained.learner.C}" == chosen.setting  # type: ignore[attr-defined]
@@ -82,7 +83,7 @@ def test_the_better_learner_is_chosen_wherever_it_stands(order: int) -> None:
     for C in (0.01, 1.0):
         only = train(queries, config(learner={"C": C}), validation=validation).held_out
         judged = Judgements(only.queries.labels, only.queries.offsets)
-        values[C] = judged.per_query(only.ranked.global_scores, "ndcg@10").mean()
+        values[C] = judged.per_query(only.ranked.scores, "ndcg@10").mean()
     assert values[0.01] != values[1.0]
 
     choices = list(values)[::order]
@@ -95,7 +96,7 @@ def test_the_better_learner_is_chosen_wherever_it_stands(order: int) -> None:
 def test_the_global_scorer_is_learned_from_all_training_queries(validation: QuerySet | None) -> None:
     queries = two_kinds(12)
 
-    trained = train(queries, config(), validation=validation)
+    trained = train(queries, config(selection={"refit": False}), validation=validation)
 
     expected = build(queries, config(), RankSvm(C=1.0)).ranker.global_scorer
     documents = queries.documents_of(0)
@@ -141,10 +142,8 @@ def test_validation_queries_that_were_learned_from_are_counted_and_told() -> Non
     apart, shared = (train(queries, config(), validation=others) for others in (validation, mixed))
 
     assert (0, 2) == (apart.held_out.learned_from, shared.held_out.learned_from)
-    assert not [note for note in report_of(apart, queries).notes if "validation" in note]
-    assert (
-        report_of(shared, queries).notes[0].startswith("2 of 6 validation queries are training queries too")
-    )
+    assert not [note for note in report_of(apart).notes if "training queries too" in note]
+    assert report_of(shared).notes[0].startswith("2 of 6 validation queries are training queries too")
 
 
 def test_a_single_query_cannot_be_cross_validated() -> None:
@@ -159,3 +158,85 @@ def test_a_held_out_query_belongs_to_the_cluster_of_the_final_ranker() -> None:
 
     positions = [queries.query_ids.index(query_id) for query_id in trained.held_out.queries.query_ids]
     np.testing.assert_array_equal(trained.built.clusters[positions], trained.held_out.clusters)
+
+
+class TestRefit:
+    """After choosing, validation queries are learned from as well."""
+
+    def test_the_ranker_is_that_of_all_queries(self) -> None:
+        queries, validation = two_kinds(12), two_kinds(8, seed=5)
+
+        trained = train(queries, config(), validation=validation)
+
+        everything = concatenated([queries, validation])
+        expected = build(everything, config(), RankSvm(C=1.0))
+        assert everything.query_ids == trained.queries.query_ids
+        np.testing.assert_array_equal(expected.clusters, trained.built.clusters)
+        np.testing.assert_array_equal(expected.clusters[12:], trained.held_out.clusters)
+        for documents in everything.clouds():
+            np.testing.assert_array_equal(
+                expected.ranker.rank(documents).scores, trained.built.ranker.rank(documents).scores
+            )
+
+    def test_the_figures_are_of_models_that_had_not_seen_the_validation_queries(self) -> None:
+        queries, validation = two_kinds(12), two_kinds(8, seed=5)
+
+        refitted, published = (
+            train(queries, config(selection={"refit": refit}), validation=validation)
+            for refit in (True, False)
+        )
+
+        np.testing.assert_array_equal(refitted.held_out.ranked.scores, published.held_out.ranked.scores)
+        (said,) = [note for note in report_of(refitted).notes if note.startswith("the figures are of models")]
+        assert "8 validation queries" in said
+        assert not [
+            note for note in report_of(published).notes if note.startswith("the figures are of models")
+        ]
+
+    def test_a_query_that_is_in_both_is_learned_from_once(self) -> None:
+        queries = two_kinds(12)
+        validation = concatenated([two_kinds(6, seed=5), queries.select([3, 8])])
+
+        trained = train(queries, config(), validation=validation)
+
+        assert 18 == len(trained.queries)
+        np.testing.assert_array_equal(trained.held_out.clusters[-2:], trained.built.clusters[[3, 8]])
+
+    def test_boosting_repeats_the_rounds_that_validation_queries_chose(self) -> None:
+        queries, validation = two_kinds(12), two_kinds(12, seed=5)
+        settings = config(
+            clustering={"method": "none"},
+            learner={"method": "lambdamart", "members": 2, "num_iterations": 40, "min_data_in_leaf": 5},
+        )
+
+        trained = train(queries, settings, validation=validation)
+
+        scorer = trained.built.ranker.global_scorer
+        assert isinstance(scorer, TreesScorer)
+        (stopped,) = [
+            train(queries, settings.replace(selection=SelectionSettings(refit=False)), validation=validation)
+        ]
+        early = stopped.built.ranker.global_scorer
+        assert isinstance(early, TreesScorer)
+        assert 0 < early.n_trees < 80
+        assert 2 * round(early.n_trees / 2) == scorer.n_trees
+
+
+def test_a_choice_at_the_edge_is_told_in_the_report() -> None:
+    trained = train(two_kinds(), config(learner={"C": [1e-6, 1e-5, 1e-4]}))
+
+    assert [note for note in report_of(trained).notes if note.startswith("C = 0.0001 is the largest")]
+
+
+def test_one_global_model_wins_if_there_is_one_kind() -> None:
+    """With equal values the fewer clusters are taken, and then there is nothing to route."""
+    queries = two_kinds(20)
+    easy = replace(
+        queries, labels=(queries.documents[:, 0] > np.median(queries.documents[:, 0])).astype(float)
+    )
+
+    trained = train(easy, config(clustering={"candidates": [1, 2]}, learner={"C": 1000.0}))
+
+    assert trained.trials[0].value == trained.trials[1].value
+    assert "none" == trained.config.clustering.method
+    assert () == trained.built.ranker.scorers

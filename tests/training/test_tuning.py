@@ -9,9 +9,10 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank_training.config import LearnerSettings, TrainingConfig
+from localrank_training.toml_text import to_toml
 from localrank_training.training import train
 from localrank_training.tuning import combinations, tune, tune_routing
-from localrank_training.tuning_report import against_best, draw, to_toml, write_best
+from localrank_training.tuning_report import against_best, draw, write_best
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ TABLES: dict[str, Any] = {
 def test_every_list_is_a_choice_and_moot_ones_are_left_out() -> None:
     choices = [choice for choice, _ in combinations(TABLES)]
 
-    # 2 components x 2 numbers of clusters x 2 C, and without clusters only 2 C.
-    assert 2 * 2 * 2 + 2 == len(choices)
-    assert {"clustering.method": "none", "learner.C": 0.1} in choices
+    # 2 components x 2 C for two clusters; one cluster is one global model, for which only C is a choice.
+    assert 2 * 2 + 2 == len(choices)
+    assert {"clustering.method": "complete_link", "clustering.clusters": 1, "learner.C": 0.1} in choices
     assert {
         "representation.components": 2,
         "clustering.method": "complete_link",
-        "clustering.clusters": 1,
+        "clustering.clusters": 2,
         "learner.C": 1.0,
     } in choices
 
@@ -44,13 +45,14 @@ def test_candidates_are_numbers_of_clusters() -> None:
     found = combinations({"clustering": {"candidates": [2, 4]}, "learner": {"C": 1.0}})
 
     assert [2, 4] == [config.clustering.clusters for _, config in found]
-    assert [None, None] == [config.clustering.candidates for _, config in found]
 
 
-def test_the_defaults_of_a_learner_are_choices_too() -> None:
-    defaults = LearnerSettings().settings["C"]
+def test_the_defaults_of_learner_and_clustering_are_choices_too() -> None:
+    C, sizes = LearnerSettings().settings["C"], TrainingConfig().clustering.sizes
 
-    assert [{"learner.C": value} for value in defaults] == [choice for choice, _ in combinations({})]
+    assert [{"learner.C": value, "clustering.clusters": size} for size in sizes for value in C] == [
+        choice for choice, _ in combinations({})
+    ]
 
 
 def test_a_wrong_value_among_many_is_named() -> None:

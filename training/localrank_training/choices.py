@@ -1,34 +1,35 @@
 """The choices that a configuration leaves open, and the trials that settle them.
 
-A list where a learner takes one value is a choice, and so is ``[clustering] candidates``. `localrank_training.training`
-and `localrank_training.tuning` make them on queries that no model of theirs has seen.
+A list where a learner takes one value is a choice, and so are the numbers of clusters. They are made together: the best
+``C`` of one global model need not be the best for five clusters. `localrank_training.training` and
+`localrank_training.tuning` make them on queries that no model of theirs has seen.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.errors import InvalidConfiguration, InvalidData
-from localrank_training.learners.catalogue import LEARNERS, make
+from localrank.errors import InvalidData
+from localrank_training.learners.settings import LearnerSettings
+from localrank_training.settings import settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Indices
+    from localrank_training.config import TrainingConfig
     from localrank_training.learners.role import Learner
 
-__all__ = ["Trial", "candidates", "differing", "expanded", "folds_of", "settings_of", "trials_of"]
+__all__ = ["Choice", "Trial", "choices_of", "edges", "folds_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One setting that was tried, and the mean of the selection metric over the held-out queries."""
+    """One combination that was tried, and the mean of the selection metric over the held-out queries."""
 
-    step: str
     setting: str
     value: float
     chosen: bool
@@ -38,27 +39,70 @@ class Trial:
         return asdict(self)
 
 
-def candidates(method: str, settings: Mapping[str, Any]) -> list[Learner]:
-    """Return a learner for each combination of the settings that are lists."""
-    return [make(method, combination) for combination in expanded(method, settings)]
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """One combination of the settings that a configuration leaves open.
+
+    Attributes:
+        config: with these settings.
+        learner: learns its scorers.
+        number: of the learner among the candidates.
+        values: ``{setting: value}`` of the open settings only.
+    """
+
+    config: TrainingConfig
+    learner: Learner
+    number: int
+    values: dict[str, Any]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
 
 
-def expanded(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each combination of the settings that are lists, except where a list is one value."""
-    make(method, {})  # an unknown method is named before its settings are looked at
-    hints = get_type_hints(LEARNERS[method])
-    for name, value in settings.items():
-        if isinstance(value, list | tuple) and not value:
-            raise InvalidConfiguration(
-                f"learner {method!r}: {name}: expected at least one value to choose from, found none"
-            )
-    choices = {
-        name: value if isinstance(value, list | tuple) and not _takes_list(hints.get(name)) else [value]
-        for name, value in settings.items()
-    }
-    return [
-        dict(zip(choices, combination, strict=True)) for combination in itertools.product(*choices.values())
+def choices_of(config: TrainingConfig) -> list[Choice]:
+    """Return every combination, those of fewer clusters first."""
+    learners = config.learner.candidates()
+    combinations = [
+        {one.name: getattr(learner, one.name) for one in fields(learner)}  # type: ignore[arg-type]
+        for learner in learners
     ]
+    open_settings = [
+        name for name in combinations[0] if len({repr(settings[name]) for settings in combinations}) > 1
+    ]
+    sizes = config.clustering.sizes
+    return [
+        Choice(
+            config.replace(learner=LearnerSettings(config.learner.method, settings)).with_clusters(size),
+            learner,
+            number,
+            {name: settings[name] for name in open_settings} | ({"clusters": size} if len(sizes) > 1 else {}),
+        )
+        for size in sorted(set(sizes))
+        for number, (learner, settings) in enumerate(zip(learners, combinations, strict=True))
+    ]
+
+
+def edges(choices: Sequence[Choice], chosen: Choice) -> list[str]:
+    """Say which chosen numbers lie at the edge of what was tried, so that better ones may lie beyond.
+
+    A number that may not be any smaller or larger is at no edge, nor is one of only two.
+    """
+    bounds = {one.name: one.bounds for one in settings_of(type(chosen.learner))}
+    bounds["clusters"] = {"low": 1}
+    found = []
+    for name, value in chosen.values.items():
+        tried = {choice.values[name] for choice in choices}
+        if len(tried) < 3 or not all(
+            isinstance(one, int | float) and not isinstance(one, bool) for one in tried
+        ):
+            continue
+        for edge, bound, word in ((min(tried), "low", "smallest"), (max(tried), "high", "largest")):
+            if value == edge != bounds[name].get(bound):
+                found.append(
+                    f"{name} = {value:g} is the {word} that was tried; {'smaller' if bound == 'low' else 'larger'} "
+                    "ones may be better"
+                )
+    return found
 
 
 def folds_of(n_queries: int, wanted: int, seed: int) -> list[Indices]:
@@ -68,30 +112,3 @@ def folds_of(n_queries: int, wanted: int, seed: int) -> list[Indices]:
         raise InvalidData(f"expected at least 2 queries to train on, found {n_queries}")
     shuffled = np.random.default_rng(seed).permutation(n_queries)
     return [np.sort(shuffled[i::n_folds]) for i in range(n_folds)]
-
-
-def trials_of(step: str, names: Sequence[str], values: Vector, chosen: int) -> list[Trial]:
-    """Return a trial for each name and value."""
-    return [
-        Trial(step, name, float(value), i == chosen)
-        for i, (name, value) in enumerate(zip(names, values, strict=True))
-    ]
-
-
-def settings_of(learner: Learner) -> dict[str, Any]:
-    """Return a learner's settings by name."""
-    return {field.name: getattr(learner, field.name) for field in fields(learner)}  # type: ignore[arg-type]
-
-
-def differing(learner: Learner, learners: Sequence[Learner]) -> str:
-    """Name the settings in which the candidates differ."""
-    mine = settings_of(learner)
-    return ", ".join(
-        f"{name} = {value}"
-        for name, value in mine.items()
-        if len({repr(settings_of(o)[name]) for o in learners}) > 1
-    )
-
-
-def _takes_list(hint: object) -> bool:
-    return get_origin(hint) in {tuple, list} or any(_takes_list(option) for option in get_args(hint))

@@ -35,6 +35,8 @@ def cluster(
     signed = np.flatnonzero(signatures.ranks > 0)
     if settings.method == "none" or not len(signed):
         return clusters
+    if settings.clusters is None:
+        raise ValueError("clusters: expected a number that has been chosen, found candidates")
     wanted = min(settings.clusters, len(signed))
     if settings.method == "random":
         found = np.random.default_rng(seed).permutation(np.arange(len(signed)) % wanted)

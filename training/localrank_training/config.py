@@ -1,25 +1,31 @@
 """Everything that one training run is told: a TOML file, one table per step of the method.
 
-What is left out has its default; what is unknown is refused by name. A ready configuration (`METHODS`) is itself such
-a set of tables, and a file given beside it overrides single settings. The whole of it goes into the manifest.
+What is left out has its default. A ready configuration (`METHODS`) is a set of tables; a file overrides single settings of
+it, ``--learner`` the whole table of the learner, and ``--set`` single settings once more. All of it goes into the
+manifest. docs/configuration.md lists every setting; it is made from the definitions here and in `learners`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
+
+# `checked` reads annotations when it runs.
+from collections.abc import Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-# `checked` reads annotations when it runs.
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
+from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
-from localrank_training.settings import checked, setting
+from localrank_training.learners.settings import LearnerSettings
+from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 __all__ = [
     "METHODS",
@@ -35,71 +41,118 @@ __all__ = [
     "read_tables",
 ]
 
+#: The name in ``[contract] missing`` that stands for all features that have none of their own.
+OTHERS = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
     """What becomes of feature values before anything looks at them."""
 
-    normalise: Normalisation = "query_minmax"
-    missing: Missing = "reject"
-    constant: float = setting(0.0, meaning="what a missing value becomes with missing = 'constant'")
+    normalise: Normalisation = setting("query_minmax", meaning="the scale of the block `normalised`")
+    missing: Missing | Mapping[str, Missing] = setting(
+        "reject",
+        meaning="what a missing value becomes: one policy for all features, or a table of one per feature by name, in "
+        f"which `{OTHERS}` stands for all others (`reject` if it is left out)",
+    )
+    constant: float = setting(0.0, meaning='what a missing value becomes with `missing = "constant"`')
+
+    def policies(self, names: Sequence[str]) -> Missing | list[Missing]:
+        """Return what a missing value becomes, for all features or for each.
+
+        Raises:
+            InvalidConfiguration: a policy is for a feature that there is not.
+        """
+        if isinstance(self.missing, str):
+            return self.missing
+        for name in self.missing:
+            if name != OTHERS and name not in names:
+                raise InvalidConfiguration(
+                    f"[contract] missing: no feature {name!r}{did_you_mean(name, names)} (expected names of features, "
+                    f"such as {', '.join(map(repr, names[:3]))})"
+                )
+        return [self.missing.get(name, self.missing.get(OTHERS, "reject")) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
 class RepresentationSettings:
     """What stands for a query when queries are compared."""
 
-    method: Literal["pca"] = "pca"
-    components: int | None = setting(None, low=1, meaning="P; by default as many as cover the share")
-    share: float = setting(0.8, above=0, high=1, meaning="of the variance that P covers for the median query")
-    most: int = setting(8, low=1, meaning="upper bound of P where the share decides")
+    method: Literal["pca"] = setting("pca", meaning="the first principal directions of the documents")
+    components: int | None = setting(
+        None, low=1, meaning="P, how many directions; by default as many as cover the share"
+    )
+    share: float = setting(
+        0.8, above=0, high=1, meaning="of the variance that P directions cover for the median query"
+    )
+    most: int = setting(8, low=1, meaning="upper bound of P if the share decides")
 
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
-    """How alike two queries are: eq. 5, or another form of `localrank.similarity`."""
+    """How alike two queries are."""
 
-    method: Literal["pca_cosine"] = "pca_cosine"
-    form: Similarity = "eq5"
+    method: Literal["pca_cosine"] = setting("pca_cosine", meaning="cosines of principal directions")
+    form: Similarity = setting("eq5", meaning="equation 5 of the LocalRank paper, or another form")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringSettings:
-    """Which training queries share a model. ``random`` is a control for experiments, ``none`` one global model."""
+    """Which training queries share a model."""
 
-    method: Literal["complete_link", "none", "random"] = "complete_link"
-    clusters: int = setting(5, low=1)
-    candidates: tuple[int, ...] | None = setting(
-        None, low=1, meaning="numbers of clusters to choose from instead"
+    method: Literal["complete_link", "none", "random"] = setting(
+        "complete_link", meaning="`none` is one global model, `random` a control for experiments"
+    )
+    clusters: int | None = setting(
+        None, low=1, meaning="how many clusters; by default chosen from the candidates. 1 is one global model"
+    )
+    candidates: tuple[int, ...] = setting(
+        (1, 2, 3, 5),
+        low=1,
+        meaning="numbers of clusters to choose from, together with the settings of the learner",
     )
     continuation: bool = setting(
         default=False, meaning="learn each cluster's scorer towards the global one instead of from nothing"
     )
     sample: int = setting(
-        5000, low=2, meaning="clustered outright; further queries join the most similar of these"
+        5000, low=2, meaning="queries that are clustered; further ones join the most similar of these"
     )
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of clusters to choose from."""
+        if self.method == "none":
+            return (1,)
+        return self.candidates if self.clusters is None else (self.clusters,)
 
-@dataclass(frozen=True, slots=True)
-class LearnerSettings:
-    """How a scorer is learned; a list is a choice to be made on validation queries."""
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> ClusteringSettings:
+        """Check a table; ``clusters`` and ``candidates`` exclude each other."""
+        if {"clusters", "candidates"} <= table.keys():
+            raise InvalidConfiguration(f"{where}: expected clusters or candidates, found both")
+        return from_fields(cls, table, where)
 
-    method: str = "ranksvm"
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"C": [1.0, 10.0, 100.0, 1000.0]})
+    def to_table(self) -> dict[str, Any]:
+        """Undo `from_table`."""
+        unused = "candidates" if self.clusters is not None else "clusters"
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name != unused}
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
     """How a query finds its cluster."""
 
-    method: Literal["lsh", "exact", "centroid", "global"] = "lsh"
+    method: Literal["lsh", "exact", "centroid", "global"] = setting(
+        "lsh",
+        meaning="hash tables, all training queries, or one query per cluster; `global` if there are none",
+    )
     tables: int = setting(16, low=1, high=256, meaning="m, hash tables per component")
     planes: int | Literal["auto"] = setting("auto", low=1, high=24, meaning="h, hyperplanes per table")
     cap: int = setting(64, low=0, meaning="entries of a bucket that vote; 0 is all of them")
     probes: int = setting(0, low=0, meaning="neighbouring buckets that are looked at too")
     rerank: int = setting(256, low=1, meaning="candidates with most votes that are compared exactly")
     exact_below: int | Literal["auto"] = setting(
-        "auto", low=0, meaning="with fewer training queries all are compared; 'auto' is where that is faster"
+        "auto", low=0, meaning="with fewer training queries all are compared; `auto` if that is faster"
     )
 
 
@@ -108,24 +161,32 @@ class ListSettings:
     """Shorter lists of the training queries to learn from as well, as an earlier stage will let them through."""
 
     lengths: tuple[int, ...] | None = setting(None, low=1, meaning="documents of the shorter lists")
-    by: str = setting("random", meaning="'random', or the feature that the earlier stage cuts by")
+    by: str = setting("random", meaning="`random`, or the feature that the earlier stage cuts by")
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """How choices are made, and how good the model is held to be.
+    """How choices are made: on validation queries, or without them by cross-validation over the training queries."""
 
-    With validation queries, on those; without, by cross-validation over the training queries.
-    """
-
-    metric: str = setting("ndcg@10", meaning="what choices maximise")
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what choices maximise")
     folds: int = setting(5, low=2, meaning="of the cross-validation without validation queries")
+    refit: bool = setting(
+        default=True,
+        meaning="after choosing, learn from the training and the validation queries together; off in the methods of the "
+        "papers",
+    )
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
     """One training run."""
 
+    seed: int = setting(
+        0, low=0, meaning="of everything that is drawn at random, learners' own seeds excepted"
+    )
     contract: ContractSettings = ContractSettings()
     representation: RepresentationSettings = RepresentationSettings()
     similarity: SimilaritySettings = SimilaritySettings()
@@ -134,98 +195,122 @@ class TrainingConfig:
     routing: RoutingSettings = RoutingSettings()
     lists: ListSettings = ListSettings()
     selection: SelectionSettings = SelectionSettings()
-    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.clustering.clusters == 1:
+            alone = dataclasses.replace(self.clustering, method="none", clusters=None)
+            object.__setattr__(self, "clustering", alone)
+        if self.clustering.method == "none":
+            object.__setattr__(self, "routing", RoutingSettings("global"))
+        elif self.routing.method == "global":
+            raise InvalidConfiguration(
+                "[routing] method 'global' never uses the clusters of [clustering] method "
+                f"{self.clustering.method!r}; set [clustering] method = 'none', or another router"
+            )
+        if self.clustering.continuation and not self.learner.kind.continues:
+            raise InvalidConfiguration(
+                f"[clustering] continuation: learner {self.learner.method!r} cannot be learned towards another scorer"
+            )
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any], where: str = "configuration") -> TrainingConfig:
         """Check the tables of one run; ``where`` names them in messages."""
-        kinds: dict[str, type[Any]] = {
-            "contract": ContractSettings,
-            "representation": RepresentationSettings,
-            "similarity": SimilaritySettings,
-            "clustering": ClusteringSettings,
-            "routing": RoutingSettings,
-            "lists": ListSettings,
-            "selection": SelectionSettings,
-        }
-        settled: dict[str, Any] = {}
-        for name, table in tables.items():
-            place = f"{where} [{name}]"
-            if name == "seed":
-                if not isinstance(table, int) or isinstance(table, bool) or table < 0:
-                    raise InvalidConfiguration(
-                        f"{where}: seed: expected a whole number from 0, found {table!r}"
-                    )
-                settled[name] = table
-                continue
-            if name not in {*kinds, "learner"}:
-                raise InvalidConfiguration(
-                    f"{where}: unknown table {name!r} (expected: {', '.join([*kinds, 'learner'])}, or seed)"
-                )
-            if not isinstance(table, dict):
-                raise InvalidConfiguration(f"{place}: expected a table of settings, found {table!r}")
-            settled[name] = (
-                _learner(table, place) if name == "learner" else checked(kinds[name], table, place)
-            )
-        return _sensible(cls(**settled), where)
+        return checked(cls, tables, where)
 
     @classmethod
-    def read(cls, path: Path | str | None = None, method: str | None = None) -> TrainingConfig:
-        """Read a TOML file over a ready configuration; either may be left out."""
-        return cls.from_tables(read_tables(path, method), f"method {method}" if path is None else str(path))
+    def read(
+        cls,
+        path: Path | str | None = None,
+        method: str | None = None,
+        *,
+        learner: str | None = None,
+        overrides: Sequence[str] = (),
+    ) -> TrainingConfig:
+        """Read a configuration from its parts, see `read_tables`."""
+        where = "configuration" if path is None else str(path)
+        return cls.from_tables(read_tables(path, method, learner=learner, overrides=overrides), where)
 
     def replace(self, **tables: object) -> TrainingConfig:
         """Return the same run with other tables."""
         return dataclasses.replace(self, **tables)  # type: ignore[arg-type]
 
+    def with_clusters(self, size: int) -> TrainingConfig:
+        """Return the same run with a settled number of clusters; 1 is one global model."""
+        return self.replace(clustering=dataclasses.replace(self.clustering, clusters=size))
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
-        written = dataclasses.asdict(self)
-        learner = written["learner"]
-        written["learner"] = {"method": learner["method"], **learner["settings"]}
-        return {
-            name: {k: v for k, v in table.items() if v is not None} if isinstance(table, dict) else table
-            for name, table in written.items()
-        }
+        tables: dict[str, Any] = plain(self)
+        return tables
 
 
-def read_tables(path: Path | str | None = None, method: str | None = None) -> dict[str, Any]:
-    """Return the tables of a TOML file over those of a ready configuration, unchecked."""
+def read_tables(
+    path: Path | str | None = None,
+    method: str | None = None,
+    *,
+    learner: str | None = None,
+    overrides: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the tables of one run, unchecked; each part overrides those before it.
+
+    Args:
+        path: a TOML file.
+        method: a ready configuration. Without one and without a file a learner alone means one global model.
+        learner: its name, with its default settings.
+        overrides: single settings, ``table.key=value``.
+    """
+    if method is None and path is None:
+        method = DEFAULT_METHOD if learner is None else "global"
     if method is not None and method not in METHODS:
-        raise InvalidConfiguration(f"no method {method!r}; expected one of {', '.join(METHODS)}")
-    tables: dict[str, Any] = {name: dict(table) for name, table in METHODS.get(method or "", {}).items()}
-    for name, table in (_read_toml(Path(path)) if path is not None else {}).items():
-        ready = tables.get(name)
-        # Another method of a step has other settings: those of the ready configuration go with theirs.
-        if isinstance(ready, dict) and isinstance(table, dict):
-            same_method = table.get("method", ready.get("method")) == ready.get("method")
-            tables[name] = {**ready, **table} if same_method else table
-        else:
-            tables[name] = table
+        raise InvalidConfiguration(
+            f"no method {method!r}{did_you_mean(method, METHODS)} (expected: {', '.join(METHODS)})"
+        )
+    tables: dict[str, Any] = {}
+    for part in (
+        METHODS[method] if method else {},
+        _read_toml(Path(path)) if path is not None else {},
+        {} if learner is None else {"learner": {"method": learner}},
+        _overriding(overrides),
+    ):
+        _merge(tables, part)
     return tables
 
 
-def _sensible(config: TrainingConfig, where: str) -> TrainingConfig:
-    """Settle what follows from other settings, and refuse what contradicts them."""
-    if config.clustering.method == "none" and config.routing.method != "global":
-        return config.replace(routing=RoutingSettings("global"))
-    if config.clustering.method != "none" and config.routing.method == "global":
-        raise InvalidConfiguration(
-            f"{where}: [routing] method 'global' never uses the clusters of [clustering] method "
-            f"{config.clustering.method!r}; set [clustering] method = 'none', or another router"
-        )
-    return config
+def _merge(tables: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for name, table in over.items():
+        under = tables.get(name)
+        if not isinstance(under, dict) or not isinstance(table, dict):
+            tables[name] = dict(table) if isinstance(table, dict) else table
+            continue
+        # Another method of a step has other settings: those of the method before it go with it.
+        if table.get("method", under.get("method")) != under.get("method"):
+            under = {}
+        excluded = {"clusters": "candidates", "candidates": "clusters"} if name == "clustering" else {}
+        kept = {key: value for key, value in under.items() if excluded.get(key) not in table}
+        tables[name] = {**kept, **table}
 
 
-def _learner(table: Mapping[str, Any], where: str) -> LearnerSettings:
-    method = table.get("method", LearnerSettings().method)
-    if not isinstance(method, str):
-        raise InvalidConfiguration(f"{where}: method: expected a name, found {method!r}")
-    settings = {name: value for name, value in table.items() if name != "method"}
-    default = LearnerSettings()
-    if method == default.method:
-        settings = {**default.settings, **settings}
-    return LearnerSettings(method, settings)
+def _overriding(overrides: Sequence[str]) -> dict[str, Any]:
+    """Read ``table.key=value`` texts; a value is TOML, and text needs no quotes if it is one word."""
+    tables: dict[str, Any] = {}
+    for text in overrides:
+        name, equals, written = text.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys) or len(keys) > 2:
+            raise InvalidConfiguration(f"--set: expected table.key=value, found {text!r}")
+        try:
+            value = tomllib.loads(f"value = {written}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = written.strip()
+            if not re.fullmatch(r"[A-Za-z_][\w@.+-]*", value):
+                raise InvalidConfiguration(
+                    f'--set {name}: expected a value such as 3, [1, 2], true or "text", found {written!r}'
+                ) from None
+        if len(keys) == 1:
+            tables[keys[0]] = value
+        else:
+            tables.setdefault(keys[0], {})[keys[1]] = value
+    return tables
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -238,16 +323,21 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InvalidConfiguration(f"{path}: not TOML: {error}") from None
 
 
+#: As their papers publish them, the methods learn from the training queries only.
+_AS_PUBLISHED = {"refit": False}
+
 #: Ready configurations, by the name that ``--method`` takes.
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "localrank": {
         "clustering": {"method": "complete_link"},
         "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
         "routing": {"method": "lsh"},
+        "selection": _AS_PUBLISHED,
     },
     "mhr": {
         "clustering": {"method": "none"},
         "learner": {"method": "mhr", "C": [0.1, 1.0, 10.0, 100.0], "aggregate": ["borda", "weighted_borda"]},
+        "selection": _AS_PUBLISHED,
     },
     "lgmml": {
         "clustering": {"method": "none"},
@@ -256,6 +346,10 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
             "t": [0.3, 0.5, 0.7, 0.9],
             "weights": ["uniform", "mean", "similarity"],
         },
+        "selection": _AS_PUBLISHED,
     },
     "global": {"clustering": {"method": "none"}},
 }
+
+#: What is trained without ``--method``, ``--config`` and ``--learner``; `None` is the defaults of the tables.
+DEFAULT_METHOD: str | None = None

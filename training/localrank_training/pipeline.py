@@ -70,7 +70,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
         queries.documents,
         queries.lengths.tolist(),
         names=queries.feature_names,
-        missing=config.contract.missing,
+        missing=config.contract.policies(queries.feature_names),
         constant=config.contract.constant,
         normalise=config.contract.normalise,
     )

@@ -47,7 +47,7 @@ def publish(
         report: where it was made already.
         created: when, as text; now by default.
     """
-    report = report or report_of(trained, queries)
+    report = report or report_of(trained)
     source: dict[str, Any] = {
         "data": {"training": _described(queries)}
         | ({"validation": _described(validation)} if validation else {}),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
     from localrank_training.choices import Trial
     from localrank_training.comparisons import Comparison
-    from localrank_training.data.queries import QuerySet
     from localrank_training.training import HeldOut, Trained
 
 __all__ = ["ClusterReport", "TrainingReport", "report_of"]
@@ -101,10 +100,9 @@ class TrainingReport:
         tables: list[tuple[str, Sequence[str], Sequence[Sequence[object]]]] = []
         if self.trials:
             rows: list[Sequence[object]] = [
-                (trial.step, trial.setting, trial.value, "chosen" if trial.chosen else "")
-                for trial in self.trials
+                (trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
             ]
-            tables.append((f"Choices ({self.how})", ("step", "setting", "value", ""), rows))
+            tables.append((f"Choices ({self.how})", ("settings", "value", ""), rows))
         if self.clusters:
             rows = [
                 (
@@ -146,8 +144,8 @@ class TrainingReport:
         return tables
 
 
-def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingReport:
-    """Measure what training held out; ``queries`` are those it trained on."""
+def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
+    """Measure what training held out."""
     held = trained.held_out
     labels, offsets = held.queries.labels, held.queries.offsets
     local = measure(labels, held.ranked.scores, offsets, METRICS, CONVENTION)
@@ -176,9 +174,9 @@ def report_of(trained: Trained, queries: QuerySet, seed: int = 0) -> TrainingRep
         comparisons=tuple(compare_family(local, global_, seed=seed)) if clusters else (),
         clusters=tuple(clusters),
         fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        stability=_stability(trained, queries, seed) if clusters else {},
+        stability=_stability(trained, seed) if clusters else {},
         trials=trained.trials,
-        notes=(*_warnings(held), *built.notes),
+        notes=(*_warnings(held), *trained.warnings, *built.notes),
     )
 
 
@@ -189,9 +187,9 @@ def _warnings(held: HeldOut) -> tuple[str, ...]:
     return (f"{count} are training queries too: the figures flatter this model and its choices",)
 
 
-def _stability(trained: Trained, queries: QuerySet, seed: int) -> dict[str, float]:
+def _stability(trained: Trained, seed: int) -> dict[str, float]:
     """Return the flip rates of queries that are routed as new ones are."""
     built, held = trained.built, trained.held_out.queries
-    if set(held.query_ids).isdisjoint(queries.query_ids):
+    if set(held.query_ids).isdisjoint(trained.queries.query_ids):
         return flip_rates(built.ranker, held, seed)
-    return flip_rates_of_known(built.ranker, queries, built.clusters, seed)
+    return flip_rates_of_known(built.ranker, trained.queries, built.clusters, seed)

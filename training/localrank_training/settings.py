@@ -1,7 +1,9 @@
 """From what a person wrote (TOML, a flag) to a frozen dataclass of settings, or one clear sentence.
 
-A setting's type is its annotation; a `Literal` lists its choices; bounds stand in the field's metadata, made by
-`setting`. Nothing is converted silently, except a whole number where a real one is wanted.
+A setting is defined once, as a field of its dataclass: its type is the annotation, a `Literal` lists its choices, and
+`setting` adds bounds and meaning. The check, its messages, ``--print-config`` and docs/configuration.md all come from
+that. A field whose type is itself such a dataclass is a table in TOML. Nothing is converted silently, except a whole
+number where a real one is wanted.
 """
 
 from __future__ import annotations
@@ -10,16 +12,65 @@ import dataclasses
 import difflib
 import math
 import types
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from localrank.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable
 
-__all__ = ["check_bounds", "checked", "setting"]
+__all__ = [
+    "Setting",
+    "check_bounds",
+    "checked",
+    "did_you_mean",
+    "from_fields",
+    "plain",
+    "setting",
+    "settings_of",
+]
 
 T = TypeVar("T")
+
+
+class Setting(NamedTuple):
+    """What a field of a settings dataclass says about itself.
+
+    Attributes:
+        name: as written in a configuration.
+        hint: its type.
+        default: what it is when left out.
+        bounds: ``low``, ``high`` (inclusive) and ``above`` (exclusive) of its numbers.
+        meaning: for people.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    bounds: Mapping[str, Any]
+    meaning: str
+
+    @property
+    def values(self) -> str:
+        """What it takes, for people."""
+        limits = [
+            f"{word} {self.bounds[bound]:.10g}"
+            for bound, word in (("above", "above"), ("low", "at least"), ("high", "at most"))
+            if self.bounds.get(bound) is not None
+        ]
+        return ", ".join([_describe(self.hint), *limits])
 
 
 def setting(
@@ -28,6 +79,7 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    check: Callable[[Any], Any] | None = None,
     meaning: str = "",
 ) -> Any:
     """Declare one setting of a settings dataclass.
@@ -37,37 +89,59 @@ def setting(
         low: inclusive lower bound of a number.
         high: inclusive upper bound of a number.
         above: exclusive lower bound of a number.
+        check: raises `InvalidConfiguration` for a value that its type allows and its user does not.
         meaning: one line for people.
     """
-    return dataclasses.field(
-        default=default, metadata={"low": low, "high": high, "above": above, "meaning": meaning}
+    metadata = {"low": low, "high": high, "above": above, "check": check, "meaning": meaning}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def settings_of(kind: type) -> tuple[Setting, ...]:
+    """Return the settings of a dataclass."""
+    hints = _hints(kind)
+    return tuple(
+        Setting(
+            field.name,
+            hints[field.name],
+            _default_of(field),
+            field.metadata,
+            field.metadata.get("meaning", ""),
+        )
+        for field in dataclasses.fields(kind)
+        if field.init
     )
 
 
-def checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Make a settings dataclass from a mapping.
+def checked(kind: type[T], values: object, where: str) -> T:
+    """Make a settings dataclass from what was written.
 
     Args:
-        kind: the dataclass.
-        values: what was written.
+        kind: the dataclass. If it has a class method ``from_table``, that makes it.
+        values: a table.
         where: how the place is called in messages, such as ``run.toml [clustering]``.
 
     Raises:
-        InvalidConfiguration: a name is unknown, a value has the wrong type or is out of range.
+        InvalidConfiguration: it is no table, a name is unknown, a value has the wrong type or is out of range.
     """
-    hints = get_type_hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
-    for name in values:
-        if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+    if not isinstance(values, Mapping):
+        raise InvalidConfiguration(f"{where}: expected a table of settings, found {values!r}")
+    if from_table := getattr(kind, "from_table", None):
+        made: T = from_table(values, where)
+        return made
+    return from_fields(kind, values, where)
+
+
+def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Make a settings dataclass of its fields; for `checked` and for a ``from_table``."""
+    known = {one.name: one for one in settings_of(kind)}
+    for name, value in values.items():
+        if name not in known:
+            what = "table" if isinstance(value, Mapping) else "setting"
             raise InvalidConfiguration(
-                f"{where}: unknown setting {name!r}{hint} (expected: {', '.join(fields) or 'none'})"
+                f"{where}: unknown {what} {name!r}{did_you_mean(name, known)} "
+                f"(expected: {', '.join(known) or 'none'})"
             )
-    settled = {
-        name: _fitting(value, hints[name], fields[name].metadata, f"{where}: {name}")
-        for name, value in values.items()
-    }
+    settled = {name: _fitting(value, known[name], where) for name, value in values.items()}
     try:
         return kind(**settled)
     except InvalidConfiguration as error:
@@ -75,31 +149,85 @@ def checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def check_bounds(component: Any) -> None:
-    """Check the numbers of a settings dataclass made in Python; for its ``__post_init__``."""
-    for field in dataclasses.fields(component):
-        _check_bounds(getattr(component, field.name), field.metadata, field.name)
+    """Check the settings of a dataclass made in Python; for its ``__post_init__``."""
+    for one in settings_of(type(component)):
+        _check(getattr(component, one.name), one, one.name)
 
 
-def _fitting(value: Any, hint: Any, bounds: Mapping[str, Any], where: str) -> Any:
-    for option in get_args(hint) if get_origin(hint) in {Union, types.UnionType} else (hint,):
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` if a known name is near, else nothing."""
+    near = difflib.get_close_matches(str(name), known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def plain(value: Any) -> Any:
+    """Return settings as JSON and TOML values; what is `None` is left out."""
+    if hasattr(value, "to_table"):
+        return plain(value.to_table())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {name: plain(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in {Union, types.UnionType} else (hint,)
+
+
+def _fitting(value: Any, known: Setting, where: str) -> Any:
+    place = f"{where}: {known.name}"
+    for option in _options(known.hint):
+        if _is_table(option):
+            return checked(option, value, f"{where} [{known.name}]")
+        if get_origin(option) is tuple and _is_table(get_args(option)[0]):
+            return _tables(value, get_args(option)[0], place)
         fits, settled = _match(value, option)
         if fits:
-            _check_bounds(settled, bounds, where)
+            _check(settled, known, place)
             return settled
-    raise InvalidConfiguration(f"{where}: expected {_describe(hint)}, found {value!r}")
+    raise InvalidConfiguration(f"{place}: expected {_describe(known.hint)}, found {value!r}")
+
+
+def _is_table(option: Any) -> bool:
+    return dataclasses.is_dataclass(option)
+
+
+def _tables(value: Any, kind: type, place: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidConfiguration(f"{place}: expected a list of tables, found {value!r}")
+    return tuple(checked(kind, one, f"{place} {number}") for number, one in enumerate(value, 1))
 
 
 def _match(value: Any, option: Any) -> tuple[bool, Any]:
     if option is types.NoneType:
         return value is None, None
-    if get_origin(option) is Literal:
-        return value in get_args(option) and not isinstance(value, bool), value
-    if get_origin(option) is tuple:
-        inner = get_args(option)[0]
+    origin, inner = get_origin(option), get_args(option)
+    if origin is Literal:
+        return value in inner and not isinstance(value, bool), value
+    if origin is tuple:
         if not isinstance(value, list | tuple) or not value:
             return False, None
-        matched = [_match(member, inner) for member in value]
+        matched = [_match(member, inner[0]) for member in value]
         return all(fits for fits, _ in matched), tuple(settled for _, settled in matched)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            return False, None
+        matched = [_match(member, inner[1]) for member in value.values()]
+        return all(fits for fits, _ in matched), dict(value)
     if option is bool:
         return isinstance(value, bool), value
     if option is int:
@@ -110,25 +238,34 @@ def _match(value: Any, option: Any) -> tuple[bool, Any]:
     return isinstance(value, option), value
 
 
-def _check_bounds(value: Any, bounds: Mapping[str, Any], where: str) -> None:
+def _check(value: Any, known: Setting, place: str) -> None:
     for number in value if isinstance(value, tuple) else (value,):
         if not isinstance(number, int | float) or isinstance(number, bool):
             continue
-        low, high, above = bounds.get("low"), bounds.get("high"), bounds.get("above")
+        low, high, above = (known.bounds.get(bound) for bound in ("low", "high", "above"))
         if low is not None and number < low:
-            raise InvalidConfiguration(f"{where}: expected at least {low}, found {number}")
+            raise InvalidConfiguration(f"{place}: expected at least {low}, found {number}")
         if high is not None and number > high:
-            raise InvalidConfiguration(f"{where}: expected at most {high}, found {number}")
+            raise InvalidConfiguration(f"{place}: expected at most {high}, found {number}")
         if above is not None and number <= above:
-            raise InvalidConfiguration(f"{where}: expected more than {above}, found {number}")
+            raise InvalidConfiguration(f"{place}: expected more than {above}, found {number}")
+    if (check := known.bounds.get("check")) is not None:
+        try:
+            check(value)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"{place}: {error}") from None
 
 
 def _describe(hint: Any) -> str:
-    if get_origin(hint) in {Union, types.UnionType}:
-        return " or ".join(_describe(option) for option in get_args(hint) if option is not types.NoneType)
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(hint))
-    if get_origin(hint) is tuple:
-        return f"a list of {_describe(get_args(hint)[0])}s"
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in {Union, types.UnionType}:
+        return " or ".join(_describe(option) for option in inner if option is not types.NoneType)
+    if origin is Literal:
+        choices = [repr(choice) for choice in inner]
+        return choices[0] if len(choices) == 1 else "one of " + ", ".join(choices)
+    if origin is tuple:
+        return f"a list of {_describe(inner[0])}s"
+    if origin is Mapping:
+        return f"a table by name, each {_describe(inner[1])}"
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    return names.get(hint, getattr(hint, "__name__", str(hint)))
+    return names.get(hint, "table" if _is_table(hint) else str(hint))

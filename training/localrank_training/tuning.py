@@ -19,9 +19,9 @@ import numpy as np
 
 from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
-from localrank_training.choices import candidates, expanded, folds_of
+from localrank_training.choices import choices_of, folds_of
 from localrank_training.clustering import cluster
-from localrank_training.config import LearnerSettings, TrainingConfig
+from localrank_training.config import RepresentationSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.lsh_tuning import tune_tables
 from localrank_training.parallel import each_in_parallel
@@ -48,9 +48,6 @@ SPACE: dict[str, dict[str, Any]] = {
 
 #: A tenth of the queries is held out to see where they are routed.
 _FEWEST_TO_HOLD_OUT = 20
-
-#: Which settings say nothing under which others, so that one combination stands for all of theirs.
-_MOOT = {("clustering", "method", "none"): (("clustering", "clusters"), ("representation", "components"))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,43 +129,29 @@ def combinations(
     tables: Mapping[str, Any], where: str = "configuration"
 ) -> list[tuple[dict[str, Any], TrainingConfig]]:
     """Return every combination of the settings that are lists, with the choices that were made in each."""
-    open_settings: list[tuple[str, str, list[Any]]] = []
-    for table, settings in tables.items():
-        for name, value in settings.items() if isinstance(settings, dict) else ():
-            if table == "clustering" and name == "candidates":
-                open_settings.append((table, "clusters", list(value)))
-            elif isinstance(value, list) and (table != "learner" or name == "method"):
-                open_settings.append((table, name, value))
+    open_settings: list[tuple[str, str, list[Any]]] = [
+        (table, name, value)
+        for table, settings in tables.items()
+        for name, value in (settings.items() if isinstance(settings, dict) else ())
+        if isinstance(value, list) and name != "candidates" and (table != "learner" or name == "method")
+    ]
     found: dict[str, tuple[dict[str, Any], TrainingConfig]] = {}
     for values in itertools.product(*(value for _, _, value in open_settings)):
-        settled = {
-            table: {
-                name: value
-                for name, value in settings.items()
-                if (table, name) != ("clustering", "candidates")
+        settled = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
+        chosen = {}
+        for (table, name, _), value in zip(open_settings, values, strict=True):
+            settled[table][name] = chosen[f"{table}.{name}"] = value
+        for choice in choices_of(TrainingConfig.from_tables(settled, where)):
+            named = {
+                "clustering.clusters" if name == "clusters" else f"learner.{name}": value
+                for name, value in choice.values.items()
             }
-            if isinstance(settings, dict)
-            else settings
-            for table, settings in tables.items()
-        }
-        chosen = {(table, name): value for (table, name, _), value in zip(open_settings, values, strict=True)}
-        for (table, name), value in chosen.items():
-            settled[table][name] = value
-        for (table, name, value), moot in _MOOT.items():
-            if settled.get(table, {}).get(name) == value:
-                for other, setting in moot:
-                    settled.get(other, {}).pop(setting, None)
-                    chosen.pop((other, setting), None)
-        config = TrainingConfig.from_tables(settled, where)
-        choices = {f"{table}.{name}": value for (table, name), value in chosen.items()}
-        learner = config.learner
-        several = expanded(learner.method, learner.settings)
-        for one in several:
-            differing = {
-                f"learner.{name}": value for name, value in one.items() if value != learner.settings[name]
-            }
-            option = config.replace(learner=LearnerSettings(learner.method, one))
-            found.setdefault(json.dumps(option.to_json(), sort_keys=True), ({**choices, **differing}, option))
+            several, config = chosen | named, choice.config
+            if config.clustering.method == "none":
+                # Nothing is compared, so how queries are represented is no choice.
+                config = config.replace(representation=RepresentationSettings())
+                several = {n: v for n, v in several.items() if not n.startswith("representation.")}
+            found.setdefault(json.dumps(config.to_json(), sort_keys=True), (several, config))
     return list(found.values())
 
 
@@ -251,7 +234,7 @@ def tune_routing(
 
 def _examined(lesson: QuerySet, exam: QuerySet, config: TrainingConfig) -> tuple[list[float], list[float]]:
     """Build on one part, rank the other, and measure both scorers query by query."""
-    (learner,) = candidates(config.learner.method, config.learner.settings)
+    (learner,) = config.learner.candidates()
     ranked = rank_all(build(lesson, config, learner).ranker, exam)
     judged = Judgements(exam.labels, exam.offsets)
     local, global_ = (

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.errors import PublishFailed
 from localrank_training.comparisons import interval_of
+from localrank_training.toml_text import to_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from localrank_training.comparisons import Interval
     from localrank_training.config import TrainingConfig
     from localrank_training.tuning import Setting, Tuned
 
-__all__ = ["Shortfall", "against_best", "draw", "named", "to_toml", "write_best"]
+__all__ = ["Shortfall", "against_best", "draw", "named", "write_best"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,6 @@ def write_best(tuned: Tuned, path: Path, config: TrainingConfig | None = None) -
         raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def to_toml(tables: Mapping[str, Any]) -> str:
-    """Write a configuration's tables as TOML; top-level values come first, as TOML wants."""
-    lines = [f"{name} = {_value(value)}" for name, value in tables.items() if not isinstance(value, dict)]
-    for name, table in tables.items():
-        if isinstance(table, dict):
-            lines += [
-                "",
-                f"[{name}]",
-                *(f"{key} = {_value(value)}" for key, value in table.items() if value is not None),
-            ]
-    return "\n".join(lines) + "\n"
-
-
 def draw(tuned: Tuned, path: Path) -> None:
     """Draw what each setting mattered: every combination as a dot, the mean of each value as a line."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -105,10 +92,3 @@ def draw(tuned: Tuned, path: Path) -> None:
         panel.grid(axis="y", alpha=0.3)
     panels[0].set_ylabel(f"{tuned.metric}, cross-validated")
     figure.savefig(path, dpi=120)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    # JSON's texts, numbers and booleans are TOML's.
-    return json.dumps(value)

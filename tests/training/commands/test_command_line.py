@@ -108,7 +108,7 @@ def test_data_are_not_read_from_a_pipe(tmp_path: Path, capsys: pytest.CaptureFix
         (["data", "split", "x", "--out", "", "--folds", "3"], 2, "expected a path, found nothing"),
         (["rank", "demo", "x", "--out", ""], 2, "expected a path, found nothing"),
         (["train", "x", "--models-dir", ""], 2, "expected a path, found nothing"),
-        (["train", "x", "--method", "no"], 2, "no method 'no'; expected one of localrank"),
+        (["train", "x", "--method", "no"], 2, "no method 'no' (expected: localrank, mhr"),
         (["train", "x", "--config", "no.toml"], 2, "no.toml: cannot be read"),
         (["train", "x", "--name", "../x"], 1, "expected a model name"),
         (["train", "x", "--models-dir", __file__], 1, "expected to publish a version: Not a directory"),
@@ -127,7 +127,7 @@ def test_a_choice_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert 2 == main(["train", "x", "--config", str(tmp_path / "run.toml")])
 
-    assert "learner 'ranksvm': C: expected at least one value to choose from, found none" in said(capsys)
+    assert "run.toml [learner]: C: expected at least one value to choose from, found none" in said(capsys)
 
 
 def test_no_models_are_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ def test_every_learner_has_defaults_and_its_own_name(method: str) -> None:
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("ranksvn", {}, "no learner 'ranksvn'; expected one of ranksvm"),
+        ("ranksvn", {}, "no learner 'ranksvn'; did you mean 'ranksvm'\\? \\(expected: ranksvm, svmmap"),
         (
             "ranksvm",
             {"c": 1.0},

@@ -303,7 +303,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
         ({"weights": [1.0, -1.0]}, "learner 'mhr': weights: expected at least 0, found -1.0"),
         ({"weights": [0.0, 0.0]}, "learner 'mhr': weights: expected at least one positive, found none"),
         ({"aggregate": "mean"}, "aggregate: expected one of 'borda', 'weighted_borda', 'median'"),
-        ({"metric": "ndgc"}, "learner 'mhr': metric 'ndgc': expected one of map"),
+        ({"metric": "ndgc"}, "learner 'mhr': metric: metric 'ndgc': expected one of map"),
         ({"share": 1.5}, "share: expected at most 1, found 1.5"),
     ],
 )

@@ -293,7 +293,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     ("values", "message"),
     [
         ({"rounds": 0}, "learner 'rankboost': rounds: expected at least 1, found 0"),
-        ({"thresholds": "many"}, "thresholds: expected whole number or one of 'all', found 'many'"),
+        ({"thresholds": "many"}, "thresholds: expected whole number or 'all', found 'many'"),
         ({"balance": 2}, "balance: expected at most 1, found 2"),
         ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
     ],

@@ -32,10 +32,16 @@ def demo(models_dir: ModelsDir = "models") -> None:
     from localrank_training.training import train
 
     queries, validation, _ = demo_queries()
-    config = TrainingConfig.from_tables({"clustering": {"candidates": [2, 3, 4, 5]}})
+    config = TrainingConfig.from_tables(
+        {
+            "clustering": {"candidates": [2, 3, 4, 5]},
+            "learner": {"C": 100.0},
+            "selection": {"refit": False},
+        }
+    )
     with progress() as advance:
         trained = train(queries, config, validation=validation, workers=available_cores(), progress=advance)
-    report = report_of(trained, queries)
+    report = report_of(trained)
     folder = Path(models_dir)
     folder.mkdir(parents=True, exist_ok=True)
     # Made beside the old one, which is there until the new one is whole.

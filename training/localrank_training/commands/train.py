@@ -15,8 +15,11 @@ __all__ = ["train"]
 
 def train(
     data: Annotated[
-        list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.", show_default=False
+        ),
+    ] = None,
     *,
     validation: Annotated[
         list[str] | None,
@@ -24,11 +27,21 @@ def train(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            help="A ready configuration: localrank, global, …; a wrong one lists them. Without: five clusters of RankSVM."
-        ),
+        typer.Option(help="A ready configuration: localrank, global, …; a wrong one lists them."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
+    learner: Annotated[
+        str | None,
+        typer.Option(help="Another learner; alone, without --method and --config, one global model."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
+    ] = None,
+    print_config: Annotated[
+        bool,
+        typer.Option("--print-config", help="Print the settings with their meanings, and train nothing."),
+    ] = False,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
     label: Label = "label",
     qid: Qid = "qid",
@@ -42,25 +55,34 @@ def train(
 ) -> None:
     """Learn a model from judged queries and publish it as the next version.
 
+    Without --method, --config and --learner: RankSVM for each of 1, 2, 3 or 5 clusters; the number is chosen together
+    with C. docs/configuration.md lists every setting.
+
     Examples:
       localrank train data/train.txt --name web --promote
       localrank train data/S1.txt data/S2.txt.gz --validation data/S3.txt --method global
+      localrank train data/ --learner lambdamart --set learner.num_leaves=[7,15,31]
+      localrank train --method localrank --print-config > run.toml
       localrank train data/ --config run.toml
       localrank train log.csv --label grade --qid query --ignore url_id
     """
     from localrank.registry import Registry
-    from localrank_training.choices import candidates
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
+    from localrank_training.toml_text import annotated
     from localrank_training.training import train as train_model
 
-    columns = columns_of(label, qid, id_column, ignore, sparse)
-    settings = TrainingConfig.read(config, method)
     # Whatever is wrong with what was asked for is said before the work.
-    candidates(settings.learner.method, settings.learner.settings)
+    settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides or ())
+    if print_config:
+        typer.echo(annotated(settings), nl=False)
+        return
+    if not data:
+        raise typer.BadParameter("expected judged queries, found none", param_hint="DATA")
+    columns = columns_of(label, qid, id_column, ignore, sparse)
     registry = Registry(Path(models_dir))
     registry.check_publishable(name)
     with progress() as advance:
@@ -73,19 +95,19 @@ def train(
         trained = train_model(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
         )
-        report = report_of(trained, queries)
+        report = report_of(trained)
         reference = publish(registry, name, trained, queries, validation=held, report=report)
     if promote:
         registry.promote(name, reference.version)
 
+    for note in report.notes:
+        typer.echo(f"note: {note}", err=True)
     if as_json:
         print_json({"model": name, "version": reference.version, "promoted": promote, **report.to_json()})
         return
     for title, header, rows in report.tables():
         typer.echo(f"\n{title}")
         print_table(header, rows)
-    for note in report.notes:
-        typer.echo(f"note: {note}", err=True)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
     if not promote:
         typer.echo(f"make it the one that is served: localrank models promote {name} {reference.version}")

@@ -26,6 +26,14 @@ def tune(
     *,
     config: Annotated[str | None, typer.Option(help="A TOML file in which lists are choices.")] = None,
     method: Annotated[str | None, typer.Option(help="A ready configuration to start from.")] = None,
+    learner: Annotated[
+        str | None,
+        typer.Option(help="Another learner; alone, without --method and --config, one global model."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the trials, the plot and best.toml; a stopped run goes on there.")
     ] = Path("reports/tune"),
@@ -44,8 +52,8 @@ def tune(
 ) -> None:
     """Choose settings by cross-validation over queries; every list in the configuration is a choice.
 
-    Without --config and --method: the number of components, of clusters (or none at all) and C of RankSVM. Then, for
-    the best of them, how many hash tables it takes to route as the exact scan would. What was found is kept in --out
+    Without --config, --method, --learner and --set: the number of components, of clusters (or none at all) and C of
+    RankSVM. Then, for the best of them, how many hash tables it takes to route as the exact scan would. What was found is kept in --out
     trial by trial; the best settings are written there for localrank train --config.
 
     Examples:
@@ -61,7 +69,8 @@ def tune(
     from localrank_training.tuning_report import draw, write_best
 
     columns = columns_of(label, qid, id_column, ignore, sparse)
-    tables = read_tables(config, method) if config or method else SPACE
+    given = bool(config or method or learner or overrides)
+    tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE
     with progress() as advance:
         queries = read(data, progress=advance, columns=columns, say=say)
         tuned = tune_settings(
@@ -71,7 +80,7 @@ def tune(
             most=most,
             workers=workers or available_cores(),
             progress=advance,
-            where=config or f"method {method}",
+            where=config or "configuration",
         )
         best, trials = tune_routing(queries, tuned.best.config, agreement)
     write_best(tuned, out / "best.toml", best)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Origin", "QuerySet", "default_names"]
+__all__ = ["Origin", "QuerySet", "concatenated", "default_names"]
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
@@ -135,3 +135,20 @@ class QuerySet:
             comments=None if self.comments is None else tuple(self.comments[r] for r in rows),
             origin=self.origin,
         )
+
+
+def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
+    """Return the queries of all parts, one part after the other; they have the same features."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    return replace(
+        parts[0],
+        documents=np.concatenate([part.documents for part in parts]),
+        labels=np.concatenate([part.labels for part in parts]),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        query_ids=tuple(query_id for part in parts for query_id in part.query_ids),
+        lines=np.concatenate([part.lines for part in parts]),
+        comments=None,
+        origin=parts[0].origin if all(part.origin is parts[0].origin for part in parts) else None,
+    )

@@ -15,29 +15,33 @@ What LightGBM has a setting for keeps LightGBM's name. What comes out is a `Tree
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import TreesScorer
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
-from localrank_training.learners.notes import note
+from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean
+from localrank_training.learners.role import Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.notes import Note
 
 __all__ = ["Boosting", "Gbrt", "LambdaMart"]
 
 
 @dataclass(frozen=True, slots=True)
-class Boosting(ABC):
+class Boosting(Learner):
     """What both learners have: how trees are grown, how many, and when to stop.
 
     With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
@@ -75,7 +79,7 @@ class Boosting(ABC):
     )
     view: Literal["raw", "normalised"] = setting("raw", meaning="the values that trees split")
 
-    method: ClassVar[str]
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -97,6 +101,13 @@ class Boosting(ABC):
             self._grow(queries, shares, validation, first, self.seed + member)
             for member in range(self.members)
         ]
+        if validation is not None and self.early_stopping_rounds:
+            rounds = sum(trees.n_trees for trees in members if trees is not None) / self.members
+            note(
+                self.method,
+                f"{rounds:.0f} rounds, by {len(validation)} validation queries (mean of {self.members} members)",
+                rounds=rounds,
+            )
         if first is None:
             if not any(len(trees.features) for trees in members if trees is not None):
                 raise InvalidData(
@@ -109,6 +120,11 @@ class Boosting(ABC):
             note(self.method, "no tree gained on the scorer that it continues, which stays as it is")
             return first
         return first.plus(mean(members))
+
+    def settled(self, notes: Sequence[Note]) -> Self:
+        """Boost as many rounds as validation queries chose."""
+        rounds = figure(notes, "rounds")
+        return self if rounds is None else replace(self, num_iterations=max(1, round(rounds)))
 
     def _towards(self, lesson: Lesson) -> TreesScorer | None:
         towards = lesson.towards
@@ -236,13 +252,11 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class Gbrt(Boosting):
-    """Learn the gain of every document by regression, whatever its query.
+    """Learn the gain of every document by boosted regression trees, whatever its query."""
 
-    Attributes:
-        gain: regress on the ``label`` itself, which may be any number, or on ``2^label - 1``.
-    """
-
-    gain: Literal["label", "exponential"] = setting("label", meaning="what a label is worth")
+    gain: Literal["label", "exponential"] = setting(
+        "label", meaning="regress on the label itself, which may be any number from 0, or on 2^label - 1"
+    )
 
     method: ClassVar[str] = "gbrt"
 
@@ -258,20 +272,16 @@ class Gbrt(Boosting):
 
 @dataclass(frozen=True, slots=True)
 class LambdaMart(Boosting):
-    """Learn the order of each query's documents by the gradient of NDCG.
+    """Learn the order of each query's documents by boosted trees on the gradient of NDCG."""
 
-    Attributes:
-        label_gain: what labels 0, 1, … are worth; ``2^label - 1`` up to label 30 by default.
-        lambdarank_truncation_level: pairs count that have a document among so many first ones; a little more than the
-            number of results that matter.
-        lambdarank_norm: whether each query's gradients are scaled by their sum.
-        sigmoid: the steepness of the pair loss.
-        metric: what stops boosting.
-        eval_at: for how many first documents it is measured.
-    """
-
-    label_gain: tuple[float, ...] = setting((), low=0.0, meaning="what labels 0, 1, ... are worth")
-    lambdarank_truncation_level: int = setting(30, low=1, meaning="first documents whose pairs count")
+    label_gain: tuple[float, ...] = setting(
+        (), low=0.0, meaning="what labels 0, 1, ... are worth; 2^label - 1 up to label 30 by default"
+    )
+    lambdarank_truncation_level: int = setting(
+        30,
+        low=1,
+        meaning="pairs count that have a document among this many first ones; a little more than the results that matter",
+    )
     lambdarank_norm: bool = setting(default=True, meaning="scale each query's gradients by their sum")
     sigmoid: float = setting(1.0, above=0.0, meaning="steepness of the pair loss")
     metric: Literal["ndcg", "map"] = setting("ndcg", meaning="what stops boosting")

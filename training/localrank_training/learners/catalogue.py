@@ -15,7 +15,7 @@ from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.rmlr import RobustMetric
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.settings import checked
+from localrank_training.settings import checked, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,12 +42,19 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 
 
-def make(method: str, settings: Mapping[str, object]) -> Learner:
+def make(method: str, settings: Mapping[str, object], where: str = "") -> Learner:
     """Make a learner of its settings; what is left out has its default.
+
+    Args:
+        method: its name in configuration.
+        settings: one value each.
+        where: how the place is called in messages.
 
     Raises:
         InvalidConfiguration: no such learner, or a setting is unknown, of the wrong type or out of range.
     """
     if method not in LEARNERS:
-        raise InvalidConfiguration(f"no learner {method!r}; expected one of {', '.join(LEARNERS)}")
-    return checked(LEARNERS[method], settings, f"learner {method!r}")
+        raise InvalidConfiguration(
+            f"no learner {method!r}{did_you_mean(method, LEARNERS)} (expected: {', '.join(LEARNERS)})"
+        )
+    return checked(LEARNERS[method], settings, where or f"learner {method!r}")

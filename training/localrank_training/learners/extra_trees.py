@@ -15,6 +15,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn
+from localrank_training.learners.role import Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -25,23 +26,19 @@ __all__ = ["ExtraTrees"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraTrees:
-    """Learn the gain of every document as a mean of randomised trees.
+class ExtraTrees(Learner):
+    """Learn the gain of every document as a mean of randomised trees."""
 
-    Attributes:
-        gain: regress on the ``label`` itself, or on ``2^label - 1``.
-        max_features: share of the features that are tried at each split.
-        bootstrap: whether each tree sees a random sample of the documents.
-    """
-
-    trees: int = setting(500, low=1, high=100_000, meaning="trees")
+    trees: int = setting(500, low=1, high=100_000, meaning="how many trees")
     min_samples_leaf: int = setting(10, low=1, meaning="documents that a leaf has at least")
     max_features: float = setting(
         0.1, above=0.0, high=1.0, meaning="share of the features tried at each split"
     )
     max_depth: int = setting(0, low=0, meaning="splits on the way to a leaf at most; 0 has no limit")
-    bootstrap: bool = setting(default=False, meaning="each tree sees a random sample of the documents")
-    gain: Literal["label", "exponential"] = setting("exponential", meaning="what a label is worth")
+    bootstrap: bool = setting(default=False, meaning="let each tree see a random sample of the documents")
+    gain: Literal["label", "exponential"] = setting(
+        "exponential", meaning="regress on the label itself, or on 2^label - 1"
+    )
     seed: int = setting(0, low=0, high=2**30, meaning="draws features, thresholds and samples")
     num_threads: int = setting(
         0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"

@@ -21,6 +21,7 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -31,36 +32,35 @@ __all__ = ["GeometricMeanMetric"]
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricMeanMetric:
-    """Learn an `AnchoredScorer` of one metric.
-
-    Attributes:
-        regularisation: added to the diagonal of both scatters once their mean variance is one.
-        t: from the inverse scatter of relevant documents (0) to the scatter of relevant against others (1).
-        relevant: lowest label that counts as relevant.
-        balance: from every pair counting the same (0) to every query counting the same (1).
-        rank: rows of the metric that are kept; all by default.
-        anchor: a relevant ``document``, or the ``mean`` of the relevant ones.
-        metric: what the anchor document maximises on the training queries.
-        candidates: documents tried as the anchor, drawn at random where there are more.
-        seed: for drawing them.
-    """
+class GeometricMeanMetric(Learner):
+    """Learn one geometric mean metric; documents score by nearness to an ideal one."""
 
     regularisation: float = setting(0.1, above=0, meaning="added to both scatters, whose mean variance is 1")
-    t: float = setting(0.5, low=0, high=1, meaning="0 counts the similar pairs only, 1 the dissimilar ones")
+    t: float = setting(
+        0.5,
+        low=0,
+        high=1,
+        meaning="from the inverse scatter of relevant documents (0) to that of relevant against others (1)",
+    )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     balance: float = setting(1.0, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     rank: int | None = setting(None, low=1, meaning="rows of the metric that are kept; all by default")
-    anchor: Anchor = "document"
-    metric: str = setting("ndcg@10", meaning="what the anchor maximises")
-    candidates: int = setting(200, low=1, meaning="documents tried as the anchor")
-    seed: int = setting(0, low=0)
+    anchor: Anchor = setting(
+        "document", meaning="the ideal: a relevant document, or the mean of the relevant ones"
+    )
+    metric: str = setting(
+        "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
+    )
+    candidates: int = setting(
+        200, low=1, meaning="documents tried as the anchor, drawn at random if there are more"
+    )
+    seed: int = setting(0, low=0, meaning="draws the candidates")
 
     method: ClassVar[str] = "gmml"
+    grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        Metric.parse(self.metric)
 
     @property
     def view(self) -> View:

@@ -26,6 +26,7 @@ from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.learners.anchors import best_document, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.warp import learn_weights
 from localrank_training.settings import check_bounds, setting
 
@@ -46,58 +47,57 @@ _CANDIDATES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class LocalGeometricMeanMetrics:
-    """Learn an `AnchoredScorer`, or an `AnchoredBySimilarityScorer`.
+class LocalGeometricMeanMetrics(Learner):
+    """Learn several geometric mean metrics, each around an ideal document of its own."""
 
-    Attributes:
-        metrics: how many candidate sets are sampled; fewer where there are few queries, as no set comes twice.
-        queries_per_set: 1 is the paper's section 3, step 1; its algorithm 2 samples from the documents of all queries. Half
-            of the queries to learn from at most.
-        weights: of a query that was not trained on. ``uniform``: all metrics count the same, and there is nothing to
-            train. ``mean``: the mean of the training queries' weights. ``similarity``: their mean, each weighted by how
-            much its signature resembles the list's.
-        regularisation: added to the diagonal of both scatters once their mean variance is one.
-        t: from the inverse scatter of relevant documents (0) to the scatter of relevant against others (1).
-        relevant: lowest label that counts as relevant.
-        rank: rows of each metric that are kept; all by default.
-        curve: ``turning`` is the paper's, on which the farthest documents come before others beyond a distance of 1;
-            ``rising`` goes on upwards there.
-        reach: share of the training documents that are nearer than 1 to each anchor, once its metric is scaled.
-        rounds: steps of gradient descent for each query.
-        step: size of a step, in units of the weights at first.
-        margin: of the WARP loss, in units of a score.
-        metric: what an anchor maximises in its set.
-        similarity: how signatures are compared.
-        components: directions of a signature.
-        bandwidth: difference in similarity by which a query counts a factor e less.
-        seed: for everything that is drawn.
-    """
-
-    metrics: int = setting(20, low=1, meaning="how many candidate sets are sampled")
-    queries_per_set: int = setting(10, low=1, meaning="queries whose documents make a candidate set")
-    weights: Weights = "mean"
+    metrics: int = setting(
+        20,
+        low=1,
+        meaning="how many candidate sets are sampled; fewer if there are few queries, as no set comes twice",
+    )
+    queries_per_set: int = setting(
+        10,
+        low=1,
+        meaning="queries whose documents make a candidate set, half of all at most; 1 is section 3 of the paper",
+    )
+    weights: Weights = setting(
+        "mean",
+        meaning="of a query that was not trained on: all metrics alike (nothing is trained), the mean of the training "
+        "queries' weights, or their mean weighted by similarity to the list's signature",
+    )
     regularisation: float = setting(0.1, above=0, meaning="added to both scatters, whose mean variance is 1")
-    t: float = setting(0.5, low=0, high=1, meaning="0 counts the similar pairs only, 1 the dissimilar ones")
+    t: float = setting(
+        0.5,
+        low=0,
+        high=1,
+        meaning="from the inverse scatter of relevant documents (0) to that of relevant against others (1)",
+    )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     rank: int | None = setting(None, low=1, meaning="rows of each metric that are kept; all by default")
-    curve: Literal["turning", "rising"] = "rising"
-    reach: float = setting(1.0, above=0, high=1, meaning="share of training documents within a distance of 1")
+    curve: Literal["turning", "rising"] = setting(
+        "rising",
+        meaning="`turning` is the paper's, on which the farthest documents come before others beyond a distance of 1; "
+        "`rising` goes on upwards there",
+    )
+    reach: float = setting(
+        1.0, above=0, high=1, meaning="share of the training documents that are nearer than 1 to each anchor"
+    )
     rounds: int = setting(100, low=1, meaning="steps of gradient descent for each query")
     step: float = setting(0.1, above=0, meaning="size of a step, in units of the weights at first")
     margin: float = setting(0.1, low=0, meaning="of the WARP loss, in units of a score")
-    metric: str = setting("ndcg@10", meaning="what an anchor maximises in its set")
-    similarity: Similarity = "eq5"
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what an anchor maximises in its set")
+    similarity: Similarity = setting("eq5", meaning="how signatures are compared")
     components: int = setting(3, low=1, high=8, meaning="directions of a signature")
     bandwidth: float = setting(
         0.05, low=1e-3, high=1e3, meaning="difference in similarity by which a query counts e times less"
     )
-    seed: int = setting(0, low=0)
+    seed: int = setting(0, low=0, meaning="of everything that is drawn")
 
     method: ClassVar[str] = "lgmml"
+    grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        Metric.parse(self.metric)
 
     @property
     def view(self) -> View:

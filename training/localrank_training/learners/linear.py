@@ -19,6 +19,7 @@ from localrank.scorers import LinearScorer
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
 from localrank_training.learners.notes import note
+from localrank_training.learners.role import Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -40,25 +41,24 @@ _ENOUGH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class LeastSquares:
-    """Learn a `LinearScorer` by regression on gains.
-
-    Attributes:
-        ridge: pull towards the given weights (zero by default), in units of the mean variance of a feature; ``auto`` takes the one with the least
-            squared error on queries left out.
-        centre: ``query`` learns differences within each query, ``all`` has one intercept for all queries.
-        gain: regress on the ``label`` itself, or on ``2^label - 1``.
-    """
+class LeastSquares(Learner):
+    """Learn a linear scorer by regression on gains."""
 
     ridge: float | Literal["auto"] = setting(
         "auto",
         above=0.0,
-        meaning="pull towards zero or given weights, in units of the mean variance of a feature",
+        meaning="pull towards zero or given weights, in units of the mean variance of a feature; `auto` is the one of ten "
+        "with the least squared error on queries left out",
     )
-    centre: Centre = "query"
-    gain: Literal["label", "exponential"] = "label"
+    centre: Centre = setting(
+        "query", meaning="learn differences within each query, or have one intercept for all queries"
+    )
+    gain: Literal["label", "exponential"] = setting(
+        "label", meaning="regress on the label itself, or on 2^label - 1"
+    )
 
     method: ClassVar[str] = "linear"
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)

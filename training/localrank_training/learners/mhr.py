@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -21,16 +21,18 @@ from localrank.scorers import BordaScorer, LinearScorer
 from localrank.scorers.borda import ranked_behind
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.notes import note
+from localrank_training.learners.notes import figure, note
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Bits, Vector
     from localrank.scorers import Scorer, View
     from localrank.scorers.borda import Rule
+    from localrank_training.learners.notes import Note
 
 __all__ = ["MultipleHyperplanes", "Part", "fit_weights"]
 
@@ -39,50 +41,54 @@ Aggregation: TypeAlias = Literal["borda", "weighted_borda", "median", "markov", 
 
 #: Real-valued labels are no levels.
 _MOST_LEVELS = 16
+#: More base rankers than these levels have pairs are not fitted weights.
+_MOST_PARTS = _MOST_LEVELS * (_MOST_LEVELS - 1) // 2
 #: Steps in which the share of one ranker is varied when weights are fitted.
 _STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class MultipleHyperplanes:
-    """Learn a `BordaScorer` of RankSVMs.
+class MultipleHyperplanes(Learner):
+    """Learn several RankSVMs, each of some label levels, and one ranking out of theirs."""
 
-    Attributes:
-        C: of every RankSVM.
-        balance: of every RankSVM.
-        base: what each base ranker learns from. ``pairs``: one pair of levels, all K (K - 1) / 2 of them. ``adjacent``:
-            neighbouring levels only, K - 1. ``overlapping``: all levels below against all from a level on, K - 1, so that
-            a pair of documents teaches every ranker whose border lies between its labels. ``sampled``: all levels, of
-            queries drawn at random, `samples` of them.
-        aggregate: how their rankings become one; ``weighted_borda`` fits `weights` where none are given.
-        weights: one per base ranker, set by hand; pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels.
-        levels: the labels that there are, ascending; by default those found, of which a cluster may lack some.
-        fitted_on: the queries on which weights are fitted; the paper's experiments take the training queries.
-        metric: what fitted weights maximise.
-        samples: how many rankers, for ``sampled``.
-        share: of the queries that each of these sees.
-        seed: for drawing them.
-    """
-
-    C: float = setting(10.0, above=0, meaning="how much the loss counts against the norm of the weights")
-    balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
-    base: Base = "pairs"
-    aggregate: Aggregation = "borda"
-    weights: tuple[float, ...] | None = setting(None, low=0, meaning="one per base ranker, set by hand")
-    levels: tuple[float, ...] | None = setting(
-        None, meaning="the labels that there are; those found by default"
+    C: float = setting(
+        10.0, above=0, meaning="of every RankSVM: how much the loss counts against the norm of the weights"
     )
-    fitted_on: Literal["training", "validation"] = "training"
-    metric: str = setting("ndcg@10", meaning="what fitted weights maximise")
-    samples: int = setting(10, low=1, meaning="how many rankers, for base = 'sampled'")
+    balance: float = setting(
+        0.5, low=0, high=1, meaning="of every RankSVM: 0 counts every pair the same, 1 every query"
+    )
+    base: Base = setting(
+        "pairs",
+        meaning="what each ranker learns from. `pairs`: one pair of levels, all K (K - 1) / 2 of them. `adjacent`: "
+        "neighbouring levels only, K - 1. `overlapping`: all levels below against all from a level on, K - 1. `sampled`: "
+        "all levels, of queries drawn at random",
+    )
+    aggregate: Aggregation = setting(
+        "borda", meaning="how their rankings become one; `weighted_borda` fits the weights if none are given"
+    )
+    weights: tuple[float, ...] | None = setting(
+        None,
+        low=0,
+        meaning="one for each ranker, set by hand; pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels",
+    )
+    levels: tuple[float, ...] | None = setting(
+        None, meaning="the labels that there are; by default those found, of which a cluster may lack some"
+    )
+    fitted_on: Literal["training", "validation"] = setting(
+        "training",
+        meaning="queries on which weights are fitted; the paper's experiments take the training queries",
+    )
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what fitted weights maximise")
+    samples: int = setting(10, low=1, meaning='how many rankers, with `base = "sampled"`')
     share: float = setting(0.6, above=0, high=1, meaning="of the queries that each sampled ranker sees")
-    seed: int = setting(0, low=0)
+    seed: int = setting(0, low=0, meaning="draws the queries of sampled rankers")
 
     method: ClassVar[str] = "mhr"
+    grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        Metric.parse(self.metric)
         if self.weights is not None and not any(weight > 0 for weight in self.weights):
             raise InvalidConfiguration("weights: expected at least one positive, found none")
 
@@ -108,6 +114,15 @@ class MultipleHyperplanes:
             return rankers[0]
         counts = self._weights(rankers, kept, lesson)
         return BordaScorer(tuple(rankers), counts, self._rule)
+
+    def settled(self, notes: Sequence[Note]) -> Self:
+        """Keep the weights that were fitted on validation queries."""
+        fitted = [figure(notes, f"weight {part}") for part in range(_MOST_PARTS)]
+        while fitted and fitted[-1] is None:
+            fitted.pop()
+        if self.fitted_on == "training" or not fitted:
+            return self
+        return replace(self, weights=tuple(weight or 0.0 for weight in fitted))
 
     @property
     def _rule(self) -> Rule:
@@ -196,7 +211,11 @@ class MultipleHyperplanes:
             exam, counted = lesson.validation, np.ones(len(lesson.validation))
         weights, value = fit_weights(rankers, exam, self.metric, counted)
         shown = ", ".join(f"{weight:.2f}" for weight in weights)
-        note(self.method, f"weights {shown} reach {self.metric} {value:.4f} on {self.fitted_on} queries")
+        note(
+            self.method,
+            f"weights {shown} reach {self.metric} {value:.4f} on {self.fitted_on} queries",
+            **{f"weight {part}": float(weight) for part, weight in zip(kept, weights, strict=True)},
+        )
         return weights
 
 

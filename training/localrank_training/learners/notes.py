@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Note", "collected", "note"]
+__all__ = ["Note", "collected", "figure", "note"]
 
 _log = logging.getLogger("localrank_training.learners")
 _collector: ContextVar[list[Note] | None] = ContextVar("_collector", default=None)
@@ -49,6 +49,12 @@ def note(method: str, text: str, **figures: float) -> None:
     notes = _collector.get()
     if notes is not None:
         notes.append(said)
+
+
+def figure(notes: Sequence[Note], name: str) -> float | None:
+    """Return the mean of a figure over the notes that have it; `None` if none has."""
+    found = [one.figures[name] for one in notes if name in one.figures]
+    return sum(found) / len(found) if found else None
 
 
 @contextmanager

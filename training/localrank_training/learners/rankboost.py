@@ -25,26 +25,30 @@ gives ``r`` at every threshold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.metrics import Judgements
+from localrank.metrics import Judgements, Metric
 
 # `checked` reads the annotations of settings when it runs.
 from localrank.scorers import StumpScorer, View
-from localrank_training.learners.notes import note
+from localrank_training.learners.notes import figure, note
 from localrank_training.learners.pairs import levels_within
+from localrank_training.learners.role import Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.notes import Note
 
 __all__ = ["Pairs", "RankBoost", "Round", "Thresholds", "boost"]
 
@@ -55,24 +59,21 @@ _SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class RankBoost:
-    """Learn a `StumpScorer` by boosting threshold rankers.
-
-    Attributes:
-        rounds: how many threshold rankers; with validation queries, at most.
-        thresholds: how many values of a feature are tried, at its quantiles; ``all`` tries every one.
-        balance: from every pair counting the same (0) to every query counting the same (1).
-        metric: by which the number of rounds is chosen on validation queries.
-        view: of the documents.
-    """
+class RankBoost(Learner):
+    """Learn a sum of steps by boosting threshold rankers."""
 
     rounds: int = setting(100, low=1, meaning="how many threshold rankers; with validation queries, at most")
-    thresholds: int | Literal["all"] = setting(255, low=1, meaning="how many values of a feature are tried")
+    thresholds: int | Literal["all"] = setting(
+        255, low=1, meaning="values of a feature that are tried, at its quantiles"
+    )
     balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
-    metric: str = setting("ndcg@10", meaning="by which validation queries choose the number of rounds")
-    view: View = "normalised"
+    metric: str = setting(
+        "ndcg@10", check=Metric.parse, meaning="by which validation queries choose the number of rounds"
+    )
+    view: View = setting("normalised", meaning="the values that have thresholds")
 
     method: ClassVar[str] = "rankboost"
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -105,6 +106,11 @@ class RankBoost:
             bound=bound,
         )
         return _sum_of(rounds[:kept], first, self.view)
+
+    def settled(self, notes: Sequence[Note]) -> Self:
+        """Boost as many rounds as validation queries chose."""
+        kept = figure(notes, "rounds")
+        return self if kept is None else replace(self, rounds=max(1, round(kept)))
 
     def _towards(self, lesson: Lesson) -> StumpScorer | None:
         towards = lesson.towards

@@ -27,6 +27,7 @@ from scipy.linalg import cho_factor, cho_solve
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -52,26 +53,22 @@ _DENSE_FEATURES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class RankSvm:
-    """Learn a linear scorer from pairs of documents with different labels.
-
-    Attributes:
-        C: how much the loss counts against the norm of the weights.
-        balance: from every pair counting the same (0) to every query counting the same (1).
-        total: whether the loss is a mean over pairs or their sum.
-        tolerance: stops when the weights are within this share of their norm from the optimum.
-        iterations: Newton steps at most.
-    """
+class RankSvm(Learner):
+    """Learn a linear scorer from pairs of documents with different labels."""
 
     C: float = setting(10.0, above=0, meaning="how much the loss counts against the norm of the weights")
     balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
-    total: Literal["mean", "sum"] = "mean"
+    total: Literal["mean", "sum"] = setting(
+        "mean", meaning="whether the loss is a mean over pairs or their sum"
+    )
     tolerance: float = setting(
-        1e-7, above=0, high=0.1, meaning="distance to the optimum as a share of its norm"
+        1e-7, above=0, high=0.1, meaning="stop at this distance from the optimum, as a share of its norm"
     )
     iterations: int = setting(100, low=1, meaning="Newton steps at most")
 
     method: ClassVar[str] = "ranksvm"
+    grid: ClassVar[Grid] = {"C": (1.0, 10.0, 100.0, 1000.0)}
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)

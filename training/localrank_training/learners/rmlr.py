@@ -28,6 +28,7 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.notes import note
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.structural_metric import minimise_metric, row_lengths
 from localrank_training.settings import check_bounds, setting
 
@@ -46,35 +47,35 @@ _PORTION = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class RobustMetric:
-    """Learn an `AnchoredScorer` of one metric.
+class RobustMetric(Learner):
+    """Learn one metric that few features take part in; documents score by nearness to an ideal one."""
 
-    Attributes:
-        C: weight of the loss; documents are scaled to a mean squared distance of one to the anchor, queries alike.
-        relevant: lowest label that counts as relevant.
-        anchor: the relevant ``document`` by whose Euclidean nearness the training queries are ranked best, or the
-            ``mean`` of the relevant ones.
-        metric: what the anchor document maximises on the training queries.
-        candidates: documents tried as the anchor, drawn at random where there are more.
-        tolerance: stop when the objective is proven to be this near its optimum.
-        max_cuts: stop after so many cutting planes in any case.
-        seed: for drawing candidates.
-    """
-
-    C: float = setting(100.0, above=0, meaning="weight of the loss against the size of the metric")
+    C: float = setting(
+        100.0,
+        above=0,
+        meaning="weight of the loss against the size of the metric, for a mean squared distance of 1",
+    )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
-    anchor: Anchor = "document"
-    metric: str = setting("ndcg@10", meaning="what the anchor maximises")
-    candidates: int = setting(200, low=1, meaning="documents tried as the anchor")
-    tolerance: float = setting(1e-3, above=0, high=1, meaning="relative distance to the optimum")
-    max_cuts: int = setting(500, low=1, meaning="stop after so many cutting planes in any case")
-    seed: int = setting(0, low=0)
+    anchor: Anchor = setting(
+        "document", meaning="the ideal: a relevant document, or the mean of the relevant ones"
+    )
+    metric: str = setting(
+        "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
+    )
+    candidates: int = setting(
+        200, low=1, meaning="documents tried as the anchor, drawn at random if there are more"
+    )
+    tolerance: float = setting(
+        1e-3, above=0, high=1, meaning="stop when the objective is proven to be this near its optimum"
+    )
+    max_cuts: int = setting(500, low=1, meaning="stop after this many cutting planes in any case")
+    seed: int = setting(0, low=0, meaning="draws the candidates")
 
     method: ClassVar[str] = "rmlr"
+    grid: ClassVar[Grid] = {"C": (10.0, 100.0, 1000.0)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        Metric.parse(self.metric)
 
     @property
     def view(self) -> View:

@@ -7,13 +7,18 @@ The next learner is one module here with one entry in `localrank_training.learne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer, View
     from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.notes import Note
 
-__all__ = ["Learner"]
+__all__ = ["Grid", "Learner"]
+
+#: Values to choose from, by setting.
+Grid: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 @runtime_checkable
@@ -22,6 +27,10 @@ class Learner(Protocol):
 
     #: Its name in configuration.
     method: ClassVar[str]
+    #: What is chosen from if a configuration leaves these settings out.
+    grid: ClassVar[Grid] = {}
+    #: Whether it can learn ``towards`` another scorer.
+    continues: ClassVar[bool] = False
 
     @property
     def view(self) -> View:
@@ -36,3 +45,11 @@ class Learner(Protocol):
             InvalidConfiguration: a setting does not fit these queries, or the learner cannot use ``lesson.towards``.
         """
         ...
+
+    def settled(self, notes: Sequence[Note]) -> Self:  # noqa: ARG002
+        """Return a learner that needs no validation queries, because it repeats what those decided.
+
+        Args:
+            notes: what it noted when it learned with validation queries.
+        """
+        return self

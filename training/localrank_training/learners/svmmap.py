@@ -26,6 +26,7 @@ from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.blocks import Products
 from localrank_training.learners.cutting_plane import minimise
 from localrank_training.learners.notes import note
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -37,17 +38,19 @@ __all__ = ["SvmMap"]
 
 
 @dataclass(frozen=True, slots=True)
-class SvmMap:
-    """Learns a `LinearScorer` by structural SVM on average precision."""
+class SvmMap(Learner):
+    """Learn a linear scorer by structural SVM on average precision."""
 
     C: float = setting(3.0, above=0.0, meaning="weight of the loss against the size of the weights")
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     tolerance: float = setting(
         1e-4, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
     )
-    max_cuts: int = setting(1000, low=1, meaning="stop after so many cutting planes in any case")
+    max_cuts: int = setting(1000, low=1, meaning="stop after this many cutting planes in any case")
 
     method: ClassVar[str] = "svmmap"
+    grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
