@@ -17,6 +17,8 @@ from fastapi import FastAPI
 from localrank import __version__
 from localrank_service.describe import openapi
 from localrank_service.http import problems
+from localrank_service.http.admission import Admission
+from localrank_service.http.connections import Connections
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.edge import Edge
 from localrank_service.http.keyring import Keyring, generate
@@ -68,6 +70,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         limits=Limits(settings.max_documents, settings.extra_features == "refuse"),
         workers=workers,
         loader=loader,
+        admission=Admission(settings, metrics),
+        connections=Connections(settings, metrics),
     )
     app = FastAPI(
         title="LocalRank",
@@ -133,11 +137,12 @@ def _observer(settings: Settings) -> Observer:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     service: Service = app.state.service
     cpus.keep_to_one_thread()
     service.workers.enter()
     drain_on_sigterm(service)
+    service.connections.start()
     seconds = service.settings.poll_seconds
     following = [asyncio.create_task(service.keys.follow(seconds))]
     if service.loader is not None:
@@ -146,8 +151,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             # Until then this worker could only answer with 503 what the others can answer.
             await service.loader.tried.wait()
     try:
-        yield
+        # What every connection of this server gets (`localrank_service.http.protocol`).
+        yield {"connections": service.connections, "admission": service.admission}
     finally:
+        service.connections.stop()
         for task in following:
             task.cancel()
             with suppress(asyncio.CancelledError):

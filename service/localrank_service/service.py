@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from localrank_service.http.admission import Admission
+    from localrank_service.http.connections import Connections
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts
     from localrank_service.models.live import LiveModel, LiveModels
@@ -34,7 +36,13 @@ class Service:
     limits: Limits
     workers: Workers
     loader: Loader | None
+    admission: Admission
+    connections: Connections
     draining: bool = False
+
+    def drain(self) -> None:
+        """Ask to be sent no more requests; answer those that come all the same."""
+        self.draining = self.connections.draining = True
 
     async def resolve(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
         """Return the model addressed, or raise a `Problem`, 404, 422 or 503, that points ``at`` the address."""

@@ -1,155 +1,455 @@
-"""HTTP/1.1 as uvicorn reads it, where that would lose a request or say less than it could.
+"""One connection of HTTP/1.1: where each request begins and ends, and in which order they are answered.
 
-- A request that offers to go on in another protocol (``Upgrade: h2c``, as Java's ``HttpClient`` does of itself) is
-  answered in this one, which RFC 9110, section 7.8, leaves to the server. The parser stops at the end of such a head
-  and takes the body for the other protocol's, so the head is read again without the offer.
-- The head and the body of an answer leave in one packet if they fit: uvicorn writes them one after the other, and each
-  write is a call of the kernel and wakes the client.
-- What is not HTTP is answered as every error is, and the head of a request has a largest size.
+uvicorn runs this in the place of its own protocol. It differs in what a hostile or an unlucky client can do:
+
+- Requests are read one at a time. What was sent ahead stays as it arrived until the answer before it is complete, so
+  that a later request costs nothing yet, and cannot spoil an earlier one's answer.
+- A request may be refused as soon as its head is read. Its body is then thrown away as it arrives.
+- What is malformed, too large or too slow is answered as every error is, and the connection ends.
+- A client that offers another protocol (``Upgrade: h2c``, as Java's ``HttpClient`` does of itself) is answered in this
+  one, which RFC 9110, section 7.8, leaves to the server.
+- When the server stops, each answer says that it is the last (``Connection: close``), and idle clients have a moment for
+  a last request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import secrets
-from http import HTTPStatus
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 
-from localrank_service.http.problems import MEDIA_TYPE, Problem
+from localrank_service.http.chunks import Chunks
+from localrank_service.http.exchange import Exchange, head_of
+from localrank_service.http.heads import Head
+from localrank_service.http.problems import FAILED, MEDIA_TYPE, Problem
 
-__all__ = ["LARGEST_HEAD", "Http"]
+if TYPE_CHECKING:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
 
-#: Bytes that a request's line and headers may take.
-LARGEST_HEAD = 1 << 16
+    from localrank_service.http.admission import Admission
+    from localrank_service.http.connections import Connections
 
-#: More bytes than this are not copied to be sent together.
-_JOINED = 1 << 16
+__all__ = ["Http"]
 
-#: What makes a request an offer.
-_OFFERS = {b"upgrade", b"http2-settings"}
+#: A refused body of up to so many bytes is thrown away to keep the connection; of a larger one the connection ends.
+_THROWN_AWAY = 1 << 20
+#: Requests to these paths are neither counted nor refused, and do not wait for a turn.
+_ALWAYS = frozenset({"/livez", "/readyz", "/startupz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 
 
-class _Joined:
-    """A transport that sends what is written in one turn of the event loop with one call."""
+class _Phase(enum.Enum):
+    """What the next byte from the client is."""
 
-    __slots__ = ("_loop", "_size", "_transport", "_written")
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    #: The next request's; it is not read before this one is answered.
+    AHEAD = enum.auto()
+    #: A body's that nobody reads.
+    WASTE = enum.auto()
+    #: Nothing: the connection ends.
+    END = enum.auto()
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._loop = asyncio.get_running_loop()
-        self._written: list[bytes] = []
-        self._size = 0
 
-    def write(self, data: bytes) -> None:
-        if not data:
+class Http(asyncio.BufferedProtocol):
+    """One connection.
+
+    Attributes:
+        since: when it began to wait for what it waits for; `Connections` sets that.
+        place: among which connections it waits; `Connections` sets that.
+        held: bytes of its requests that are in memory; `Connections` counts them.
+        arrived: bytes of the present body that have arrived.
+        default_headers: what uvicorn adds to every answer.
+        logs_access: whether each answer is logged.
+        stalled: whether the client does not take its answer.
+        entered: whether there was room for it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.since = 0.0
+        self.held = self.arrived = 0
+        self.place: dict[Http, None] | None = None
+        self.stalled = False
+        self.logs_access = config.access_log
+        self._app = config.loaded_app
+        self._asgi = {"version": config.asgi_version, "spec_version": "2.3"}
+        self._root_path = config.root_path
+        self._server_state = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._connections: Connections = app_state["connections"]
+        self._admission: Admission = app_state["admission"]
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._client: tuple[str, int] | None = None
+        self._server: tuple[str, int | None] | None = None
+        self._scheme: Literal["http", "https"] = "http"
+        self._phase = _Phase.HEAD
+        self._head: Head | None = None
+        self._exchange: Exchange | None = None
+        self._chunks: Chunks | None = None
+        #: Bytes of the body that have not arrived, unless it comes in chunks.
+        self._missing = 0
+        #: What was sent ahead.
+        self._ahead = b""
+        self._paused = False
+        #: Whether the server stops, and whether the client has closed its side.
+        self._last = self._ended = False
+        self._writable: asyncio.Event | None = None
+        # Here and not when the connection is made, because several are accepted before the first is made.
+        self.entered = self._connections.enter(self)
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        if self._phase is _Phase.END:  # dropped for another before it was made
+            self._transport.abort()
             return
-        if not self._written:
-            self._loop.call_soon(self.flush)
-        self._written.append(data)
-        self._size += len(data)
-        if self._size > _JOINED:
-            self.flush()
+        self._client, self._server = get_remote_addr(self._transport), get_local_addr(self._transport)
+        self._scheme = "https" if is_ssl(self._transport) else "http"
+        self._server_state.connections.add(cast("Any", self))
+        if not self.entered:
+            detail = "this server has as many connections as it can have; try again in 1 s"
+            self._end_with(Problem(503, detail, headers={"Retry-After": "1"}), "connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """End."""
+        self._phase = _Phase.END
+        self._ahead = b""
+        self._server_state.connections.discard(cast("Any", self))
+        self._connections.leave(self)
+        self.resume_writing()
+        if self._exchange is not None and not self._exchange.answered:
+            self._exchange.hang_up()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Return where to put what arrives."""
+        return self._connections.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Read what arrived."""
+        data = self._connections.buffer[:nbytes]
+        if self._ahead:
+            data = memoryview(self._ahead + bytes(data))
+            self._ahead = b""
+        self._read(data)
+
+    def eof_received(self) -> bool:
+        """Answer what is complete: a client may close its side and still wait for the answer."""
+        self._ended = True
+        return self._phase is _Phase.AHEAD or bool(self._ahead)
+
+    def pause_writing(self) -> None:
+        """Send no more for now: the client does not take it."""
+        self.stalled = True
+        self._connections.stall(self)
+
+    def resume_writing(self) -> None:
+        """Send on."""
+        self.stalled = False
+        self._connections.flow(self)
+        if self._writable is not None:
+            self._writable.set()
+        if self._ahead:
+            self._loop.call_soon(self._go_on)
+
+    def shutdown(self) -> None:
+        """End after the request that is being answered, or after the next one if it comes soon."""
+        self._last = True
+        self._connections.farewell()
+
+    # What `Connections` asks for.
+
+    @property
+    def flushing(self) -> bool:
+        """Whether something is still to be sent."""
+        return self._transport.get_write_buffer_size() > 0
+
+    def give_up(self, problem: Problem, reason: str) -> None:
+        """End a request that does not arrive as it should."""
+        exchange = self._exchange
+        if self._phase is _Phase.HEAD:
+            self._end_with(problem, reason)
+        elif self._phase is _Phase.BODY and exchange is not None and not exchange.started:
+            self._connections.note(reason)
+            self._connections.work(self)
+            self._phase = _Phase.END
+            exchange.stop(problem)
+        else:
+            self._connections.note(reason)
+            self.drop()
 
     def close(self) -> None:
-        self.flush()
-        self._transport.close()
+        """Close the connection once what was written is sent."""
+        read = self._phase in {_Phase.AHEAD, _Phase.HEAD} and not self._ahead
+        self._phase = _Phase.END
+        self._ahead = b""
+        if self._transport.is_closing():
+            return
+        self._connections.end(self)
+        if read or not self._transport.can_write_eof():
+            self._transport.close()
+        else:
+            # Closing with something unread would reset the connection, and the client might lose the answer.
+            self._pause(paused=False)
+            self._transport.write_eof()
 
-    def flush(self) -> None:
-        written, self._written = self._written, []
-        size, self._size = self._size, 0
-        if written and not self._transport.is_closing():
-            for data in written if size > _JOINED else [b"".join(written)]:
-                self._transport.write(data)
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self._phase = _Phase.END
+        self._connections.leave(self)
+        if self._transport is not None:
+            self._transport.abort()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    # What an exchange asks for.
 
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        return self._server_state.default_headers
 
-class _HeadTooLarge(Exception):
-    """Raised in a callback of the parser."""
+    def keeps(self, exchange: Exchange) -> bool:
+        """Return whether the connection stays open after this exchange, whose answer begins now."""
+        if exchange.keeps and (
+            self._last
+            or self._connections.draining
+            or (self._ended and not self._ahead)
+            or exchange.waits
+            or (self._phase is _Phase.BODY and (self._chunks is not None or self._missing > _THROWN_AWAY))
+        ):
+            exchange.keeps = False
+        return exchange.keeps
 
+    def write(self, data: bytes) -> None:
+        """Send."""
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
 
-class Http(HttpToolsProtocol):
-    """One connection."""
+    async def writable(self) -> None:
+        """Wait until the client takes more."""
+        while self.stalled:
+            self._writable = asyncio.Event()
+            await self._writable.wait()
 
-    _in_head = True
-    _head = 0  # bytes, while in a head
+    def read_on(self) -> None:
+        """Read more of a body."""
+        if self._phase is _Phase.BODY:
+            self._pause(paused=False)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
-        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
+    def answered(self, exchange: Exchange) -> None:
+        """Go on with the next request, or end."""
+        self._server_state.total_requests += 1
+        if exchange.claim is not None:
+            exchange.claim.finish()
+        self._connections.release(self)
+        if not exchange.keeps or (self._ended and not self._ahead):
+            self.close()
+        elif self._phase is _Phase.BODY:
+            self._phase = _Phase.WASTE
+            self._pause(paused=False)
+        else:
+            self._rest()
 
-    def eof_received(self) -> None:
-        """Send what is written before the transport closes: a client may end its side and still wait for the answer."""
-        self.transport.flush()  # type: ignore[attr-defined]
-        super().eof_received()
+    def fail(self, exchange: Exchange) -> None:
+        """Answer in the place of an application that did not."""
+        if exchange.claim is not None:
+            exchange.claim.finish()
+        if exchange.started:
+            self.drop()
+        else:
+            exchange.answered = True
+            self._end_with(Problem(500, FAILED))
 
-    def data_received(self, data: bytes) -> None:
-        """Parse what arrived."""
-        self._unset_keepalive_if_required()
-        self._head += len(data) if self._in_head else 0
+    # Reading.
+
+    def _rest(self) -> None:
+        """Wait for the next request, or begin with the one that was sent ahead."""
+        self._phase = _Phase.HEAD
+        self._connections.rest(self)
+        if self._ahead:
+            self._connections.hold(self, len(self._ahead))
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Read what was sent ahead."""
+        if self._phase is _Phase.HEAD and not self.stalled:
+            ahead, self._ahead = self._ahead, b""
+            self._pause(paused=False)
+            self._read(memoryview(ahead))
+
+    def _read(self, data: memoryview) -> None:
+        begun = False
         try:
             while data:
-                data = self._feed(data)
-            self._check(self._head if self._in_head else 0)
-        except (httptools.HttpParserError, _HeadTooLarge) as error:
-            if _HeadTooLarge in {type(error), type(error.__context__)}:
-                detail = f"the request's line and headers take more than {LARGEST_HEAD} bytes together"
-                self._refuse(Problem(431, detail))
+                if self._phase is _Phase.HEAD:
+                    if begun or self.stalled:
+                        # One request for each turn of the event loop, whatever was sent ahead.
+                        self._keep(data)
+                        self._loop.call_soon(self._go_on)
+                        return
+                    used, begun = self._read_head(data)
+                elif self._phase is _Phase.BODY:
+                    used = self._read_body(data)
+                elif self._phase is _Phase.WASTE:
+                    used = self._skip(data)
+                elif self._phase is _Phase.AHEAD:
+                    self._keep(data)
+                    return
+                else:
+                    return
+                data = data[used:]
+        except Problem as problem:
+            self.give_up(problem, "malformed")
+        if begun and self._phase in {_Phase.BODY, _Phase.WASTE}:
+            self._connections.begin_body(self)
+
+    def _keep(self, data: memoryview) -> None:
+        """Keep what was sent ahead, and read no more."""
+        self._ahead += bytes(data)
+        self._pause(paused=True)
+        self._connections.hold(self, len(data))
+
+    def _read_head(self, data: memoryview) -> tuple[int, bool]:
+        """Return how many bytes were the head's, and whether it is complete."""
+        head = self._head
+        if head is None:
+            head = self._head = Head()
+        used = head.feed(data)
+        if not head.complete:
+            if not self.held:
+                self._connections.begin_head(self)
+            self._connections.hold(self, used)
+            return used, False
+        self._head = None
+        self._begin(head)
+        return used, True
+
+    def _begin(self, head: Head) -> None:
+        """Begin to answer the request, or refuse it."""
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": self._asgi,
+            "server": self._server,
+            "client": self._client,
+            "scheme": self._scheme,
+            "root_path": self._root_path,
+            "state": self._app_state.copy(),
+        }
+        head.locate(cast("Any", scope))
+        self.arrived, self._missing = 0, head.length or 0
+        claim = None
+        if scope["path"] not in _ALWAYS:
+            try:
+                claim = self._admission.admit()
+            except Problem as problem:
+                self._refuse(problem, head)
+                return
+        self._exchange = exchange = Exchange(self, scope, claim, keeps=head.keeps, waits=head.waits)
+        if head.length == 0:
+            self._end_body(exchange)
+        else:
+            self._phase = _Phase.BODY
+            self._chunks = Chunks() if head.length is None else None
+        task = self._loop.create_task(exchange.run(self._app))
+        self._server_state.tasks.add(task)
+        task.add_done_callback(self._server_state.tasks.discard)
+
+    def _read_body(self, data: memoryview) -> int:
+        exchange = self._exchange
+        assert exchange is not None  # noqa: S101 - for the type checker
+        if self._chunks is None:
+            part = bytes(data[: self._missing])
+            used = len(part)
+            self._missing -= used
+            complete = not self._missing
+        else:
+            part, used = self._chunks.feed(data)
+            complete = self._chunks.complete
+        self.arrived += used
+        if part:
+            exchange.put(part)
+            self._connections.hold(self, len(part))
+        if self._phase is _Phase.BODY:
+            if complete:
+                self._end_body(exchange)
+            elif exchange.full:
+                self._pause(paused=True)
+        return used
+
+    def _end_body(self, exchange: Exchange) -> None:
+        self._phase = _Phase.AHEAD
+        self._connections.work(self)
+        if exchange.claim is not None:
+            exchange.claim.arrive()
+        exchange.end_body()
+
+    def _skip(self, data: memoryview) -> int:
+        """Throw away a body that nobody reads."""
+        used = min(self._missing, len(data))
+        self.arrived += used
+        self._missing -= used
+        if not self._missing:
+            self._rest()
+        return used
+
+    def _pause(self, *, paused: bool) -> None:
+        """Read no more for now, or read on."""
+        if self._paused is not paused and not self._transport.is_closing():
+            self._paused = paused
+            if paused:
+                self._transport.pause_reading()
             else:
-                self.logger.warning("what arrived is not HTTP/1.1")
-                self._refuse(Problem(400, "what arrived is not a request of HTTP/1.1"))
+                self._transport.resume_reading()
 
-    def _feed(self, data: bytes) -> bytes:
-        """Parse; return what is to be parsed in the place of an offer and what follows it."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-            if method == b"CONNECT":
-                raise httptools.HttpParserError("a proxy is asked for") from None
-            said = {
-                option.strip().lower()
-                for name, value in self.headers
-                if name == b"connection"
-                for option in value.split(b",")
-            }
-            headers = [(name, value) for name, value in self.headers if name not in {*_OFFERS, b"connection"}]
-            headers.append((b"connection", b", ".join(sorted(said - _OFFERS)) or b"keep-alive"))
-            lines = [b"%s %s HTTP/%s" % (method, self.url, version), *map(b"%s: %s".__mod__, headers)]
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-            return b"\r\n".join(lines) + b"\r\n\r\n" + data[offer.args[0] :]
-        return b""
+    # Answers that are not the application's.
 
-    def on_headers_complete(self) -> None:
-        """Begin to answer, unless the head will be read again."""
-        self._check(len(self.url) + sum(len(name) + len(value) for name, value in self.headers))
-        if not self.parser.should_upgrade():
-            self._in_head = False
-            super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """End the body."""
-        self._in_head, self._head = True, 0
-        if not self.parser.should_upgrade():
-            super().on_message_complete()
-
-    @staticmethod
-    def _check(size: int) -> None:
-        if size > LARGEST_HEAD:
-            raise _HeadTooLarge
-
-    def _refuse(self, problem: Problem) -> None:
-        """Answer, and end the connection: where the next request would begin is unknown."""
-        body = problem.body(secrets.token_hex(16))
-        status = HTTPStatus(problem.status)
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    def _refuse(self, problem: Problem, head: Head) -> None:
+        """Answer a request whose body was not read; keep the connection if that is cheap."""
+        keeps = (
+            head.keeps
+            and head.length is not None
+            and self._missing <= _THROWN_AWAY
+            and not (head.waits or self._last or self._ended or self._connections.draining)
         )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
+        self.write(self._answer(problem, head, keeps=keeps))
+        if not keeps:
+            self.close()
+        elif self._missing:
+            self._phase = _Phase.WASTE
+        else:
+            self._rest()
+
+    def _end_with(self, problem: Problem, reason: str | None = None) -> None:
+        """Answer, and end the connection: where the next request would begin is unknown."""
+        if reason is not None:
+            self._connections.note(reason)
+        self.write(self._answer(problem, self._head, keeps=False))
+        self._phase = _Phase.WASTE
+        self.close()
+
+    def _answer(self, problem: Problem, head: Head | None, *, keeps: bool) -> bytes:
+        """Return an answer that no application has made."""
+        self._connections.count(problem.status)
+        request_id = secrets.token_hex(16)
+        body = problem.body(request_id)
+        headers = [
+            *self.default_headers,
+            *[(name.lower().encode(), value.encode()) for name, value in problem.headers.items()],
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-request-id", request_id.encode()),
+        ]
+        if not keeps:
+            headers.append((b"connection", b"close"))
+        if head is not None and head.method == b"HEAD":
+            body = b""
+        return head_of(problem.status, headers) + body

@@ -123,7 +123,6 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         log_config=log_config,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=75,
         lifespan="on",
         ws="none",
         http=_http(),

@@ -33,7 +33,8 @@ def drain_on_sigterm(service: Service) -> None:
     seconds = service.settings.drain_seconds
 
     def drain(number: int, frame: FrameType | None) -> None:
-        again, service.draining = service.draining, True
+        again = service.draining
+        service.drain()
         if again or not seconds:
             stop(number, frame)
             return

@@ -69,6 +69,50 @@ class Settings(BaseModel):
         le=2**31,
         description="Bytes of one request's body, at most, also when decompressed.",
     )
+    max_concurrent_requests: int = Field(
+        default=512,
+        gt=0,
+        le=1_000_000,
+        description="Requests of one worker that are answered or wait for their turn, at most; more are refused, 429.",
+    )
+    max_queue_ms: float = Field(
+        default=250.0,
+        gt=0,
+        le=600_000,
+        description="Milliseconds that a request of a burst may wait for its turn; one that would wait longer is "
+        "refused, 429.",
+    )
+    standing_queue_ms: float = Field(
+        default=5.0,
+        gt=0,
+        le=600_000,
+        description="Milliseconds that a request may wait for its turn when there has been a queue for 100 ms.",
+    )
+    max_connections: int = Field(
+        default=4096,
+        gt=0,
+        le=1_000_000,
+        description="Connections of one worker, at most, and never more than it may open; the one that has kept the "
+        "worker waiting longest is closed for a new one.",
+    )
+    head_timeout_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="Seconds in which a request's line and headers must arrive."
+    )
+    body_timeout_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        le=3600,
+        description="Seconds in which a request's body must arrive, and in which a client must take its answer.",
+    )
+    min_body_rate: int = Field(
+        default=1024,
+        ge=0,
+        le=2**31,
+        description="Bytes a second that a body must arrive with on average, after its first 5 seconds.",
+    )
+    keep_alive_seconds: float = Field(
+        default=75.0, gt=0, le=86_400, description="Seconds after which an idle connection is closed."
+    )
     extra_features: Literal["ignore", "refuse"] = Field(
         default="ignore",
         description="Named features the model does not know: ignored with a warning, or refused.",

@@ -67,6 +67,20 @@ class Metrics:
             ["key", "outcome"],
         )
         self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
+        self.refused_requests = Counter(
+            counts,
+            "localrank_refused_total",
+            "Requests and connections that were refused or ended early, by reason.",
+            ["reason"],
+        )
+        self.queue_wait = Histogram(
+            counts,
+            "localrank_queue_wait_seconds",
+            "Time from a request's whole body to its turn on the event loop.",
+            [],
+            TIME_BUCKETS,
+        )
+        self.connections = Gauge(counts, "localrank_connections", "Open connections.", [], "sum")
         self.requests = Counter(
             counts,
             "localrank_requests_total",
@@ -159,6 +173,9 @@ class Metrics:
             self.http_requests,
             self.key_checks,
             self.in_flight,
+            self.refused_requests,
+            self.queue_wait,
+            self.connections,
             self.requests,
             self.duration,
             self.stage,

@@ -1,0 +1,264 @@
+"""The connections of one worker: how many, how long each may take, and how much of their requests is kept in memory.
+
+Clients that hold connections without using them must not keep others away. So there is a limit below the number of
+descriptors that the process may open, and when it is reached, the connection that has kept the worker waiting longest
+is closed for the new one. Nothing here costs a timer for each request: connections stand in the order in which their
+time runs out, and are looked at ten times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+from collections import Counter
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from localrank_service.http.protocol import Http
+    from localrank_service.process.settings import Settings
+    from localrank_service.telemetry.metrics import Metrics
+
+__all__ = ["Connections"]
+
+_log = logging.getLogger("localrank.service")
+
+#: Seconds between two looks at the connections.
+_PERIOD = 0.1
+#: Seconds between two log lines about connections that were ended.
+_QUIET = 10.0
+#: Seconds that a request may take to arrive before its connection may be closed for a new one.
+_PATIENCE = 1.0
+#: Seconds in which a body may be slower than it must be on average.
+_GRACE = 5.0
+#: Seconds that a client has to close its side, and to take the end of an answer.
+_LINGER = 1.0
+#: Seconds that an idle client has to send a last request when the server stops.
+_FAREWELL = 1.0
+#: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
+_READ = 1 << 16
+#: Descriptors kept for everything else: models to be loaded, logs, metrics.
+_RESERVED = 16
+#: Bodies of the largest allowed size that are kept at once.
+_BODIES = 8
+
+
+class Connections:
+    """All connections of this worker.
+
+    Attributes:
+        buffer: where each connection reads what arrives.
+        draining: whether every answer is the last on its connection.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.buffer = memoryview(bytearray(_READ))
+        self.draining = False
+        self._settings = settings
+        self._metrics = metrics
+        self._open = metrics.connections.of()
+        self._all: set[Http] = set()
+        #: In the order in which they came here; the values are not used.
+        self._idle: dict[Http, None] = {}
+        self._heads: dict[Http, None] = {}
+        self._bodies: dict[Http, None] = {}
+        self._ending: dict[Http, None] = {}
+        self._stalled: dict[Http, float] = {}
+        self._held = 0
+        self._most_held = _BODIES * settings.max_body_bytes
+        self._limit = settings.max_connections
+        self._ended: Counter[str] = Counter()
+        self._logged = self._counted = -_QUIET
+        self._stopping: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to look at the connections; the event loop runs."""
+        _raise_limit()
+        self._look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def enter(self, connection: Http) -> bool:
+        """Take in a new connection, in the place of another if there are too many; return whether there is room."""
+        if len(self._all) >= self._limit and not self._make_room():
+            return False
+        self._all.add(connection)
+        self._open[0] += 1.0
+        self.begin_head(connection)
+        return True
+
+    def leave(self, connection: Http) -> None:
+        """Forget a connection."""
+        self.work(connection)
+        self.release(connection)
+        self._stalled.pop(connection, None)
+        if connection in self._all:
+            self._all.remove(connection)
+            self._open[0] -= 1.0
+
+    def begin_head(self, connection: Http) -> None:
+        """Wait for a head."""
+        self._move(connection, self._heads)
+
+    def begin_body(self, connection: Http) -> None:
+        """Wait for a body."""
+        self._move(connection, self._bodies)
+
+    def work(self, connection: Http) -> None:
+        """Wait for nothing: the request is complete."""
+        if connection.place is not None:
+            connection.place.pop(connection, None)
+            connection.place = None
+
+    def rest(self, connection: Http) -> None:
+        """Wait for the next request."""
+        self._move(connection, self._idle)
+
+    def end(self, connection: Http) -> None:
+        """Wait for the client to close its side."""
+        self._move(connection, self._ending)
+        if not connection.entered and len(self._ending) > _RESERVED // 2:
+            next(iter(self._ending)).drop()
+
+    def stall(self, connection: Http) -> None:
+        """Wait for the client to take its answer."""
+        self._stalled[connection] = monotonic()
+
+    def flow(self, connection: Http) -> None:
+        """Wait for that no more."""
+        self._stalled.pop(connection, None)
+
+    def hold(self, connection: Http, size: int) -> None:
+        """Count bytes of requests that are kept in memory; give up the largest unfinished request if they are too many."""
+        connection.held += size
+        self._held += size
+        if self._held > self._most_held:
+            largest = max((*self._bodies, *self._heads, connection), key=lambda one: one.held)
+            detail = f"the requests that arrive take more than {self._most_held} bytes; try again in 1 s"
+            largest.give_up(Problem(429, detail, headers={"Retry-After": "1"}), "bytes")
+            self.release(largest)
+
+    def release(self, connection: Http) -> None:
+        """Count the bytes that this connection kept no more."""
+        self._held -= connection.held
+        connection.held = 0
+
+    def note(self, reason: str) -> None:
+        """Count why a connection was ended; the log has one line for many."""
+        self._metrics.refused_requests.of(reason)[0] += 1.0
+        self._ended[reason] += 1
+
+    def farewell(self) -> None:
+        """Let idle clients send a last request before their connections are closed."""
+        if self._stopping is None:
+            self._stopping = monotonic()
+
+    def count(self, status: int) -> None:
+        """Count an answer that no application has made."""
+        self._metrics.answered("other", "other", status)
+
+    def _move(self, connection: Http, place: dict[Http, None]) -> None:
+        if connection.place is not None:
+            connection.place.pop(connection, None)
+        connection.place = place
+        connection.since = monotonic()
+        place[connection] = None
+
+    def _make_room(self) -> bool:
+        """Close the connection that has kept us waiting longest."""
+        now = monotonic()
+        for waiting, patience in (
+            (self._ending, 0.0),
+            (self._heads, _PATIENCE),
+            (self._bodies, _PATIENCE),
+            (self._idle, 0.0),
+            (self._heads, 0.0),
+        ):
+            longest = next(iter(waiting), None)
+            if longest is not None and now - longest.since >= patience:
+                self.note("connections")
+                longest.drop()
+                return True
+        return False
+
+    def _look(self) -> None:
+        """End what has taken too long."""
+        now = monotonic()
+        settings = self._settings
+        self._close_idle(now)
+        for connection in _older(self._heads, now - settings.head_timeout_seconds):
+            if connection.held:
+                detail = f"the request's head did not arrive within {settings.head_timeout_seconds:g} s"
+                connection.give_up(Problem(408, detail), "head_timeout")
+            else:
+                connection.drop()
+        for connection in [*self._bodies]:
+            elapsed = now - connection.since
+            if elapsed > settings.body_timeout_seconds:
+                detail = f"the request's body did not arrive within {settings.body_timeout_seconds:g} s"
+            elif elapsed > _GRACE and connection.arrived < settings.min_body_rate * (elapsed - _GRACE):
+                detail = f"the request's body arrives at less than {settings.min_body_rate} bytes a second"
+            else:
+                continue
+            connection.give_up(Problem(408, detail), "body_timeout")
+        for connection in _older(self._ending, now - _LINGER):
+            if not connection.flushing or now - connection.since > settings.body_timeout_seconds:
+                connection.drop()
+        for connection, since in [*self._stalled.items()]:
+            if now - since > settings.body_timeout_seconds:
+                self.note("slow_reader")
+                connection.drop()
+        if now - self._counted >= 1.0:
+            self._counted = now
+            self._limit = min(settings.max_connections, _room() + len(self._all))
+        if self._ended and now - self._logged >= _QUIET:
+            self._logged = now
+            ended = ", ".join(f"{reason} {count}" for reason, count in sorted(self._ended.items()))
+            self._ended.clear()
+            _log.warning("requests and connections ended early: %s", ended)
+        self._timer = asyncio.get_running_loop().call_later(_PERIOD, self._look)
+
+    def _close_idle(self, now: float) -> None:
+        seconds = self._settings.keep_alive_seconds
+        if self._stopping is not None:
+            if now - self._stopping < _FAREWELL:
+                return
+            seconds = 0.0
+        for connection in _older(self._idle, now - seconds):
+            connection.close()
+
+
+def _older(waiting: dict[Http, None], since: float) -> list[Http]:
+    """Return those that have waited since then, the longest first."""
+    found = []
+    for connection in waiting:
+        if connection.since > since:
+            break
+        found.append(connection)
+    return found
+
+
+def _raise_limit() -> None:
+    """Let the process open as many descriptors as it is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _room() -> int:
+    """Return how many more connections the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 2**31
+    return max(0, soft - len(os.listdir("/dev/fd")) - _RESERVED)  # noqa: PTH208 - it is not a folder on a disk
