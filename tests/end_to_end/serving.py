@@ -27,12 +27,25 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    models_dir: Path, *flags: str, python: str = sys.executable, log: Path | None = None
+    models_dir: Path,
+    *flags: str,
+    python: str = sys.executable,
+    log: Path | None = None,
+    descriptors: int | None = None,
 ) -> Iterator[httpx.Client]:
-    """Run ``localrank serve`` until the block ends; yield a client once it is ready."""
+    """Run ``localrank serve`` until the block ends; yield a client once it is ready.
+
+    Args:
+        models_dir: of the models to serve.
+        flags: of the command.
+        python: interpreter that runs it.
+        log: where its output goes.
+        descriptors: files and connections that it may have open at once.
+    """
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCALRANK_")}
     command = [
+        *(() if descriptors is None else ("prlimit", f"--nofile={descriptors}")),
         python,
         "-m",
         "localrank",

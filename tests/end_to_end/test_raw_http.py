@@ -118,16 +118,80 @@ def test_what_is_not_http_is_answered_as_every_error_is(client: httpx.Client, se
     "sent",
     [
         request(b"X-Long: " + b"a" * 70_000 + b"\r\n"),
-        request(*(b"X-%d: many\r\n" % number for number in range(8_000))),
+        request(b"X-Long: " + b"a" * 120_000 + b"\r\n"),
         b"GET /" + b"a" * 70_000,
     ],
-    ids=["one", "many", "unfinished"],
+    ids=["one", "twice as large", "unfinished"],
 )
 def test_a_head_has_a_largest_size(client: httpx.Client, sent: bytes) -> None:
     ((status, said),) = answers(client, sent)
 
     assert (431, 431) == (status, said["status"])
     assert "more than 65536 bytes" in said["detail"]
+
+
+def test_a_head_has_a_largest_number_of_headers(client: httpx.Client) -> None:
+    ((status, said),) = answers(client, request(*(b"X-%d: many\r\n" % number for number in range(8_000))))
+
+    assert (431, "the request has more than 100 headers") == (status, said["detail"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "detail"),
+    [
+        (b"", "no Host header; HTTP/1.1 needs one"),
+        (b"Host: localhost\r\nHost: localhost\r\n", "two Host headers; expected one"),
+        (b"Host: local host\r\n", "the Host header is not a name or an address with an optional port"),
+    ],
+    ids=["none", "two", "malformed"],
+)
+def test_a_request_names_one_host(client: httpx.Client, hosts: bytes, detail: str) -> None:
+    sent = request().replace(b"Host: localhost\r\n", hosts)
+
+    ((status, said),) = answers(client, sent)
+
+    assert (400, detail) == (status, said["detail"])
+
+
+def test_garbage_does_not_swallow_the_answers_before_it(client: httpx.Client) -> None:
+    *good, (status, said) = answers(client, request() * 3 + b"\0garbage\r\n\r\n")
+
+    assert [["b", "a"]] * 3 == [ranked(answer) for answer in good]
+    assert (400, "what arrived is not a request of HTTP/1.1") == (status, said["detail"])
+
+
+def test_a_smuggled_request_is_not_answered(client: httpx.Client) -> None:
+    """A proxy that heeds the length forwards one request; a server that heeded the chunks would answer two."""
+    hidden = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    body = b"0\r\n\r\n" + hidden
+    for headers in (
+        b"Transfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding : chunked\r\n",
+        b"X: 1\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 4\r\n",
+    ):
+        ((status, _),) = answers(client, request(headers, body=body))
+
+        assert status in {400, 501}
+
+
+def test_what_a_client_sends_does_not_become_a_header(client: httpx.Client) -> None:
+    """Neither by an id that is sent back, nor by a path or a query that an error names."""
+    for sent in (
+        request(b"X-Request-Id: a\tb\r\n", CLOSE),
+        request(CLOSE, line=b"POST /v1/%0d%0aset-cookie:a=b"),
+        request(CLOSE, line=b"POST /v1/rerank?top_n=1%0d%0aset-cookie:a=b"),
+        request(CLOSE, line=b"PUT /v1/models/%0d%0aset-cookie:a=b"),
+    ):
+        with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as wire:
+            wire.sendall(sent)
+            with wire.makefile("rb") as stream:
+                head, _, _ = stream.read().partition(b"\r\n\r\n")
+
+        names = [line.partition(b":")[0] for line in head.split(b"\r\n")[1:]]
+        assert b"set-cookie" not in names, head
+        assert len(names) == len(set(names)), head
 
 
 def test_a_body_may_be_larger_than_a_head(client: httpx.Client) -> None:

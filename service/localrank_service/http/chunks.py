@@ -15,7 +15,7 @@ _LONGEST_LINE = 256
 #: Bytes of the headers after the last chunk. They are not used.
 _LONGEST_TRAILER = 1 << 13
 #: A size of at most 2^40, and extensions, which are not used.
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:;[!-~]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 import httptools
@@ -31,7 +31,15 @@ _END = b"\r\n\r\n"
 _USUAL = 2048
 #: Headers that say where a message ends, or what the connection is for.
 _NOTED = frozenset(
-    {b"host", b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade", b"http2-settings"}
+    {
+        b"host",
+        b"content-length",
+        b"transfer-encoding",
+        b"connection",
+        b"expect",
+        b"upgrade",
+        b"http2-settings",
+    }
 )
 #: An offer to go on in another protocol is not taken up, so the application does not see it.
 _OFFERS = (b"upgrade", b"http2-settings")
@@ -84,7 +92,7 @@ class Head:
 
     def feed(self, data: memoryview) -> int:
         """Read on; return how many bytes were the head's. Raises a `Problem`: 400, 417, 431, 501 or 505."""
-        if not self.size and data[0] == 13 and data[:2] == b"\r\n":
+        if not self.size and bytes(data[:2]) == b"\r\n":
             # RFC 9112, section 2.2: an empty line before the request is skipped.
             return 2
         seen = self._tail + bytes(data[:_USUAL])
@@ -191,14 +199,15 @@ class Head:
             address = httptools.parse_url(target)
         except httptools.HttpParserError:
             raise Problem(400, _MALFORMED) from None
-        if address.schema is not None and address.host is not None:
-            host: bytes = b"[%s]" % address.host if b":" in address.host else address.host
-            if address.port is not None:
-                host += b":%d" % address.port
+        schema, name = cast("tuple[bytes | None, ...]", (address.schema, address.host))
+        port = cast("int | None", address.port)
+        if schema is not None and name is not None:
+            host = b"[%b]" % name if b":" in name else name
+            host += b"" if port is None else b":%d" % port
             self.headers = [(name, value) for name, value in self.headers if name != b"host"]
             self.headers.append((b"host", host))
-        path: bytes = address.path or b"/"
-        return path if address.query is None else path + b"?" + address.query
+        path, query = cast("tuple[bytes | None, ...]", (address.path, address.query))
+        return (path or b"/") + (b"" if query is None else b"?" + query)
 
 
 @lru_cache(64)  # clients send a few

@@ -1,0 +1,180 @@
+"""Which requests are refused, and in which order the others have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from localrank_service.http import admission as module
+from localrank_service.http.admission import Admission, Claim, Pressure
+from localrank_service.http.problems import Problem
+from localrank_service.process.settings import Settings
+from localrank_service.telemetry.metrics import Metrics
+
+
+class Clock:
+    """Stands for `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+def pressed(mean: float, *, burst: float = 0.25, standing: float = 0.005, least: int = 8) -> Pressure:
+    pressure = Pressure(burst, standing, least)
+    pressure.mean = mean
+    return pressure
+
+
+def admissions(**settings: Any) -> Admission:
+    return Admission(Settings(**settings), Metrics())
+
+
+def arrived(admission: Admission) -> Claim:
+    claim = admission.admit()
+    claim.arrive()
+    return claim
+
+
+def test_a_burst_may_wait_longer_than_a_queue_that_stands(clock: Clock) -> None:
+    pressure = pressed(1e-4)
+
+    assert 0.25 == pressure.most(clock.now)
+    clock.now += 0.099
+    assert 0.25 == pressure.most(clock.now)
+    clock.now += 0.002
+    assert 0.005 == pressure.most(clock.now)
+    pressure.empty(clock.now)
+    assert 0.25 == pressure.most(clock.now)
+
+
+def test_a_queue_counts_as_standing_for_a_while_after_a_refusal(clock: Clock) -> None:
+    """An overloaded queue is empty now and then; that must not let the next burst in."""
+    pressure = pressed(1e-4)
+    pressure.refuse(clock.now, 0.01)
+    pressure.empty(clock.now)
+
+    assert 0.005 == pressure.most(clock.now + 0.4)
+    pressure.empty(clock.now + 0.5)
+    assert 0.25 == pressure.most(clock.now + 0.51)
+
+
+def test_a_few_requests_may_always_wait(clock: Clock) -> None:
+    pressure = pressed(0.05)
+
+    assert pytest.approx(8 * 0.05) == pressure.most(clock.now + 1.0)
+
+
+def test_refused_clients_are_asked_to_come_back_one_after_the_other(clock: Clock) -> None:
+    """950 requests of 10 ms that come at once on top of half a second of work need ten seconds."""
+    pressure = pressed(0.01)
+
+    told = [pressure.refuse(clock.now, 0.5) for _ in range(950)]
+
+    assert sorted(told) == told
+    assert (1, 10) == (told[0], told[-1])
+    for second in range(2, 10):
+        assert 99 <= told.count(second) <= 101
+    clock.now += 10.0
+    assert 1 == pressure.refuse(clock.now, 0.01)
+
+
+@pytest.mark.anyio
+async def test_turns_are_given_in_order_and_one_at_a_time() -> None:
+    admission = admissions()
+    order: list[str] = []
+    turns_of_the_loop = 0
+
+    async def request(name: str) -> None:
+        claim = arrived(admission)
+        if not claim.begin():
+            await claim.turn()
+        order.append(f"{name} at {turns_of_the_loop}")
+        claim.finish()
+
+    tasks = [asyncio.create_task(request(name)) for name in "abc"]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        turns_of_the_loop += 1
+
+    assert list("abc") == [entry[0] for entry in order]
+    assert 3 == len({entry[1:] for entry in order}), order
+    assert (0, 0) == (admission.working, admission.waiting)
+
+
+async def turn(claim: Claim) -> None:
+    if not claim.begin():
+        await claim.turn()
+
+
+@pytest.mark.anyio
+async def test_who_hangs_up_gives_the_turn_to_the_next() -> None:
+    admission = admissions()
+    first, second, third = claims = [arrived(admission) for _ in range(3)]
+    waits = [asyncio.create_task(turn(claim)) for claim in claims]
+    asyncio.get_running_loop().call_soon(second.give_up)
+
+    with pytest.raises(ClientDisconnect):
+        await waits[1]
+    second.finish()
+    await waits[2]
+
+    assert (2, 0) == (admission.working, admission.waiting)
+    first.finish()
+    third.finish()
+    assert 0 == admission.working
+
+
+@pytest.mark.anyio
+async def test_a_request_that_waited_too_long_is_refused(clock: Clock) -> None:
+    """However wrong the estimate was when it was taken on."""
+    admission = admissions(max_queue_ms=100)
+    waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(2)]
+    asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 2.0))
+
+    await waits[0]
+    with pytest.raises(Problem) as caught:
+        await waits[1]
+
+    assert (429, "3") == (caught.value.status, caught.value.headers["Retry-After"])
+
+
+@pytest.mark.anyio
+async def test_a_request_that_would_wait_too_long_is_refused_at_its_head(clock: Clock) -> None:
+    admission = admissions(max_queue_ms=20, max_concurrent_requests=1000)
+    # A request takes a millisecond as long as nothing else is known.
+    claims = [arrived(admission) for _ in range(21)]
+
+    with pytest.raises(Problem) as caught:
+        admission.admit()
+
+    assert 429 == caught.value.status
+    for claim in claims:
+        claim.finish()
+    arrived(admission).finish()
+    assert clock.now
+
+
+def test_so_many_requests_are_answered_at_once(clock: Clock) -> None:
+    admission = admissions(max_concurrent_requests=5)
+    claims = [arrived(admission) for _ in range(5)]
+
+    with pytest.raises(Problem) as caught:
+        admission.admit()
+
+    assert 429 == caught.value.status
+    claims[0].finish()
+    admission.admit()
+    assert clock.now
