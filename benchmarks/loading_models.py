@@ -1,8 +1,9 @@
 """How long a model of 100,000 training queries takes to load, and how much memory it holds.
 
 ``python -m benchmarks.loading_models [--queries N] [--features D]``. Each load is a process of its own, as a worker
-is: the first reads every byte for its digest, the second finds the digests remembered, and both rank the probe. The
-process that makes the model is not measured.
+is: the first copies every file while it verifies it, the second attaches the copy, and both rank the probe. Beside
+them, what a library user gets, and the time of verifying without a copy. The process that makes the model is not
+measured.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from localrank.routing import LshRouter
 from localrank.scorers import LinearScorer
 from localrank.signature import QuerySigner, Signatures
 
-#: Of the load with remembered digests, which is that of every worker but a machine's first.
+#: Of every worker but the first.
 MOST_SECONDS = 1.0
 MOST_MEGABYTES = 150.0
 
@@ -44,7 +45,16 @@ def resident():
 
 before = resident()["VmRSS"]
 started, used = time.perf_counter(), time.process_time()
-loaded = artifact.load(Path(sys.argv[1]), cache=Path(sys.argv[2]))
+path, keep, how = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+if how == "first worker":
+    keep.mkdir()
+    loaded = artifact.load(path, keep=keep)
+elif how == "other worker":
+    loaded = artifact.attach(keep)
+elif how == "library":
+    loaded = artifact.load(path)
+else:
+    loaded = artifact.verify(path)
 seconds, cpu = time.perf_counter() - started, time.process_time() - used
 print(json.dumps({"seconds": seconds, "cpu": cpu, "before": before, **resident()}))
 """
@@ -103,13 +113,10 @@ def measure(n_queries: int, n_features: int) -> list[tuple[str, dict[str, float]
         ranker = model(n_queries, n_features)
         probe = choose(ranker, queries(ranker, 40))
         path = Registry(Path(folder)).publish("large", ranker, Provenance("", {}, probe)).path
-        # A file that changed in the last two seconds is not remembered.
-        subprocess.run(["sleep", "2.5"], check=True)
-        cache = Path(folder) / "cache"
         runs = []
-        for name in ("first", "second", "second again"):
+        for name in ("first worker", "other worker", "library", "verify only"):
             answer = subprocess.run(
-                [sys.executable, "-c", _MEASURED, str(path), str(cache)],
+                [sys.executable, "-c", _MEASURED, str(path), str(Path(folder) / "kept"), name],
                 check=True,
                 capture_output=True,
                 text=True,
@@ -136,8 +143,10 @@ def main() -> int:
                 f"{run['RssAnon']:.0f} own, {run['RssFile']:.0f} of files; {run['before']:.0f} before, "
                 f"{run['VmHWM']:.0f} at most"
             )
-        best = min((run for name, run in runs if name != "first"), key=lambda run: run["seconds"])
-        failed |= best["seconds"] > MOST_SECONDS or max(run["VmHWM"] for _, run in runs) > MOST_MEGABYTES
+        failed |= (
+            dict(runs)["other worker"]["seconds"] > MOST_SECONDS
+            or max(run["VmHWM"] for _, run in runs) > MOST_MEGABYTES
+        )
     print("FAILED" if failed else f"within {MOST_SECONDS} s and {MOST_MEGABYTES:.0f} MB")
     return int(failed)
 

@@ -30,7 +30,7 @@ from localrank.difference import Difference, compare
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from localrank.artifact import Provenance
     from localrank.ranker import Ranker
@@ -91,10 +91,16 @@ class Pruned:
 
 
 class Registry:
-    """The models below one directory."""
+    """The models below one directory.
 
-    def __init__(self, models_dir: Path) -> None:
+    Args:
+        models_dir: the directory.
+        verify: raises what is wrong with the version in a directory, before an alias moves to it.
+    """
+
+    def __init__(self, models_dir: Path, *, verify: Callable[[Path], object] = artifact.verify) -> None:
         self.models_dir = Path(models_dir)
+        self._verify = verify
 
     def models(self) -> list[str]:
         """Return the names of the models that have a version."""
@@ -206,7 +212,7 @@ class Registry:
         """
         _checked_alias(alias)
         reference = self._existing(_checked(name), version)
-        artifact.verify(reference.path)
+        self._verify(reference.path)
         since = since or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         with self._changing(name) as histories:
             # It may have been pruned since it was verified.
@@ -227,7 +233,7 @@ class Registry:
                     f"{name}: expected an earlier version of the alias {alias!r}, found {found}"
                 )
             reference = self._existing(name, history[-2].version)
-            artifact.verify(reference.path)
+            self._verify(reference.path)
             history.pop()
         return reference
 
@@ -429,7 +435,7 @@ def _parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
 def load(path: Path | str) -> Ranker:
     """Return the ranker of a model's directory (its champion, else its only version) or of one version's directory.
 
-    It is the ranker that the service runs.
+    It is the ranker that the service runs. What becomes of the files afterwards does not change it.
     """
     directory = Path(path)
     if not (directory / "manifest.json").exists() and directory.is_dir():

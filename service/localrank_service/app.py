@@ -24,6 +24,7 @@ from localrank_service.http.edge import Edge
 from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
+from localrank_service.models.copies import Copies
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
 from localrank_service.models.workers import Workers
@@ -57,7 +58,10 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
     if models is None:
-        loader = Loader(settings.models_dir, live, metrics, workers, extra_versions=settings.extra_versions)
+        copies = Copies(settings.runtime_dir / "versions" if settings.runtime_dir else None)
+        loader = Loader(
+            settings.models_dir, live, metrics, workers, copies=copies, extra_versions=settings.extra_versions
+        )
     else:
         live.replace(addresses_of(models), {})
     service = Service(

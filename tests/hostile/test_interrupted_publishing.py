@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank import Registry, artifact
-from localrank.artifact import arrays
+from localrank.artifact import maps
 from localrank.artifact.staging import locked, staging, sweep
 from localrank.errors import PublishFailed
 from localrank.routing import LshRouter
@@ -297,7 +297,7 @@ def test_what_is_being_read_survives_its_version(tmp_path: Path) -> None:
     ranker = example_ranker("lsh")
     registry = Registry(tmp_path)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(arrays, "LARGE", 1)
+        monkeypatch.setattr(maps, "LARGE", 1)
         for _ in range(2):
             registry.publish("web", ranker, provenance(ranker))
         served = [artifact.load(registry.resolve(f"web@{version}").path).ranker for version in (1, 2)]
@@ -317,7 +317,7 @@ def test_mapped_arrays_cannot_be_written(tmp_path: Path) -> None:
     artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
     for large in (1, 2**20):
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(arrays, "LARGE", large)
+            monkeypatch.setattr(maps, "LARGE", large)
             router = artifact.load(tmp_path / "web" / "1").ranker.router
         assert isinstance(router, LshRouter)
         for array in (router.signatures.directions, router.tables.ids, router.clusters):

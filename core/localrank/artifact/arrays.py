@@ -1,8 +1,7 @@
 """One array per ``.npy`` file: written with its digest, read without trusting its header.
 
 A file is opened once, below the version's own directory, never through a link; size, header, digest and content are
-checked on that one open file before anything is allocated or mapped. What is mapped stays valid when the version is
-deleted or renamed, because the mapping holds the file itself.
+checked on that one open file before anything is allocated. `localrank.artifact.maps` says where arrays live then.
 
 Only little-endian numbers in C order, in version 1.0 of the format, are arrays here.
 """
@@ -12,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import mmap
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, BinaryIO
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
@@ -24,13 +24,21 @@ from localrank.artifact.manifest import FileEntry
 from localrank.errors import ArtifactCorrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from localrank.arrays import Array
     from localrank.artifact.content import Content
-    from localrank.artifact.digests import DigestCache
 
-__all__ = ["DTYPES", "LARGE", "Maps", "names_in", "open_file", "read_array", "read_up_to", "write_array"]
+__all__ = [
+    "DTYPES",
+    "PIECE",
+    "ArrayFile",
+    "names_in",
+    "open_file",
+    "read_up_to",
+    "write_array",
+]
 
 #: Every dtype that an array may have, by the name that the manifest gives it.
 DTYPES = {
@@ -40,14 +48,12 @@ DTYPES = {
         *("float32", "float64"),
     )
 }
-#: Bytes from which on a file is mapped where it may be, and its digest remembered.
-LARGE = 1024 * 1024
 #: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
 LARGEST_COPY = 4 * 1024**3
 _CHUNK = 4 * 1024 * 1024
 #: Bytes. The system keeps a file in pieces as large as they were written, and a mapping of one number brings in all of
 #: its piece: pieces of megabytes would make the whole file resident after a hundred look-ups.
-_PIECE = 64 * 1024
+PIECE = 64 * 1024
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 4096
 #: What numpy writes for a plain array, and nothing that would have to be evaluated.
@@ -59,24 +65,6 @@ _HEADER = re.compile(
 _ALIGNED = 64
 
 
-class Maps:
-    """The mapped files of one model."""
-
-    def __init__(self) -> None:
-        self._maps: list[mmap.mmap] = []
-
-    def add(self, handle: int, size: int) -> mmap.mmap:
-        """Map an open file, read-only."""
-        self._maps.append(mmap.mmap(handle, size, access=mmap.ACCESS_READ))
-        return self._maps[-1]
-
-    def release(self) -> None:
-        """Give back the memory of what was looked at; the system still holds it, and what is needed comes back."""
-        for pages in self._maps:
-            if hasattr(mmap, "MADV_DONTNEED"):
-                pages.madvise(mmap.MADV_DONTNEED)
-
-
 def write_array(path: Path, array: Array) -> FileEntry:
     """Write one array and make sure that it is on the disk; return what the manifest says of it."""
     dtype = DTYPES[array.dtype.name]
@@ -86,8 +74,8 @@ def write_array(path: Path, array: Array) -> FileEntry:
     digest = hashlib.sha256()
     with path.open("xb") as file:
         for part in (header.getbuffer(), array.reshape(-1).view(np.uint8).data):
-            for start in range(0, len(part), _PIECE):
-                piece = part[start : start + _PIECE]
+            for start in range(0, len(part), PIECE):
+                piece = part[start : start + PIECE]
                 digest.update(piece)
                 file.write(piece)
         file.flush()
@@ -124,45 +112,89 @@ def open_file(directory: int, name: str) -> BinaryIO:
     return file
 
 
-def read_array(
-    directory: int,
-    name: str,
-    entry: FileEntry,
-    content: Content,
-    cache: DigestCache,
-    *,
-    maps: Maps | None = None,
-) -> Array:
-    """Check one file from its size to its last number, and return its array, read-only.
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayFile:
+    """An open file whose size and header are what the manifest says.
 
-    Args:
-        directory: the open directory of the version.
-        name: of the file.
+    Attributes:
+        file: unbuffered.
+        name: in its version.
         entry: what the manifest says of it.
-        content: what must hold for its numbers.
-        cache: remembers which large files were found good.
-        maps: takes the mapping of a large array that may stay in its file; without it every array is copied.
+        offset: where the numbers start.
     """
-    with open_file(directory, name) as file:
-        status = os.fstat(file.fileno())
-        if status.st_size != entry.size:
-            raise ArtifactCorrupt(f"{name}: expected {entry.size} bytes, found {status.st_size}")
-        offset = _check_header(file, name, entry)
-        dtype = DTYPES[entry.dtype]
-        if maps is not None and entry.size >= LARGE:
-            what = repr(content)
-            if not cache.knows(status, entry.sha256, what):
-                _check_content(file, name, entry, offset, content)
-                cache.remember(status, entry.sha256, what)
-            pages = maps.add(file.fileno(), entry.size)
-            return np.frombuffer(pages, dtype, offset=offset).reshape(entry.shape)
+
+    file: BinaryIO
+    name: str
+    entry: FileEntry
+    offset: int
+
+    @classmethod
+    @contextmanager
+    def opened(cls, directory: int, name: str, entry: FileEntry) -> Iterator[Self]:
+        """Open a file of an open directory and check its size and header."""
+        with open_file(directory, name) as file:
+            yield cls(file, name, entry, _check_header(file, name, entry))
+
+    def check(self, content: Content, keep: Callable[[bytes | memoryview], None] | None = None) -> None:
+        """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be.
+
+        Args:
+            content: what must hold for the numbers.
+            keep: gets every piece that was read.
+        """
+        if hasattr(os, "posix_fadvise"):
+            # Without read-ahead it is kept in small pieces (see `PIECE`); what is asked for at once is large enough.
+            os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        self.file.seek(0)
+        header = read_up_to(self.file, self.offset)
+        digest = hashlib.sha256(header)
+        if keep is not None:
+            keep(header)
+        dtype = DTYPES[self.entry.dtype]
+        position, previous = 0, None
+        fault = None
+        while chunk := read_up_to(self.file, _CHUNK):
+            digest.update(chunk)
+            if keep is not None:
+                keep(chunk)
+            # A file cut short while it is read ends in part of a number; its digest tells.
+            values = np.frombuffer(chunk[: len(chunk) - len(chunk) % dtype.itemsize], dtype)
+            fault = fault or _fault(content, values, position, previous)
+            position, previous = position + len(values), values[-1] if len(values) else previous
+        self._conclude(digest.hexdigest(), fault)
+
+    def copied(self, content: Content, keep: Callable[[bytes | memoryview], None] | None = None) -> Array:
+        """Check the file as `check` does, and return the array in memory of its own."""
+        entry = self.entry
         if entry.size > LARGEST_COPY:
-            raise ArtifactCorrupt(f"{name}: expected at most {LARGEST_COPY} bytes, found {entry.size}")
-        return _copy(file, name, entry, offset, content)
+            raise ArtifactCorrupt(f"{self.name}: expected at most {LARGEST_COPY} bytes, found {entry.size}")
+        self.file.seek(0)
+        header = read_up_to(self.file, self.offset)
+        digest = hashlib.sha256(header)
+        flat = np.empty(entry.size - self.offset, np.uint8)
+        filled = 0
+        while filled < len(flat) and (count := self.file.readinto(flat[filled:].data)):  # type: ignore[attr-defined]
+            filled += count
+        digest.update(flat[:filled].data)
+        values = flat.view(DTYPES[entry.dtype])
+        self._conclude(digest.hexdigest(), _fault(content, values, 0, None))
+        if keep is not None:
+            keep(header)
+            keep(flat.data)
+        values.flags.writeable = False
+        return values.reshape(entry.shape)
+
+    def _conclude(self, digest: str, fault: str | None) -> None:
+        if digest != self.entry.sha256:
+            raise ArtifactCorrupt(f"{self.name}: expected SHA-256 {self.entry.sha256}, found {digest}")
+        if fault is not None:
+            raise ArtifactCorrupt(f"{self.name}: {fault}")
 
 
 def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
-    """Compare the header with the manifest; return where the numbers start."""
+    """Compare size and header with the manifest; return where the numbers start."""
+    if (found_size := os.fstat(file.fileno()).st_size) != entry.size:
+        raise ArtifactCorrupt(f"{name}: expected {entry.size} bytes, found {found_size}")
     if entry.dtype not in DTYPES:
         raise ArtifactCorrupt(
             f"{name}: expected one of the dtypes {', '.join(DTYPES)}, found {entry.dtype!r}"
@@ -194,52 +226,10 @@ def _check_header(file: BinaryIO, name: str, entry: FileEntry) -> int:
     return offset
 
 
-def _check_content(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> None:
-    """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be."""
-    if hasattr(os, "posix_fadvise"):
-        # Without read-ahead it is kept in small pieces (see `_PIECE`); what is asked for at once is large enough.
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-    file.seek(0)
-    header = read_up_to(file, offset)
-    digest = hashlib.sha256(header)
-    dtype = DTYPES[entry.dtype]
-    position, previous = 0, None
-    fault = None
-    while chunk := read_up_to(file, _CHUNK):
-        digest.update(chunk)
-        # A file cut short while it is read ends in part of a number; its digest tells.
-        values = np.frombuffer(chunk[: len(chunk) - len(chunk) % dtype.itemsize], dtype)
-        fault = fault or _fault(content, values, position, previous)
-        position, previous = position + len(values), values[-1] if len(values) else previous
-    _conclude(name, entry, digest.hexdigest(), fault)
-
-
-def _copy(file: BinaryIO, name: str, entry: FileEntry, offset: int, content: Content) -> Array:
-    """Read the whole array into memory of its own."""
-    file.seek(0)
-    digest = hashlib.sha256(read_up_to(file, offset))
-    flat = np.empty(entry.size - offset, np.uint8)
-    filled = 0
-    while filled < len(flat) and (count := file.readinto(flat[filled:].data)):  # type: ignore[attr-defined]
-        filled += count
-    digest.update(flat[:filled].data)
-    values = flat.view(DTYPES[entry.dtype])
-    _conclude(name, entry, digest.hexdigest(), _fault(content, values, 0, None))
-    values.flags.writeable = False
-    return values.reshape(entry.shape)
-
-
 def _fault(content: Content, values: Array, start: int, previous: np.generic | None) -> str | None:
     if values.dtype == np.bool_ and (values.view(np.uint8) > 1).any():
         return "expected truth values of 0 and 1, found another byte"
     return content.fault(values, start, previous)
-
-
-def _conclude(name: str, entry: FileEntry, digest: str, fault: str | None) -> None:
-    if digest != entry.sha256:
-        raise ArtifactCorrupt(f"{name}: expected SHA-256 {entry.sha256}, found {digest}")
-    if fault is not None:
-        raise ArtifactCorrupt(f"{name}: {fault}")
 
 
 def read_up_to(file: BinaryIO, size: int) -> bytes:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.arrays import Maps, names_in, open_file, read_array, read_up_to
+from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.content import Anything, Finite, Within
-from localrank.artifact.digests import DigestCache, default_cache
 from localrank.artifact.forest import Forest
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
+from localrank.artifact.maps import Maps, PrivateMaps
 from localrank.artifact.parts import assemble, contents, files_of
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
 from localrank.probe import Probe
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from localrank.artifact.manifest import FileEntry
     from localrank.artifact.parts import Sizes
 
-__all__ = ["Artifact", "load", "read_manifest", "verify"]
+__all__ = ["Artifact", "attach", "load", "read_manifest", "verify"]
 
 
 #: A signature has room for that many directions, whatever its rank.
@@ -50,6 +50,7 @@ class Artifact:
         ranker: what it computes.
         probe: its own proof.
         deviation: by how much its scores differ from the probe's, relative to the largest of a list.
+        kept: whether every file was copied to where `load` was told to keep it.
     """
 
     directory: Path
@@ -57,18 +58,20 @@ class Artifact:
     ranker: Ranker
     probe: Probe
     deviation: float
+    kept: bool = False
 
 
-def load(directory: Path, *, cache: Path | None = None) -> Artifact:
-    """Read a version.
+def load(directory: Path, *, keep: Path | None = None) -> Artifact:
+    """Read a version; whatever happens to its files afterwards does not change what was read.
 
-    Large arrays of the router stay in their files, mapped read-only: processes share them, and they remain valid when
-    the version is deleted or renamed. Everything else is copied.
+    Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there, or into
+    memory where there is no room for such a file.
 
     Args:
         directory: of the version.
-        cache: where the digests of large files are remembered, by default below the user's home. It need not be
-            writable.
+        keep: an empty folder that gets a copy of every file, from which large arrays are mapped and other processes can
+            `attach` the version. Where it has no room for all of them the version is read all the same, and
+            `Artifact.kept` is false.
 
     Raises:
         ArtifactNotFound: there is no such directory.
@@ -76,26 +79,42 @@ def load(directory: Path, *, cache: Path | None = None) -> Artifact:
         ArtifactCorrupt: it is not what its manifest says, or could not be used safely.
         ProbeMismatch: it does not rank here as it did where it was published.
     """
-    return _read(Path(directory), DigestCache(cache if cache is not None else default_cache()))
+    return _read(Path(directory), PrivateMaps(keep))
+
+
+def attach(directory: Path) -> Artifact:
+    """Read a version that `load` has kept: large arrays are mapped where they are and not looked at.
+
+    The folder must be one that nobody changes: a file that is edited changes what the ranker does, and one that is cut
+    short kills the process. Raises what `load` raises.
+    """
+    return _read(Path(directory), Maps(trusted=True))
 
 
 def verify(directory: Path) -> Artifact:
-    """Read a version, remembering nothing and believing nothing remembered; raise what `load` raises."""
-    return _read(Path(directory), DigestCache(None))
+    """Read all of a version where it is, to tell whether it is good; raise what `load` raises.
+
+    What it returns is for looking at while nobody changes the files.
+    """
+    return _read(Path(directory), Maps())
 
 
 def read_manifest(directory: Path) -> Manifest:
     """Read what a version says of itself, without looking at any other file; for lists, never for ranking."""
-    with _opened(Path(directory)) as handle:
-        return _read_manifest(handle)
-
-
-def _read(directory: Path, cache: DigestCache) -> Artifact:
+    directory = Path(directory)
     with _opened(directory) as handle:
-        maps = Maps()
-        manifest, ranker, probe = _read_files(handle, cache, maps)
+        return _read_manifest(handle, directory)[0]
+
+
+def _read(directory: Path, maps: Maps) -> Artifact:
+    with _opened(directory) as handle:
+        manifest, content = _read_manifest(handle, directory)
+        ranker, probe = _read_files(handle, manifest, maps)
         deviation = probe.check(ranker, after_each=maps.release)
-        return Artifact(directory, manifest, ranker, probe, deviation)
+        if isinstance(maps, PrivateMaps):
+            maps.keep(MANIFEST, content)
+        kept = isinstance(maps, PrivateMaps) and maps.whole
+        return Artifact(directory, manifest, ranker, probe, deviation, kept)
 
 
 @contextmanager
@@ -117,8 +136,7 @@ def _opened(directory: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _read_files(directory: int, cache: DigestCache, maps: Maps) -> tuple[Manifest, Ranker, Probe]:
-    manifest = _read_manifest(directory)
+def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe]:
     _check_listing(manifest.files, names_in(directory) - {MANIFEST})
 
     forest = Forest(manifest.raw["scorers"])
@@ -134,15 +152,7 @@ def _read_files(directory: int, cache: DigestCache, maps: Maps) -> tuple[Manifes
         )
 
     arrays: dict[str, Array] = {
-        name: read_array(
-            directory,
-            name,
-            manifest.files[name],
-            rule,
-            cache,
-            maps=maps if name.startswith("router.") else None,
-        )
-        for name, rule in rules.items()
+        name: maps.read(directory, name, manifest.files[name], rule) for name, rule in rules.items()
     }
     scorers, global_scorer = forest.rebuild(arrays, manifest.contract.n_features)
     ranker = Ranker(
@@ -152,12 +162,20 @@ def _read_files(directory: int, cache: DigestCache, maps: Maps) -> tuple[Manifes
         scorers=scorers,
         global_scorer=global_scorer,
     )
-    return manifest, ranker, _probe(manifest, arrays)
+    return ranker, _probe(manifest, arrays)
 
 
-def _read_manifest(directory: int) -> Manifest:
-    with open_file(directory, MANIFEST) as file:
-        return Manifest.parse(read_up_to(file, LARGEST_MANIFEST + 1))
+def _read_manifest(handle: int, directory: Path) -> tuple[Manifest, bytes]:
+    """Read the manifest and its bytes; a directory whose name is a number is that version and no other."""
+    with open_file(handle, MANIFEST) as file:
+        content = read_up_to(file, LARGEST_MANIFEST + 1)
+    manifest = Manifest.parse(content)
+    number = directory.absolute().name
+    if number.isdecimal() and number != str(manifest.version):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: version: expected {number}, as the directory is named, found {manifest.version}"
+        )
+    return manifest, content
 
 
 def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:

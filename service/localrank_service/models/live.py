@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from localrank.probe import Probe
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
+    from localrank_service.models.copies import Hold
 
 __all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
@@ -28,6 +29,7 @@ class LiveModel:
     """One version of one model, ready to rank; without a manifest where it was not read from a directory.
 
     Attributes:
+        hold: keeps the files that its arrays are mapped from.
         work: what ranking one document takes, in numbers read: its features, or four for each tree where those of the
             largest scorer are more.
     """
@@ -37,6 +39,7 @@ class LiveModel:
     ranker: Ranker
     manifest: Manifest | None = None
     probe: Probe | None = None
+    hold: Hold | None = None
     work: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from localrank import artifact
 from localrank.errors import ArtifactNotFound, LocalRankError
-from localrank.registry import ALIASES, CHAMPION, Registry
+from localrank.registry import ALIASES, CHAMPION, Reference, Registry
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from localrank_service.models.copies import Copies
     from localrank_service.models.live import LiveModels
     from localrank_service.models.workers import Workers
     from localrank_service.telemetry.metrics import Metrics
@@ -48,13 +49,22 @@ class Loader:
     """
 
     def __init__(
-        self, models_dir: Path, live: LiveModels, metrics: Metrics, workers: Workers, *, extra_versions: int
+        self,
+        models_dir: Path,
+        live: LiveModels,
+        metrics: Metrics,
+        workers: Workers,
+        *,
+        copies: Copies,
+        extra_versions: int,
     ) -> None:
-        self.registry = Registry(models_dir)
+        # A version whose files change while it is verified must not end this process.
+        self.registry = Registry(models_dir, verify=artifact.load)
         self.tried = asyncio.Event()
         self._live = live
         self._metrics = metrics
         self._workers = workers
+        self._copies = copies
         self._extra_versions = extra_versions
         self._seen: tuple[_Seen, frozenset[str]] | None = None
         self._unloaded: frozenset[str] = frozenset()
@@ -81,6 +91,7 @@ class Loader:
             again = bool(retry and self._broken)
             if seen == self._seen and not again and time.monotonic() < self._retry_at:
                 self._workers.tell()
+                await asyncio.to_thread(self._copies.sweep)
                 return
             self._unloaded = seen[1]
             await asyncio.to_thread(self._load)
@@ -129,8 +140,9 @@ class Loader:
         kept = {f"{model.name}@{model.version}": model for model in self._aliased.values()} | self._extra
         aliased: dict[str, LiveModel] = {}
         broken: dict[str, str] = {}
-        for name in self.registry.models():
-            if name in self._unloaded:
+        # Not only models that have a version: what is served stays when its folder is removed.
+        for name, *_ in self._look():
+            if name in self._unloaded or name.startswith("."):
                 continue
             try:
                 aliases = self.registry.aliases(name)
@@ -165,11 +177,16 @@ class Loader:
 
     def _read(self, name: str, version: int) -> LiveModel:
         begun = time.perf_counter()
-        # The registry checks the name, which may come from a request, before it becomes a path.
-        reference = self.registry.resolve(f"{name}@{version}")
-        read = artifact.load(reference.path)
+        try:
+            # The registry checks the name, which may come from a request, before it becomes a path.
+            reference = self.registry.resolve(f"{name}@{version}")
+        except ArtifactNotFound:
+            reference = Reference(name, version, self.registry.models_dir / name / str(version))
+            if not self._copies.has(reference):
+                raise
+        read, hold = self._copies.load(reference)
         _log.info("model %s loaded in %.3f s", reference, time.perf_counter() - begun)
-        return LiveModel(name, version, read.ranker, read.manifest, read.probe)
+        return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold)
 
     def _publish(self) -> None:
         addresses = dict(self._extra)

@@ -1,0 +1,136 @@
+"""Private copies of the versions that are served, one for all workers.
+
+A version is copied while it is verified; its large arrays are mapped from the copy. So editing, cutting short, renaming
+or deleting a published version changes no answer and kills no worker, and a worker that replaces another serves what the
+others serve. A copy exists as long as a worker holds it; a version that nobody holds is read and verified anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localrank import artifact
+from localrank.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localrank.artifact import Artifact
+    from localrank.registry import Reference
+
+__all__ = ["Copies", "Hold"]
+
+_log = logging.getLogger("localrank.service")
+
+_LOCK = ".lock"
+_DRAFT = ".draft-"
+
+
+class Hold:
+    """Keeps a copy from being removed as long as this object lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
+class Copies:
+    """The copies below ``folder``; without one every process reads for itself."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def has(self, reference: Reference) -> bool:
+        """Tell whether there is a copy of the version; its name may be anything."""
+        return self._folder is not None and str(reference) in {path.name for path in self._folder.iterdir()}
+
+    def load(self, reference: Reference) -> tuple[Artifact, Hold | None]:
+        """Return a version: the one that other workers serve under this number, else the published one.
+
+        Raises:
+            ArtifactError: no worker serves it, and what is published is not there or does not verify.
+        """
+        if self._folder is None:
+            return artifact.load(reference.path), None
+        copy = self._folder / str(reference)
+        with _locked(self._folder / _LOCK):
+            if not _is_held(copy):
+                return self._made(reference, copy)
+            hold = Hold(copy)
+        try:
+            return artifact.attach(copy), hold
+        except ArtifactError as error:
+            # Somebody changed what is private to this service.
+            _log.error("the copy of model %s is broken: %s", reference, error)
+            return artifact.load(reference.path), None
+
+    def _made(self, reference: Reference, copy: Path) -> tuple[Artifact, Hold | None]:
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._folder))
+        except OSError as error:
+            self._complain(reference, error.strerror or str(error))
+            return artifact.load(reference.path), None
+        try:
+            read = artifact.load(reference.path, keep=draft)
+            if read.kept:
+                draft.rename(copy)
+                return read, Hold(copy)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        self._complain(reference, "the disk is full")
+        return read, None
+
+    def _complain(self, reference: Reference, reason: str) -> None:
+        _log.warning(
+            "model %s takes memory in every worker, because it cannot be copied to %s: %s",
+            reference,
+            self._folder,
+            reason,
+        )
+
+    def sweep(self) -> None:
+        """Remove the copies that nobody holds, unless one is being made."""
+        if self._folder is None:
+            return
+        with suppress(BlockingIOError), _locked(self._folder / _LOCK, fcntl.LOCK_NB):
+            for path in self._folder.iterdir():
+                if path.name != _LOCK and not _is_held(path):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, flags: int = 0) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_held(copy: Path) -> bool:
+    """Tell whether a worker holds the copy; the caller holds the lock, so none begins to."""
+    try:
+        descriptor = os.open(copy, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
