@@ -32,7 +32,8 @@ import simdjson
 from pydantic import BaseModel
 
 from localrank.contract import FeatureContract
-from localrank_service.wire import npy, numbers, rerank_json
+from localrank.native import lift, scan
+from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.query import Limits
 from localrank_training.commands.output import print_table
 from localrank_training.data.reading import read
@@ -82,15 +83,17 @@ def arms(contract: FeatureContract) -> dict[str, tuple[bool, Callable[[bytes], A
         return np.frombuffer(flat).reshape(-1, WIDTH).astype(np.float32)
 
     def service(body: bytes) -> Any:
-        return rerank_json.read(body).documents(contract, LIMITS).matrix
+        return rerank_json.read(body, LIMITS).documents(contract).matrix
 
     def without(body: bytes) -> Any:
-        kept = vars(numbers)["lift"]
-        vars(numbers)["lift"] = lambda _body, _name: None
+        kept = [(module, vars(module)["library"]) for module in (lift, scan)]
+        for module, _ in kept:
+            vars(module)["library"] = lambda: None
         try:
             return service(body)
         finally:
-            vars(numbers)["lift"] = kept
+            for module, library in kept:
+                vars(module)["library"] = library
 
     return {
         "pydantic, then numpy": (
@@ -109,7 +112,7 @@ def arms(contract: FeatureContract) -> dict[str, tuple[bool, Callable[[bytes], A
 
 
 def ranked_where_it_lies(contract: FeatureContract, body: bytes) -> Any:
-    return npy.read(body, []).documents(contract, LIMITS)
+    return npy.read(body, [], LIMITS).documents(contract)
 
 
 def least(decodes: list[Callable[[], Any]], turns: int) -> list[float]:

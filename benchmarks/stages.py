@@ -85,12 +85,12 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     binary, text = served_models.as_npy(documents), served_models.as_json(documents)
     yield Stage(
         "npy",
-        lambda: npy.read(binary, ()).documents(contract, LIMITS),
+        lambda: npy.read(binary, (), LIMITS).documents(contract),
         lambda: floor.decode_npy(binary, n_features).sum(),
     )
     yield Stage(
         "json",
-        lambda: rerank_json.read(text).documents(contract, LIMITS),
+        lambda: rerank_json.read(text, LIMITS).documents(contract),
         lambda: floor.decode_json(text, n_features),
     )
 

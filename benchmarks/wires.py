@@ -154,7 +154,7 @@ async def measured(ranker: Ranker, documents: Matrix, turns: int) -> dict[str, f
             with (
                 nullcontext()
                 if sent[name].compiled
-                else mock.patch.object(numbers, "lift", return_value=None)
+                else mock.patch.object(numbers, "lift_numbers", return_value=None)
             ):
                 begun = time.process_time()
                 await call()

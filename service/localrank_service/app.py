@@ -71,7 +71,11 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         hosts=hosts,
         metrics=metrics,
         observer=_observer(settings),
-        limits=Limits(settings.max_documents, settings.extra_features == "refuse"),
+        limits=Limits(
+            settings.max_documents,
+            settings.extra_features == "refuse",
+            max_numbers=max(settings.max_body_bytes // 4, 2**16),
+        ),
         workers=workers,
         loader=loader,
         admission=Admission(settings, metrics),

@@ -209,7 +209,7 @@ likely = st.fixed_dictionaries(
         "ids": st.lists(ids, max_size=4) | anything,
         "features": st.lists(features, max_size=4) | anything,
         "features_b64": st.binary(max_size=40).map(lambda raw: base64.b64encode(raw).decode()) | anything,
-        "dtype": st.sampled_from(["float32", "FP64", "int8"]) | anything,
+        "dtype": st.sampled_from(["float32", "float64", "FP64", "int8"]) | anything,
         "shape": st.lists(st.integers(-1, 5), max_size=3) | anything,
         "more": anything,
     },

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "text.h"
 
 enum { UNUSUAL = -1, MOST_DIGITS = 19, SMALLEST_POWER = -342, LARGEST_POWER = 308 };
 
@@ -75,11 +76,6 @@ static inline double nearest(const uint64_t (*powers)[2], uint64_t mantissa, int
     return value;
 }
 
-static inline int is_digit(const uint8_t *at, const uint8_t *end)
-{
-    return at < end && *at >= '0' && *at <= '9';
-}
-
 /* Digits as they stand: mantissa times ten to the power, and perhaps a little more. */
 typedef struct {
     uint64_t mantissa;
@@ -139,18 +135,6 @@ static __attribute__((noinline)) const uint8_t *any_number(reader *into, const u
     if (isinf(value) || (found.inexact && value != nearest(into->powers, found.mantissa + 1, found.power)))
         return 0;
     *into->value++ = (float)(negative ? -value : value);
-    return at;
-}
-
-static inline int is_space(uint8_t byte)
-{
-    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-static inline const uint8_t *after_space(const uint8_t *at, const uint8_t *end)
-{
-    while (at < end && is_space(*at))
-        at++;
     return at;
 }
 
@@ -303,19 +287,6 @@ static inline const uint8_t *rows(reader *into, const uint8_t *at, span *found)
             return 0;
         at = after_space(at + 1, end);
     }
-}
-
-/* The quote that closes a text, or nothing. */
-static inline const uint8_t *closing(const uint8_t *begin, const uint8_t *end)
-{
-    for (const uint8_t *at = begin; at < end && (at = memchr(at, '"', (size_t)(end - at))); at++) {
-        const uint8_t *before = at;
-        while (before > begin && before[-1] == '\\')
-            before--;
-        if ((at - before) % 2 == 0)
-            return at;
-    }
-    return 0;
 }
 
 /* Returns the number of arrays lifted, or UNUSUAL. ``totals`` become the number of values, of the outline's bytes, and

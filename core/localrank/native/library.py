@@ -38,8 +38,8 @@ BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
     _pointer,
     ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
 )
-NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS = map(
-    _pointer, ("node", "neighbour", "candidate", "range", "span")
+NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS = map(
+    _pointer, ("node", "neighbour", "candidate", "range", "span", "run")
 )
 COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
 
@@ -70,6 +70,8 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
         [BYTES, COUNT, BYTES, COUNT, LONG_WORDS, FLOATS, COUNT, SPANS, COUNT, BYTES, COUNT, LONGS],
         COUNT,
     ),
+    "localrank_scan_json": ([BYTES, COUNT, COUNT, COUNT, COUNT, LONGS], COUNT),
+    "localrank_cut_json": ([BYTES, COUNT, COUNT, COUNT, COUNT, RUNS, COUNT, LONGS], COUNT),
 }
 
 

@@ -35,16 +35,28 @@ class Numbers(NamedTuple):
     spans: Indices
     values: Matrix
 
+    def array(self, position: int = 0) -> Matrix:
+        """Return one of the arrays, ``[n_rows, width]`` or flat."""
+        counts = [max(rows, 1) * width for _, _, rows, width in self.spans[: position + 1].tolist()]
+        begin, rows = sum(counts[:-1]), int(self.spans[position, 2])
+        values = self.values[begin : begin + counts[-1]]
+        return values.reshape(rows, -1) if rows else values
 
-def lift_numbers(text: bytes, name: bytes) -> Numbers | None:
-    """Lift every array of numbers that is a member of this name; ``None`` if the text is unusual."""
+
+def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numbers | None:
+    """Lift every array of numbers that is a member of this name; ``None`` if the text is unusual.
+
+    Wherever a member of that name is null in the parsed outline an array was lifted; they are in the order of `spans`. A
+    text with more than so many numbers or arrays is unusual.
+    """
     compiled = library()
     if compiled is None:
         return None
     size = len(text)
     # No two numbers share one byte of the text, and every array may make the outline a byte longer. Memory that is not
     # written to costs nothing: large buffers are given page by page.
-    n_values, n_spans = size // 2 + 1, size // (_LEAST_SPAN + len(name)) + 1
+    n_values = min(size // 2 + 1, numbers)
+    n_spans = min(size // (_LEAST_SPAN + len(name)) + 1, arrays)
     n_outline = size + n_spans
     spans_at = 3
     values_at = spans_at + 4 * n_spans

@@ -37,6 +37,13 @@ typedef struct {
     int64_t rows, width; /* no rows: the array holds the numbers itself */
 } span;
 
+/* Elements of a JSON array or object that stand side by side. */
+typedef struct {
+    int64_t begin, end; /* in the text, without space around */
+    int64_t elements, values, names; /* values: an upper bound of how many objects a parser makes of them */
+    int64_t colon; /* after the name of the first element, if it has one */
+} run;
+
 /* version.c */
 const char *localrank_version(void);
 
@@ -72,5 +79,11 @@ void localrank_walk(const float *documents, int64_t n_documents, int64_t n_featu
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
                                const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
                                int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals);
+
+/* scan.c */
+int64_t localrank_scan_json(const uint8_t *text, int64_t length, int64_t most_levels, int64_t most_members,
+                            int64_t most_numbers, int64_t *totals);
+int64_t localrank_cut_json(const uint8_t *text, int64_t begin, int64_t end, int64_t run_values, int64_t run_bytes,
+                           run *runs, int64_t n_runs, int64_t *totals);
 
 #endif

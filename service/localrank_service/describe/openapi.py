@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
-from localrank_service.wire import cohere, npy
-from localrank_service.wire.query import DTYPES, EXPLANATIONS
+from localrank_service.wire import npy
+from localrank_service.wire.members import (
+    BINARY_INPUT,
+    BINARY_OUTPUT,
+    COHERE,
+    INFER_PARAMETERS,
+    RERANK,
+    names_of,
+)
 from localrank_service.wire.v2 import INPUTS, OUTPUTS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from localrank_service.wire.members import Member
 
 __all__ = ["OPERATIONS", "SCHEMAS", "install"]
 
@@ -61,49 +70,14 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_CELL = {"type": ["number", "null"], "description": "null is a missing value"}
-_ROW = _list(_CELL)
+def _described_by(table: tuple[Member, ...]) -> dict[str, Any]:
+    """Return the properties of a request whose members stand in the table."""
+    return {
+        name: (_maybe(dict(kind.schema)) if nullable and kind.schema else dict(kind.schema))
+        | {"description": meaning}
+        for name, kind, meaning, nullable in table
+    }
 
-_REQUEST_MEMBERS: dict[str, Any] = {
-    "model": _maybe(_TEXT)
-    | {
-        "description": "`name`, `name@version` or `name@alias`; without it, the model that the server is set to, "
-        "or the only one."
-    },
-    "query_id": _maybe(_ID) | {"description": "The caller's own name for the query."},
-    "top_n": _maybe({"type": "integer", "minimum": 1}) | {"description": "Answer only the best."},
-    "explain": {
-        "enum": [*EXPLANATIONS, None],
-        "default": "none",
-        "description": "`route` adds the query's signature in short and how near each cluster was.",
-    },
-    "contract": _maybe(_TEXT)
-    | {"description": "Hash of the feature contract the caller was written for; 409 if it is another."},
-    "feature_names": _maybe(_list(_TEXT))
-    | {"description": "Names of the columns, if they are in another order or more than the model's."},
-    "documents": _list(
-        _closed(
-            {
-                "id": _ID,
-                "features": {
-                    "anyOf": [_ROW, _map(_CELL)],
-                    "description": "In the model's order, or by name; a name left out is missing.",
-                },
-            },
-            optional=("id",),
-        )
-    ),
-    "features": {
-        "anyOf": [_list(_ROW), _list(_CELL)],
-        "description": "One row per document; or flat, with `shape`.",
-    },
-    "ids": _maybe(_list(_ID)) | {"description": "One per row of `features`; may repeat."},
-    "features_b64": _TEXT
-    | {"description": "Base64 of the little-endian numbers of all rows; NaN is a missing value."},
-    "dtype": {"enum": sorted(DTYPES), "default": "float32", "description": "Of `features_b64`."},
-    "shape": _list({"type": "integer", "minimum": 0}, minItems=2, maxItems=2)
-    | {"description": "`[documents, features]` of the flat or base64 form."},
-}
 
 _SUMMARY: dict[str, Any] = {
     "name": _TEXT,
@@ -162,8 +136,8 @@ SCHEMAS: dict[str, Any] = {
         optional=("live", "ready", "message"),
     ),
     "RerankRequest": _closed(
-        _REQUEST_MEMBERS,
-        optional=tuple(_REQUEST_MEMBERS),
+        _described_by(RERANK),
+        optional=names_of(RERANK),
         oneOf=[
             {"required": ["documents"], "not": {"anyOf": [{"required": ["ids"]}, {"required": ["shape"]}]}},
             {"required": ["features"], "not": {"required": ["dtype"]}},
@@ -254,31 +228,8 @@ SCHEMAS: dict[str, Any] = {
         }
     ),
     "CohereRequest": _closed(
-        {
-            "model": _maybe(_TEXT),
-            "query": _maybe(_TEXT) | {"description": "Has no effect: the features say what matters of it."},
-            "documents": _list(
-                {
-                    "type": "object",
-                    "properties": {
-                        "features": {
-                            "anyOf": [_ROW, _map(_CELL)],
-                            "description": "In the model's order, or by name; a name left out is missing.",
-                        }
-                    },
-                    "required": ["features"],
-                }
-            )
-            | {"description": "May have other members."},
-            "top_n": _maybe({"type": "integer", "minimum": 1}),
-            "return_documents": {"type": "boolean", "default": False},
-            "contract": _maybe(_TEXT),
-            **{
-                name: {"description": "Has no effect."}
-                for name in ("max_tokens_per_doc", "priority", "rank_fields")
-            },
-        },
-        optional=tuple(name for name in cohere.MEMBERS if name != "documents"),
+        _described_by(COHERE),
+        optional=tuple(name for name in names_of(COHERE) if name != "documents"),
         examples=[
             {
                 "model": "demo",
@@ -325,11 +276,8 @@ SCHEMAS: dict[str, Any] = {
         "type": "object",
         "properties": {
             "id": _maybe(_TEXT) | {"description": "Is sent back."},
-            "parameters": _maybe(_FREE)
-            | {
-                "description": "`top_n` (of each query), `contract`, `timeout` (microseconds), `binary_data_output`; "
-                "others are ignored."
-            },
+            "parameters": _maybe(_FREE | {"properties": _described_by(INFER_PARAMETERS)})
+            | {"description": "Others are ignored."},
             "inputs": _list(
                 {
                     "type": "object",
@@ -337,8 +285,7 @@ SCHEMAS: dict[str, Any] = {
                         "name": {"enum": list(INPUTS)},
                         "datatype": {"enum": sorted({kind for kinds in INPUTS.values() for kind in kinds})},
                         "shape": _list(_COUNT, minItems=1),
-                        "parameters": _maybe(_FREE)
-                        | {"description": "`binary_data_size`: the bytes of a tensor that follows the JSON."},
+                        "parameters": _maybe(_FREE | {"properties": _described_by(BINARY_INPUT)}),
                         "data": {"type": "array", "description": "Nested or flat; null is a missing value."},
                     },
                     "required": ["name", "datatype", "shape"],
@@ -355,7 +302,7 @@ SCHEMAS: dict[str, Any] = {
                         "type": "object",
                         "properties": {
                             "name": {"enum": list(OUTPUTS)},
-                            "parameters": _maybe(_FREE) | {"description": "`binary_data`"},
+                            "parameters": _maybe(_FREE | {"properties": _described_by(BINARY_OUTPUT)}),
                         },
                         "required": ["name"],
                     }
@@ -634,21 +581,15 @@ OTHER_ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
 PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("post", "/v1/rerank"): [
         {
-            "name": name,
+            "name": member.name,
             "in": "query",
             "required": False,
-            "description": f"With `{npy.MEDIA_TYPE}`, what the member of the JSON body is."
-            + (" Stands once per name." if name == "feature_names" else ""),
-            "schema": schema,
+            "description": f"With `{npy.MEDIA_TYPE}`. {member.meaning}"
+            + (" Stands once per name." if member.name == "feature_names" else ""),
+            "schema": _TEXT if member.name == "query_id" else member.kind.schema,
         }
-        for name, schema in {
-            "model": _TEXT,
-            "query_id": _TEXT,
-            "top_n": {"type": "integer", "minimum": 1},
-            "explain": {"enum": list(EXPLANATIONS), "default": "none"},
-            "contract": _TEXT,
-            "feature_names": _list(_TEXT),
-        }.items()
+        for member in RERANK
+        if member.name in npy.OPTIONS
     ],
     **{
         (method, path): [

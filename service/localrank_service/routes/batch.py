@@ -12,8 +12,9 @@ from fastapi import APIRouter, Request, Response
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.http.problems import FAILED, Problem
-from localrank_service.reranking import Attempt, Timing
+from localrank_service.reranking import Attempt
 from localrank_service.wire import batch, rerank_json
+from localrank_service.wire.answer import Timing, server_timing
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -30,17 +31,16 @@ async def rerank_batch(request: Request) -> Response:
     """Order many queries' documents, each with the model of its own kind; one that fails does not fail the rest."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    most = service.limits.max_documents
-    with Attempt(service, "rerank_batch"):
+    with Attempt(service, "rerank_batch") as attempt:
         media_type(request.headers, (rerank_json.MEDIA_TYPE,))
         body = await read_body(request, service.settings.max_body_bytes)
         timing = Timing()
-        bodies = batch.split(body, most)
+        queries = await attempt.read(batch.split, len(body), body, service.limits)
     answers: list[dict[str, Any]] = []
-    room = most
-    for position, one in enumerate(bodies):
+    room = service.limits.max_documents
+    for position, one in enumerate(queries):
         try:
-            content, n_documents = await _answer(service, one, room, request_id)
+            content, n_documents = await _answer(service, one.content, room, request_id)
         except Problem as problem:
             if problem.pointer is not None:
                 problem.pointer = f"/queries/{position}{problem.pointer}"
@@ -56,15 +56,16 @@ async def rerank_batch(request: Request) -> Response:
         await asyncio.sleep(0)
     milliseconds = timing.stop()
     members = {"request_id": request_id, "answers": answers, "timings_ms": milliseconds}
-    return Answer(orjson.dumps(members), milliseconds)
+    return Answer(orjson.dumps(members), server_timing(milliseconds))
 
 
 async def _answer(service: Service, body: bytes, room: int, request_id: str) -> tuple[bytes, int]:
     """Return the answer to one query, and how many documents it has."""
     with Attempt(service, "rerank_batch") as attempt:
         attempt.begin()
-        query = await attempt.read(rerank_json.read, body)
-        model, documents = await attempt.decode(query)
+        query = await attempt.read(rerank_json.read, len(body), body, service.limits)
+        model = await attempt.find(query.options.model)
+        documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         n_documents = len(documents.matrix)
         if n_documents > room:
             raise Problem(
@@ -73,5 +74,5 @@ async def _answer(service: Service, body: bytes, room: int, request_id: str) -> 
                 f"{room} are left",
                 pointer="",
             )
-        ranked = await attempt.order(model, documents, query.options)
-        return rerank_json.encode(ranked, attempt, request_id), n_documents
+        ranked = await attempt.rank(model, documents, query.options)
+        return rerank_json.encode(ranked, attempt.timing, request_id), n_documents

@@ -11,6 +11,7 @@ from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire import cohere
+from localrank_service.wire.answer import server_timing
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -29,10 +30,13 @@ async def rerank(request: Request) -> Response:
             media_type(request.headers, ("application/json",))
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
-            query = await attempt.read(cohere.read, body)
-            ranked = await attempt.rank(query)
-            content = cohere.encode(ranked, attempt, request.scope["request_id"], query.returned)
-            return Answer(content, attempt.stop())
+            query = await attempt.read(cohere.read, len(body), body, service.limits)
+            model = await attempt.find(query.options.model)
+            documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+            ranked = await attempt.rank(model, documents, query.options)
+            returned = await attempt.read(query.returned, query.cost)
+            content = cohere.encode(ranked, attempt.timing, request.scope["request_id"], returned)
+            return Answer(content, server_timing(attempt.timing.stop()))
     except Problem as problem:
         # What Cohere's own errors hold.
         problem.members["message"] = problem.detail

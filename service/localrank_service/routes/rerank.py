@@ -10,6 +10,7 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire import npy, rerank_json
+from localrank_service.wire.answer import server_timing
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -32,12 +33,14 @@ async def rerank(request: Request) -> Response:
             attempt.api = "rerank_npy"
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
+        query: Query
         if binary:
-            with attempt.timing("decode"):
-                asked = request.query_params.multi_items() if request.scope["query_string"] else ()
-                query: Query = npy.read(body, asked)
+            asked = request.query_params.multi_items() if request.scope["query_string"] else ()
+            query = await attempt.read(npy.read, 0, body, asked, service.limits)
         else:
-            query = await attempt.read(rerank_json.read, body)
-        ranked = await attempt.rank(query, at=None if binary else "/model")
-        content = rerank_json.encode(ranked, attempt, request.scope["request_id"])
-        return Answer(content, attempt.stop())
+            query = await attempt.read(rerank_json.read, len(body), body, service.limits)
+        model = await attempt.find(query.options.model, at=None if binary else "/model")
+        documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+        ranked = await attempt.rank(model, documents, query.options)
+        content = rerank_json.encode(ranked, attempt.timing, request.scope["request_id"])
+        return Answer(content, server_timing(attempt.timing.stop()))

@@ -19,8 +19,9 @@ from localrank import __version__
 from localrank_service.http.body import read_body
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.problems import Problem
-from localrank_service.reranking import Attempt, server_timing
+from localrank_service.reranking import Attempt
 from localrank_service.wire import v2
+from localrank_service.wire.answer import server_timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,14 +53,10 @@ async def infer(request: Request) -> Response:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         begun = perf_counter()
-        if (declared := headers.get(v2.HEADER_LENGTH)) is None:
-            call = await attempt.read(v2.read, body)
-        else:  # mostly binary, which is not read before it is ranked
-            with attempt.timing("decode"):
-                call = v2.read(body, declared)
+        declared = headers.get(v2.HEADER_LENGTH)
+        call = await attempt.read(v2.read, len(body), body, declared, service.limits)
         model = await attempt.find(_address(**request.path_params), at=None)
-        with attempt.timing("decode"):
-            queries, ids = call.queries(model.ranker.contract, service.limits)
+        queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         others: list[Attempt] = []
         for documents in queries:
@@ -70,18 +67,18 @@ async def infer(request: Request) -> Response:
                     pointer="/parameters/timeout",
                 )
             if not rankings:
-                rankings.append((await attempt.order(model, documents)).ranking)
+                rankings.append((await attempt.rank(model, documents)).ranking)
                 continue
             # Each query is counted; what they share is counted with the first.
             with Attempt(service, "v2") as other:
                 others.append(other)
-                rankings.append((await other.order(model, documents)).ranking)
+                rankings.append((await other.rank(model, documents)).ranking)
             await asyncio.sleep(0)
         with attempt.timing("encode"):
             content, header_length = v2.encode(call, (model.name, model.version), rankings, ids)
-        milliseconds = dict(attempt.stop())
+        milliseconds = dict(attempt.timing.stop())
     for other in others:
-        for stage, elapsed in other.stop().items():
+        for stage, elapsed in other.timing.stop().items():
             milliseconds[stage] = round(milliseconds.get(stage, 0.0) + elapsed, 4)
     answer = {"server-timing": server_timing(milliseconds)}
     if header_length is not None:

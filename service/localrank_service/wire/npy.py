@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank_service.http.problems import Problem, pointer
+from localrank_service.wire.members import RERANK, by_name, check
 from localrank_service.wire.query import (
-    EXPLANATIONS,
     Documents,
     Limits,
     Options,
@@ -36,6 +36,7 @@ MEDIA_TYPE = "application/x-npy"
 
 #: What the query string may hold; ``feature_names`` stands there once per name.
 OPTIONS = ("model", "query_id", "top_n", "explain", "contract", "feature_names")
+_TABLE = by_name(member for member in RERANK if member.name in OPTIONS)
 
 _MAGIC = b"\x93NUMPY"
 #: Bytes of the header's length, by major version.
@@ -61,7 +62,7 @@ class _Header(NamedTuple):
     end: int
 
 
-def read(body: bytes, options: Sequence[tuple[str, str]]) -> NpyQuery:
+def read(body: bytes, options: Sequence[tuple[str, str]], limits: Limits) -> NpyQuery:
     """Check everything that needs no model."""
     settings, names = _options(options)
     header = _header(body)
@@ -78,22 +79,32 @@ def read(body: bytes, options: Sequence[tuple[str, str]]) -> NpyQuery:
             f"needs {needed}",
             pointer="",
         )
-    return NpyQuery(body, header, settings, names)
+    return NpyQuery(body, header, settings, names, limits)
 
 
 class NpyQuery:
     """An array whose header was read."""
 
-    __slots__ = ("_body", "_header", "_names", "options")
+    __slots__ = ("_body", "_header", "_limits", "_names", "options")
 
-    def __init__(self, body: bytes, header: _Header, options: Options, names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, body: bytes, header: _Header, options: Options, names: tuple[str, ...] | None, limits: Limits
+    ) -> None:
         self._body = body
         self._header = header
+        self._limits = limits
         self._names = names
         self.options = options
 
-    def documents(self, contract: FeatureContract, limits: Limits) -> Documents:
+    @property
+    def cost(self) -> int:
+        header = self._header
+        lies = header.dtype == "<f4" and not header.fortran and header.end % 4 == 0 and self._names is None
+        return 0 if lies else len(self._body)
+
+    def documents(self, contract: FeatureContract) -> Documents:
         """Return the documents in the order of the model's features."""
+        limits = self._limits
         try:
             check_contract(self.options.contract, contract)
             columns, extra = (None, ()) if self._names is None else columns_of(self._names, contract, limits)
@@ -101,7 +112,7 @@ class NpyQuery:
             problem.pointer = None  # these stand in the query string
             raise
         n_docs, n_features = self._header.shape
-        check_count(n_docs, limits, "")
+        check_count(n_docs, limits, "", width=n_features)
         width = contract.n_features if self._names is None else len(self._names)
         if n_features != width:
             raise Problem(
@@ -190,24 +201,17 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
         if name == "feature_names":
             names.append(text)
         elif name in found:
-            raise Problem(422, f"option {name!r} stands twice in the query string")
+            raise Problem(400, f"option {name!r} stands twice in the query string")
         else:
             found[name] = text
-    top_n = found.get("top_n")
-    if top_n is not None and not (
-        top_n.isascii() and top_n.isdecimal() and 0 < len(top_n) <= 18 and int(top_n) > 0
-    ):
-        raise Problem(422, f"top_n: expected an integer of at least 1, found {top_n[:40]!r}")
-    explain = next((one for one in EXPLANATIONS if one == found.get("explain", "none")), None)
-    if explain is None:
-        raise Problem(
-            422, f"explain: expected one of {', '.join(EXPLANATIONS)}, found {found['explain'][:40]!r}"
-        )
-    options = Options(
-        found.get("model"),
-        found.get("query_id"),
-        None if top_n is None else int(top_n),
-        explain,
-        found.get("contract"),
-    )
+    members: dict[str, Any] = {**found}
+    top_n = found.get("top_n", "")
+    if top_n.isascii() and top_n.isdecimal() and len(top_n) <= 18:
+        members["top_n"] = int(top_n)
+    try:
+        check(members, _TABLE)
+    except Problem as problem:
+        problem.pointer = None  # it stands in the query string
+        raise
+    options = Options(**{"explain": "none", **members})
     return options, tuple(names) if names else None

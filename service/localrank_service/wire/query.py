@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPES",
     "EXPLANATIONS",
+    "SLOWER",
     "Documents",
     "Explain",
     "Limits",
@@ -35,21 +36,17 @@ __all__ = [
     "to_float32",
 ]
 
+#: How many times longer it takes to make objects of a text than to lift its numbers.
+SLOWER = 16
+
 _MISMATCH = "contract-mismatch"
 _FLOAT32 = np.dtype(np.float32)
 
 Explain: TypeAlias = Literal["none", "route"]
 EXPLANATIONS: tuple[Explain, ...] = ("none", "route")
 
-#: Names of the number types that binary forms may have, little-endian.
-DTYPES = {
-    "float16": "<f2",
-    "float32": "<f4",
-    "float64": "<f8",
-    "FP16": "<f2",
-    "FP32": "<f4",
-    "FP64": "<f8",
-}
+#: Names of the number types that base64 may hold, little-endian.
+DTYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,18 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may be."""
+    """What a request may be.
+
+    Attributes:
+        max_documents: also how many queries there may be in one request.
+        max_numbers: of all documents together.
+        max_members: of JSON: values that are not numbers in lists, such as texts, lists, and named features.
+    """
 
     max_documents: int
     refuse_extra_features: bool
+    max_numbers: int = 2**22
+    max_members: int = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +99,12 @@ class Query(Protocol):
     @property
     def options(self) -> Options: ...
 
-    def documents(self, contract: FeatureContract, limits: Limits, /) -> Documents:
+    @property
+    def cost(self) -> int:
+        """How many bytes of plain JSON take as long to read as the documents."""
+        ...
+
+    def documents(self, contract: FeatureContract, /) -> Documents:
         """Return the documents for the model with this contract, or raise a `Problem`."""
         ...
 
@@ -135,11 +145,18 @@ def in_model_order(
     return lambda document, feature: cell(document, None if feature is None else int(columns[feature]))
 
 
-def check_count(count: int, limits: Limits, at: str) -> None:
-    """Refuse more documents than allowed."""
+def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:
+    """Refuse more documents than allowed, or more numbers if each has so many."""
     if count > limits.max_documents:
         raise Problem(
             413, f"{count} documents; this server takes {limits.max_documents} per request", pointer=at
+        )
+    if count * width > limits.max_numbers:
+        raise Problem(
+            413,
+            f"{count} documents of {width} features have {count * width} numbers; this server takes "
+            f"{limits.max_numbers} per request",
+            pointer=at,
         )
 
 

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import orjson
 
+from localrank.native.lift import lift_numbers
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.cells import pack, refuse
-from localrank_service.wire.numbers import count_members, lift
+from localrank_service.wire.members import BINARY_INPUT, BINARY_OUTPUT, INFER_PARAMETERS, by_name, check
 from localrank_service.wire.query import (
-    DTYPES,
+    SLOWER,
     Documents,
     Limits,
     check_contract,
     check_count,
     from_bytes,
 )
-from localrank_service.wire.rerank_json import explain_syntax, refuse_duplicates
+from localrank_service.wire.rows import read_flat, read_rows
+from localrank_service.wire.text import Elements, Text, checked, count_members, outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
@@ -39,27 +40,29 @@ __all__ = ["HEADER_LENGTH", "INPUTS", "OUTPUTS", "Call", "encode", "read"]
 
 HEADER_LENGTH = "inference-header-content-length"
 
-_FLOATS = ("FP16", "FP32", "FP64")
+_FLOATS = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
 _INTEGERS = {"INT32": "<i4", "INT64": "<i8"}
 
 #: ``name: datatypes`` that each input may have.
 INPUTS: dict[str, tuple[str, ...]] = {
-    "features": _FLOATS,
+    "features": tuple(_FLOATS),
     "doc_ids": ("BYTES", "INT64"),
     "group": tuple(_INTEGERS),
 }
 OUTPUTS = ("scores", "ranking", "cluster", "doc_ids")
 
+_PARAMETERS, _OF_INPUT, _OF_OUTPUT = map(by_name, (INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT))
+
 _Ids: TypeAlias = "list[str] | list[bytes] | list[int]"
 
 
 class _Tensor(NamedTuple):
-    """One input: its numbers or texts as JSON has them, or where its bytes stand in the body."""
+    """One input: its numbers if they were lifted out of the JSON, else its JSON, or where its bytes stand in the body."""
 
     at: str
     datatype: str
     shape: list[int]
-    data: Any
+    data: Matrix | Text | list[Any] | None
     start: int
     size: int | None
 
@@ -88,12 +91,21 @@ class Call:
     _binary: bool
     _body: bytes
     _inputs: dict[str, _Tensor]
+    _limits: Limits
+
+    @property
+    def cost(self) -> int:
+        """How many bytes of plain JSON take as long to read as the documents."""
+        texts = [one.data for one in self._inputs.values() if isinstance(one.data, Text)]
+        features = self._inputs["features"]
+        converted = (features.size or 0) if features.datatype != "FP32" or features.start % 4 else 0
+        return converted + SLOWER * sum(text.end - text.begin for text in texts)
 
     @property
     def ids_datatype(self) -> str:
         return self._inputs["doc_ids"].datatype
 
-    def queries(self, contract: FeatureContract, limits: Limits) -> tuple[list[Documents], _Ids | None]:
+    def queries(self, contract: FeatureContract) -> tuple[list[Documents], _Ids | None]:
         """Return the documents of each query, and all documents' ids."""
         try:
             check_contract(self.contract, contract)
@@ -101,10 +113,10 @@ class Call:
             problem.pointer = "/parameters/contract"
             raise
         features = self._inputs["features"]
-        matrix, locate = self._features(features, contract.n_features, limits)
+        matrix, locate = self._features(features, contract.n_features)
         n_docs = len(matrix)
         ids = self._ids(n_docs)
-        sizes = self._sizes(n_docs, limits)
+        sizes = self._sizes(n_docs)
         queries, start = [], 0
         for size in sizes:
             queries.append(Documents(matrix[start : start + size], None, _from(start, locate)))
@@ -119,9 +131,7 @@ class Call:
             raise Problem(422, "output doc_ids is asked for, but there is no such input", pointer="/outputs")
         return self._outputs
 
-    def _features(
-        self, tensor: _Tensor, width: int, limits: Limits
-    ) -> tuple[Matrix, Callable[[int, int | None], str]]:
+    def _features(self, tensor: _Tensor, width: int) -> tuple[Matrix, Callable[[int, int | None], str]]:
         at = tensor.at
         if not tensor.shape:  # the raw form
             row = width * 4
@@ -139,7 +149,7 @@ class Call:
                 pointer=f"{at}/shape",
             )
         n_docs, n_features = tensor.shape
-        check_count(n_docs, limits, f"{at}/shape/0")
+        check_count(n_docs, self._limits, f"{at}/shape/0", width=n_features)
         if n_features != width:
             raise Problem(
                 422,
@@ -147,7 +157,7 @@ class Call:
                 pointer=f"{at}/shape/1",
             )
         if tensor.size is not None:
-            dtype = DTYPES[tensor.datatype]
+            dtype = _FLOATS[tensor.datatype]
             _check_size(tensor, n_docs * n_features * int(dtype[-1]))
             return from_bytes(
                 self._body, dtype, (n_docs, n_features), offset=tensor.start
@@ -172,7 +182,7 @@ class Call:
         kind: type = str if tensor.datatype == "BYTES" else int
         return _listed(tensor, n_docs, kind)
 
-    def _sizes(self, n_docs: int, limits: Limits) -> Sequence[int]:
+    def _sizes(self, n_docs: int) -> Sequence[int]:
         tensor = self._inputs.get("group")
         if tensor is None:
             return (n_docs,)
@@ -180,7 +190,10 @@ class Call:
         if len(tensor.shape) != 1:
             raise Problem(422, f"group has shape {tensor.shape}; expected [queries]", pointer=f"{at}/shape")
         n_queries = tensor.shape[0]
-        check_count(n_queries, limits, f"{at}/shape/0")
+        if n_queries > (most := self._limits.max_documents):
+            raise Problem(
+                413, f"{n_queries} queries; this server takes {most} per request", pointer=f"{at}/shape/0"
+            )
         if tensor.size is None:
             sizes: list[int] = _listed(tensor, n_queries, int)
         else:
@@ -196,7 +209,7 @@ class Call:
         return sizes
 
 
-def read(body: bytes, header_length: str | None = None) -> Call:
+def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
     """Read a request whose JSON has so many bytes; 0 is one raw tensor, none is JSON alone."""
     if header_length is None:
         length = len(body)
@@ -212,21 +225,24 @@ def read(body: bytes, header_length: str | None = None) -> Call:
         )
     if header_length is not None and not length:
         raw = _Tensor("", "FP32", [], None, 0, len(body))
-        return Call(None, None, None, None, None, False, body, {"features": raw})  # noqa: FBT003
-    members = _members(body if length == len(body) else body[:length])
+        return Call(None, None, None, None, None, False, body, {"features": raw}, limits)  # noqa: FBT003
+    members = _members(body if length == len(body) else body[:length], limits)
     parameters = _parameters(members, "")
+    check(parameters, _PARAMETERS, "/parameters")
     request_id = members.get("id")
     if request_id is not None and type(request_id) is not str:
         refuse("id", "a text", request_id, "/id")
+    binary = bool(parameters.get("binary_data_output"))
     return Call(
         request_id,
-        _parameter(parameters, "top_n", int, 1),
-        _parameter(parameters, "contract", str),
-        _parameter(parameters, "timeout", int, 0),
-        _wanted(members, binary=bool(_parameter(parameters, "binary_data_output", bool))),
-        bool(_parameter(parameters, "binary_data_output", bool)),
+        parameters.get("top_n"),
+        parameters.get("contract"),
+        parameters.get("timeout"),
+        _wanted(members, binary=binary),
+        binary,
         body,
         _inputs(members, length, len(body)),
+        limits,
     )
 
 
@@ -267,44 +283,56 @@ def encode(
     return (b"".join((content, *tails)), len(content)) if tails else (content, None)
 
 
-def _members(content: bytes) -> dict[str, Any]:
-    """Parse the JSON; numbers of ``features`` are an array where the body is plain."""
-    if (read := _plain(content)) is not None:
-        return read
-    try:
-        members = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        explain_syntax(content, error)
-    refuse_duplicates(content)
-    if type(members) is not dict:
-        refuse("the body", "an object", members, "")
-    found: dict[str, Any] = members
-    return found
-
-
-def _plain(content: bytes) -> dict[str, Any] | None:
-    """Return the members where no member stands twice, and numbers stand in tensors alone."""
-    if (lifted := lift(content, b"data")) is None:
-        return None
-    try:
-        members: Any = orjson.loads(lifted.outline)
-        if type(members) is not dict or count_members(members) != lifted.members:
-            return None
-    except (orjson.JSONDecodeError, RecursionError):
-        return None
-    if not len(lifted.spans):
+def _members(content: bytes, limits: Limits) -> dict[str, Any]:
+    """Return the members of the JSON; ``data`` of an input is an array or a `Text`."""
+    if (members := _plain(content, limits)) is not None:
         return members
+    text = checked(content, limits)
+    if text.kind != "{":
+        refuse("the body", "an object", text, "")
+    members = {
+        name: member if name == "inputs" else member.value() for name, member in text.members().items()
+    }
     inputs = members.get("inputs")
-    if type(inputs) is not list or not {dict}.issuperset(map(type, inputs)):
+    if isinstance(inputs, Text):
+        if inputs.kind != "[":
+            refuse("inputs", "a list of tensors", inputs, "/inputs")
+        if (count := Elements(inputs).count) > len(INPUTS):
+            raise Problem(
+                422, f"inputs has {count} tensors; expected at most {len(INPUTS)}", pointer="/inputs"
+            )
+        members["inputs"] = [_input(one) for one in Elements(inputs).texts()]
+    return members
+
+
+def _input(text: Text) -> Any:
+    """Return the members of a tensor."""
+    if text.kind != "{":
+        refuse(f"inputs[{text.at.rpartition('/')[2]}]", "an object", text, text.at)
+    return {name: member if name == "data" else member.value() for name, member in text.members().items()}
+
+
+def _plain(content: bytes, limits: Limits) -> dict[str, Any] | None:
+    """Return the members if no member stands twice, and the arrays in tensors are of numbers."""
+    lifted = lift_numbers(content, b"data", numbers=limits.max_numbers, arrays=len(INPUTS))
+    if lifted is None or (members := outline_members(lifted.outline)) is None:
         return None
-    tensors = [tensor for tensor in inputs if tensor.get("data", inputs) is None]
-    if len(tensors) != len(lifted.spans):
+    inputs = members.get("inputs")
+    if count_members(members) != lifted.members or type(inputs) is not list:
         return None
-    for position, tensor in enumerate(tensors):
-        # All others are integers, and few.
-        tensor["data"] = (
-            lifted.array(position) if tensor.get("name") == "features" else lifted.parsed(position, content)
-        )
+    if not {dict}.issuperset(map(type, inputs)):
+        return None
+    holders = [position for position, tensor in enumerate(inputs) if tensor.get("data", inputs) is None]
+    if len(holders) != len(lifted.spans):
+        return None
+    for number, (position, (begin, end, _, _)) in enumerate(zip(holders, lifted.spans.tolist(), strict=True)):
+        if inputs[position].get("name") == "features":
+            inputs[position]["data"] = lifted.array(number)
+        else:  # integers
+            inputs[position]["data"] = Text(content, begin, end, pointer("inputs", position, "data"))
+    # An array of something else than numbers is the slow path's, which says what is wrong.
+    if any(type(one.get("data")) is list and one.get("name") == "features" for one in inputs):
+        return None
     return members
 
 
@@ -315,19 +343,6 @@ def _parameters(members: dict[str, Any], at: str) -> dict[str, Any]:
     if type(parameters) is not dict:
         refuse("parameters", "an object", parameters, f"{at}/parameters")
     return parameters
-
-
-def _parameter(
-    parameters: dict[str, Any], name: str, kind: type, least: int | None = None, at: str = ""
-) -> Any:
-    """Return a parameter that we know; others are the business of other servers."""
-    value: Any = parameters.get(name)
-    if value is None:
-        return None
-    if type(value) is not kind or (least is not None and isinstance(value, int) and value < least):
-        expected = {int: f"an integer of at least {least}", str: "a text", bool: "true or false"}[kind]
-        refuse(name, expected, value, f"{at}/parameters/{name}")
-    return value
 
 
 def _inputs(members: dict[str, Any], start: int, end: int) -> dict[str, _Tensor]:
@@ -352,7 +367,9 @@ def _inputs(members: dict[str, Any], start: int, end: int) -> dict[str, _Tensor]
             or not shape
         ):
             refuse(f"{name}: shape", "a list of extents", shape, f"{at}/shape")
-        size = _parameter(_parameters(one, at), "binary_data_size", int, 0, at)
+        parameters = _parameters(one, at)
+        check(parameters, _OF_INPUT, f"{at}/parameters")
+        size = parameters.get("binary_data_size")
         if (size is None) != ("data" in one):
             raise Problem(422, f"{name}: expected either data or binary_data_size", pointer=at)
         found[name] = _Tensor(at, datatype, shape, one.get("data"), start, size)
@@ -383,7 +400,8 @@ def _wanted(members: dict[str, Any], *, binary: bool) -> list[_Wanted] | None:
         parameters = _parameters(one, at)
         if "classification" in parameters:
             raise Problem(422, f"{name} has no classes", pointer=f"{at}/parameters/classification")
-        own = _parameter(parameters, "binary_data", bool, at=at)
+        check(parameters, _OF_OUTPUT, f"{at}/parameters")
+        own = parameters.get("binary_data")
         wanted.append(_Wanted(name, binary if own is None else own))
     return wanted
 
@@ -398,45 +416,56 @@ def _numbers(tensor: _Tensor, n_docs: int, width: int) -> tuple[Matrix, Callable
     def flat(document: int, feature: int | None) -> str:
         return at + pointer(document * width + (feature or 0))
 
-    if not isinstance(data, np.ndarray | list):
+    lifted = data if isinstance(data, np.ndarray) else None
+    if lifted is not None:
+        count, rows = len(lifted), lifted.ndim == 2
+    elif isinstance(data, Text) and data.kind == "[":
+        elements = Elements(data)
+        count, rows = elements.count, elements.kind == "["
+    else:
         refuse("features: data", "a list of numbers", data, at)
-    rows = len(data) > 0 and (isinstance(data[0], list | np.ndarray))
-    if rows and len(data) != n_docs:
-        raise Problem(422, f"features: data has {len(data)} rows; expected {n_docs}", pointer=at)
-    if not rows and len(data) != n_docs * width:
+    if rows and count != n_docs:
+        raise Problem(422, f"features: data has {count} rows; expected {n_docs}", pointer=at)
+    if not rows and count != n_docs * width:
         raise Problem(
             422,
-            f"features: data holds {len(data)} numbers; shape [{n_docs}, {width}] needs {n_docs * width}",
+            f"features: data holds {count} numbers; shape [{n_docs}, {width}] needs {n_docs * width}",
             pointer=at,
         )
-    locate = nested if rows else flat
-    if isinstance(data, list):
-        if rows:
-            return pack(data, width, "features: data[{}]", nested, strict=True), locate
-        packed = pack(
-            [data], len(data), "features: data", lambda _, place: at + pointer(place or 0), strict=True
-        )
-        return packed.reshape(n_docs, width), locate
-    if rows and data.shape[1] != width:
-        raise Problem(
-            422, f"features: data[0] has {data.shape[1]} values; expected {width}", pointer=nested(0, None)
-        )
-    return data.reshape(n_docs, width), locate
+    if lifted is not None:
+        if rows and lifted.shape[1] != width:
+            raise Problem(
+                422,
+                f"features: data[0] has {lifted.shape[1]} values; expected {width}",
+                pointer=nested(0, None),
+            )
+        return lifted.reshape(n_docs, width), nested if rows else flat
+    if rows:
+        return read_rows(elements, (n_docs, width), "features: data[{}]", nested), nested
+    values = read_flat(elements, count, "features: data", lambda place: at + pointer(place))
+    return values.reshape(n_docs, width), flat
 
 
 def _listed(tensor: _Tensor, count: int, kind: type) -> list[Any]:
     """Return the texts or integers of JSON."""
     data, at = tensor.data, f"{tensor.at}/data"
     expected = "a text" if kind is str else "an integer of 64 bits"
-    value: Any
-    if type(data) is not list:
+    runs: Iterable[tuple[int, list[Any]]]
+    if isinstance(data, Text) and data.kind == "[":
+        runs = elements = Elements(data)
+        size = elements.count
+    elif isinstance(data, list):
+        runs, size = [(0, data)], len(data)
+    else:
         refuse("data", f"a list, each {expected}", data, at)
-    if len(data) != count:
-        raise Problem(422, f"data holds {len(data)} values; expected {count}", pointer=at)
-    for position, value in enumerate(data):
-        if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-            refuse(f"data[{position}]", expected, value, f"{at}/{position}")
-    found: list[Any] = data
+    if size != count:
+        raise Problem(422, f"data holds {size} values; expected {count}", pointer=at)
+    found: list[Any] = []
+    for first, run in runs:
+        for position, value in enumerate(run, first):
+            if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+                refuse(f"data[{position}]", expected, value, f"{at}/{position}")
+        found += run
     return found
 
 

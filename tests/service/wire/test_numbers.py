@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 
 from localrank.native import lift
 from localrank.native.library import FOLDER, PROTOTYPES, library
-from localrank.native.lift import powers_of_five
+from localrank.native.lift import lift_numbers, powers_of_five
 from localrank_service.http.problems import Problem
 from localrank_service.wire import cohere, numbers, rerank_json
 from localrank_service.wire.query import Limits
+from localrank_service.wire.text import count_members
+from tests.arithmetic import without_library
 from tests.service.conftest import three_kinds
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 CONTRACT = three_kinds().contract
 LIMITS = Limits(6, refuse_extra_features=False)
+LARGE = Limits(5000, refuse_extra_features=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,12 +46,12 @@ def _both() -> None:
 
 
 def outcome(
-    body: bytes, read: Callable[[bytes], rerank_json.JsonQuery] = rerank_json.read
+    body: bytes, read: Callable[[bytes, Limits], rerank_json.JsonQuery] = rerank_json.read
 ) -> tuple[Any, ...]:
     """Everything that a request's reading decides."""
     try:
-        query = read(body)
-        documents = query.documents(CONTRACT, LIMITS)
+        query = read(body, LIMITS)
+        documents = query.documents(CONTRACT)
     except Problem as problem:
         return problem.status, problem.detail, problem.pointer
     cells = [documents.locate(d, f) for d in range(len(documents.matrix)) for f in (None, 0, 3)]
@@ -66,8 +69,7 @@ def check_same(body: bytes) -> tuple[Any, ...]:
     """Read a body as both wires that take documents, with and without compiled code."""
     reads: tuple[Any, ...] = rerank_json.read, cohere.read
     fast = [outcome(body, read) for read in reads]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lift, "library", lambda: None)
+    with without_library():
         slow = [outcome(body, read) for read in reads]
     assert slow == fast
     return fast[0]
@@ -94,7 +96,6 @@ PLAIN: dict[str, str] = {
     "null in texts": '{"ids": ["null"], "null": "null", "features": [[1, null, 3, 4]]}',
     "null among ids": '{"ids": [null], "features": [[1, 2, 3, 4]]}',
     "a huge integer": '{"features": [[18446744073709551616, 2, 3, 4]]}',
-    "deep ids": '{"features": [[1, 2, 3, 4]], "ids": ' + "[" * 1000 + "]" * 1000 + "}",
     "an id that is a list": '{"ids": [["a"]], "features": [[1, 2, 3, 4]]}',
     "space everywhere": ' {\t"features"\r:\n[ [ 1 , null ,3\t,4 ] \n, [\r5,6,7,8] ] } ',
     "escapes in texts": '{"model": "\\\\\\"features\\": [", "query_id": "\\\\", "features": [[1, 2, 3, 4]]}',
@@ -181,6 +182,7 @@ UNUSUAL: dict[str, str | bytes] = {
     "an enormous integer": '{"features": [[1' + "0" * 400 + ", 2, 3, 4]]}",
     "beyond double": '{"features": [[1e400, 2, 3, 4]]}',
     "NaN": '{"features": [[NaN, 2, 3, 4]]}',
+    "deep ids": '{"features": [[1, 2, 3, 4]], "ids": ' + "[" * 1000 + "]" * 1000 + "}",
     "deep": "[" * 3000 + "]" * 3000,
     "deep features": '{"features": ' + "[" * 1000 + "]" * 1000 + "}",
     "deep below features": '{"features": ' + "[" * 1500 + "]" * 1500 + "}",
@@ -205,7 +207,7 @@ def test_plain_bodies_are_read_the_fast_way_and_to_the_same_bits(case: str) -> N
     body = encoded(PLAIN[case])
 
     for around in AROUND:
-        assert numbers.plain_members(around + body + around) is not None
+        assert numbers.plain_members(around + body + around, LIMITS) is not None
         check_same(around + body + around)
 
 
@@ -214,14 +216,14 @@ def test_anything_else_is_read_the_other_way(case: str) -> None:
     body = encoded(UNUSUAL[case])
 
     for around in AROUND:
-        assert numbers.plain_members(around + body + around) is None
+        assert numbers.plain_members(around + body + around, LIMITS) is None
         check_same(around + body + around)
 
 
 def test_the_same_numbers_in_other_rows_are_another_request() -> None:
     """A flattening parser has the same buffer for both."""
-    ragged = numbers.plain_members(b'{"features": [[1, 2, 3], [4]]}')
-    square = numbers.plain_members(b'{"features": [[1, 2], [3, 4]]}')
+    ragged = numbers.plain_members(b'{"features": [[1, 2, 3], [4]]}', LIMITS)
+    square = numbers.plain_members(b'{"features": [[1, 2], [3, 4]]}', LIMITS)
 
     assert ragged is None
     assert square is not None
@@ -237,11 +239,10 @@ def test_the_same_numbers_in_other_rows_are_another_request() -> None:
         ('{"features": [[1, 2, 3, 4]], "shape": [1, 4]}', 422, "/features"),
         ('{"features": [1, 2, 3, 4]}', 422, "/features/0"),
         (json.dumps({"features": [[1, 2, 3, 4]] * 7}), 413, "/features"),
-        (json.dumps({"documents": [{"features": [1, 2, 3, 4]}] * 7}), 413, "/documents"),
     ],
 )
 def test_plain_bodies_that_do_not_fit_are_refused_as_others_are(body: str, status: int, at: str) -> None:
-    assert numbers.plain_members(body.encode()) is not None
+    assert numbers.plain_members(body.encode(), LIMITS) is not None
 
     found = check_same(body.encode())
 
@@ -258,8 +259,8 @@ def test_plain_bodies_that_do_not_fit_are_refused_as_others_are(body: str, statu
     ],
 )
 def test_described_documents_are_plain_to_cohere_alone(body: str) -> None:
-    assert numbers.plain_members(body.encode()) is None
-    assert numbers.plain_members(body.encode(), described=True) is not None
+    assert numbers.plain_members(body.encode(), LIMITS) is None
+    assert numbers.plain_members(body.encode(), LIMITS, described=True) is not None
     check_same(body.encode())
 
 
@@ -274,14 +275,14 @@ def test_described_documents_are_plain_to_cohere_alone(body: str) -> None:
     ],
 )
 def test_documents_with_more_below_are_unusual_to_cohere_too(body: str) -> None:
-    assert numbers.plain_members(body.encode(), described=True) is None
+    assert numbers.plain_members(body.encode(), LIMITS, described=True) is None
     check_same(body.encode())
 
 
 def as_floats(texts: list[str], before: str = " " * 40, after: str = " " * 40) -> Array | None:
     """Lift one row out of a text that has much or little around it."""
     body = f'{before}{{"features":[{",".join(texts)}]}}{after}'.encode()
-    lifted = numbers.lift(body, b"features")
+    lifted = lift_numbers(body, b"features", numbers=9999, arrays=99)
     return None if lifted is None else lifted.array()
 
 
@@ -433,11 +434,11 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     values = random.standard_normal(2000) * 10.0 ** random.integers(-3, 9, 2000)
     rows = [[float(str(np.float32(one))), float(one), int(one), None] for one in values]
     body = json.dumps({"features": rows}).encode()
-    expected = rerank_json.read(body)._members["features"]
+    expected = rerank_json.read(body, LARGE)._members["features"]
 
     monkeypatch.setattr(lift, "library", lambda: built)
 
-    assert expected.tobytes() == rerank_json.read(body)._members["features"].tobytes()
+    assert expected.tobytes() == rerank_json.read(body, LARGE)._members["features"].tobytes()
     assert expected.shape == (2000, 4)
 
 
@@ -469,23 +470,22 @@ def test_rooms_that_are_too_small_are_not_exceeded() -> None:
 def test_without_numbers_the_outline_is_the_body() -> None:
     body = b'{"features_b64": "AAAA", "shape": [1, 1], "x": {"y": [], "data": 1}}'
 
-    lifted = numbers.lift(body, b"features")
+    lifted = lift_numbers(body, b"features", numbers=9999, arrays=99)
 
     assert lifted is not None
     assert body is lifted.outline
-    assert 5 == lifted.members == numbers.count_members(json.loads(body))
+    assert 5 == lifted.members == count_members(json.loads(body))
     assert (0, 0) == (len(lifted.spans), len(lifted.values))
 
 
 def test_what_is_lifted_stands_in_the_spans() -> None:
     body = b'{"data": [1, 2], "x": [{"data": [[3.5, null]]}, {"data": ["a"]}], "data ": [1]}'
 
-    lifted = numbers.lift(body, b"data")
+    lifted = lift_numbers(body, b"data", numbers=9999, arrays=99)
 
     assert lifted is not None
     assert b'{"data": null, "x": [{"data": null}, {"data": ["a"]}], "data ": [1]}' == lifted.outline
-    assert [1, 2] == lifted.parsed(0, body)
-    assert [[3.5, None]] == lifted.parsed(1, body)
+    assert [b"[1, 2]", b"[[3.5, null]]"] == [body[begin:end] for begin, end, _, _ in lifted.spans.tolist()]
     np.testing.assert_array_equal([1, 2], lifted.array(0))
     np.testing.assert_array_equal([[3.5, np.nan]], lifted.array(1))
     assert 5 == lifted.members
@@ -545,6 +545,6 @@ def seen() -> Iterator[list[bool]]:
 @settings(max_examples=1000)
 @given(body=bodies())
 def test_with_and_without_compiled_code_the_answer_is_the_same(body: bytes, seen: list[bool]) -> None:
-    seen.append(numbers.plain_members(body) is not None)
+    seen.append(numbers.plain_members(body, LIMITS) is not None)
 
     check_same(body)

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank.native import lift
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.wire import v2
 from localrank_service.wire.query import Limits
+from localrank_service.wire.text import Text
+from tests.arithmetic import without_library
 from tests.service.conftest import three_kinds
 
 if TYPE_CHECKING:
@@ -572,13 +573,8 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("parser", ["compiled", "orjson"])
-async def test_what_is_wrong_is_said_with_its_place(
-    case: str, parser: str, connect: Any, tiny_model: LiveModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_wrong_is_said_with_its_place(case: str, connect: Any, tiny_model: LiveModel) -> None:
     members, status, at, said = WRONG[case]
-    if parser == "orjson":
-        monkeypatch.setattr(lift, "library", lambda: None)
 
     async with connect(Settings(max_documents=5), models=[tiny_model]) as client:
         response = await client.post(INFER, content=json.dumps(members))
@@ -827,7 +823,7 @@ LIMITS = Limits(10, refuse_extra_features=False)
 
 def outcome(body: bytes, length: str | None) -> Any:
     try:
-        queries, ids = v2.read(body, length).queries(CONTRACT, LIMITS)
+        queries, ids = v2.read(body, length, LIMITS).queries(CONTRACT)
     except Problem as problem:
         return problem.status
     return [query.matrix.tobytes() for query in queries], ids
@@ -862,8 +858,7 @@ def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(da
     fast = outcome(bytes(damaged), length)
 
     assert not isinstance(fast, int) or fast in {400, 409, 413, 422}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lift, "library", lambda: None)
+    with without_library():
         assert outcome(bytes(damaged), length) == fast
 
 
@@ -876,17 +871,16 @@ def test_a_damaged_call_is_answered_alike_by_both_parsers_and_never_a_failure(da
     ],
 )
 def test_numbers_elsewhere_are_not_taken_for_a_tensor(
-    inputs: list[Any], monkeypatch: pytest.MonkeyPatch
+    inputs: list[Any],
 ) -> None:
     body = json.dumps({"inputs": inputs}).encode()
     fast = outcome(body, None)
 
-    monkeypatch.setattr(lift, "library", lambda: None)
-
-    assert outcome(body, None) == fast
+    with without_library():
+        assert outcome(body, None) == fast
 
 
 def test_both_parsers_were_compared(arithmetic: str) -> None:
-    data = v2.read(json.dumps({"inputs": [features([ROW])]}).encode(), None)._inputs["features"].data
+    data = v2.read(json.dumps({"inputs": [features([ROW])]}).encode(), None, LIMITS)._inputs["features"].data
 
-    assert isinstance(data, np.ndarray if arithmetic == "compiled" else list)
+    assert isinstance(data, np.ndarray if arithmetic == "compiled" else Text)

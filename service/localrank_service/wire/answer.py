@@ -1,0 +1,87 @@
+"""What the answers of all wires are made from: the ranking, what to warn of, and how long each stage took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from localrank.stages import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank.ranker import Ranker, Ranking
+    from localrank.routing import Route
+    from localrank_service.wire.query import Documents, Options
+
+__all__ = ["Ranked", "Timing", "route_members", "server_timing", "warnings_of"]
+
+
+class Timing(Stopwatch):
+    """A stopwatch for the stages that also knows the whole."""
+
+    __slots__ = ("_begun", "_stopped")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = perf_counter()
+        self._stopped: Mapping[str, float] | None = None
+
+    def stop(self) -> Mapping[str, float]:
+        """Return the stages and their ``total`` in milliseconds, the same whenever it is asked."""
+        if self._stopped is None:
+            # To a tenth of a microsecond. Rounding to a whole number takes half as long as rounding to four places.
+            rounded = {stage: round(elapsed * 1e4) / 1e4 for stage, elapsed in self.milliseconds.items()}
+            rounded["total"] = round((perf_counter() - self._begun) * 1e7) / 1e4
+            self._stopped = rounded
+        return self._stopped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """One query, answered.
+
+    Attributes:
+        name: of the model that ranked it, with its version.
+        explanation: of the route, if the request asked for it.
+        out_of_range: how many values are outside what training saw.
+    """
+
+    name: str
+    version: int
+    ranker: Ranker
+    options: Options
+    documents: Documents
+    ranking: Ranking
+    explanation: dict[str, Any] | None
+    out_of_range: int
+
+
+def route_members(route: Route) -> dict[str, Any]:
+    """Return the route as the answer shows it."""
+    return {
+        "strategy": route.strategy,
+        "cluster": route.cluster,
+        "similarity": route.similarity,
+        "margin": route.margin,
+        "candidates": route.candidates,
+        "fallback": route.fallback,
+    }
+
+
+def warnings_of(ranked: Ranked) -> list[dict[str, Any]]:
+    """Return what the caller should know although the request was answered."""
+    imputed, ignored = ranked.ranking.imputed, ranked.documents.ignored
+    if not imputed and not ignored:
+        return []
+    names = ranked.ranker.contract.names
+    return [
+        {"code": "feature_imputed", "feature": names[feature], "count": count}
+        for feature, count in imputed.items()
+    ] + [{"code": "feature_ignored", "feature": name, "count": count} for name, count in ignored.items()]
+
+
+def server_timing(milliseconds: Mapping[str, float]) -> str:
+    """Return the value of the ``Server-Timing`` header."""
+    return ", ".join(f"{name};dur={elapsed:g}" for name, elapsed in milliseconds.items())

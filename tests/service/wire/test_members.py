@@ -1,0 +1,128 @@
+"""One table says what a request may hold: to the parser, to OpenAPI and in docs/http.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.http.problems import Problem
+from localrank_service.wire import npy
+from localrank_service.wire.members import (
+    BINARY_INPUT,
+    BINARY_OUTPUT,
+    COHERE,
+    INFER_PARAMETERS,
+    RERANK,
+    Member,
+    by_name,
+    check,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+ROOT = Path(__file__).parents[3]
+TABLES = (RERANK, COHERE, INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT)
+
+
+@pytest.mark.parametrize("table", [RERANK, COHERE, INFER_PARAMETERS])
+def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...]) -> None:
+    rows = "".join(f"| `{member.name}` | {member.meaning} |\n" for member in table)
+
+    assert f"|---|---|\n{rows}\n" in (ROOT / "docs" / "http.md").read_text()
+
+
+def test_openapi_describes_every_member() -> None:
+    described = {"RerankRequest": RERANK, "CohereRequest": COHERE}
+
+    for name, table in described.items():
+        properties = SCHEMAS[name]["properties"]
+        assert [member.name for member in table] == list(properties)
+        assert [member.meaning for member in table] == [one["description"] for one in properties.values()]
+
+
+def test_the_query_string_of_arrays_has_members_of_the_table() -> None:
+    assert set(npy.OPTIONS) <= set(by_name(RERANK))
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["route", "float16"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+)
+
+
+@given(value=anything | st.lists(st.integers(-1, 9), max_size=3), member=st.sampled_from(sum(TABLES, ())))
+def test_the_parser_accepts_what_the_schema_describes(value: Any, member: Member) -> None:
+    if member.kind.accepts is None:
+        return
+    # To JSON Schema 1.0 is an integer; to the parser it is not.
+    whole = isinstance(value, float) or (
+        isinstance(value, list) and any(isinstance(one, float) for one in value)
+    )
+    described = jsonschema.Draft202012Validator(member.kind.schema).is_valid(value) and not whole
+
+    try:
+        check({member.name: value}, by_name((member,)))
+        accepted = True
+    except Problem:
+        accepted = False
+
+    assert (described or (member.nullable and value is None)) == accepted
+
+
+ROW = [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("dtype", "status"),
+    [("float16", 200), ("float32", 200), ("float64", 200), ("FP16", 422), ("FP32", 422), ("FP64", 422)],
+)
+async def test_the_first_api_names_number_types_as_numpy_does(
+    dtype: str, status: int, client: httpx.AsyncClient
+) -> None:
+    import base64
+
+    import numpy as np
+
+    kind = {"16": "<f2", "32": "<f4", "64": "<f8"}[dtype[-2:]]
+    body = {
+        "features_b64": base64.b64encode(np.array(ROW, kind).tobytes()).decode(),
+        "shape": [1, 4],
+        "dtype": dtype,
+    }
+
+    response = await client.post("/v1/rerank", json=body)
+
+    assert status == response.status_code, response.text
+    if status == 422:
+        assert "/dtype" == response.json()["pointer"]
+        assert "one of float16, float32, float64" in response.json()["detail"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("datatype", "status"),
+    [("FP32", 200), ("FP64", 200), ("float16", 422), ("float32", 422), ("float64", 422)],
+)
+async def test_the_open_inference_protocol_names_number_types_as_it_does(
+    datatype: str, status: int, client: httpx.AsyncClient
+) -> None:
+    tensor = {"name": "features", "datatype": datatype, "shape": [1, 4], "data": ROW}
+
+    response = await client.post("/v2/models/tiny/infer", json={"inputs": [tensor]})
+
+    assert status == response.status_code, response.text
+    if status == 422:
+        assert "/inputs/0/datatype" == response.json()["pointer"]
