@@ -113,6 +113,6 @@ def test_panels_do_not_overlap() -> None:
     assert max(x for x, _ in cells) < 24
 
 
-@pytest.mark.parametrize("script", [".ci/run", ".ci/system-packages"])
+@pytest.mark.parametrize("script", [".ci/interpreters", ".ci/run", ".ci/system-packages"])
 def test_shell_scripts_have_no_fault_that_shellcheck_knows(script: str) -> None:
     run(system("shellcheck"), ROOT / script)

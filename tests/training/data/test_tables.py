@@ -7,6 +7,8 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,7 @@ import zstandard
 
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
-from localrank_training.data.reading import read
+from localrank_training.data.reading import read, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,3 +204,45 @@ def test_tabs_between_the_fields_of_letor_text_do_not_make_it_a_table(tmp_path: 
     path.write_text("# a comment, with commas\n1\tqid:1\t1:0.5\t2:1 # a, b\n0\tqid:1\t1:0.2\t2:3\n")
 
     assert [[0.5, 1], [np.float32(0.2), 3]] == read([path]).documents.tolist()
+
+
+FRAME = {
+    "qid": ["a", "b", "a", "b"],
+    "label": [2, 0, 1, 1],
+    "docno": ["d1", "d2", "d3", "d4"],
+    "bm25": [1.5, None, 3.25, -2.0],
+    "url": ["u", "v", "w", "x"],
+    "clicks": [3, 0, 1, 7],
+}
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table, dict], ids=lambda make: make.__module__
+)
+def test_a_table_in_memory_is_read_like_its_csv(make: Callable[[Any], object], tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    pd.DataFrame(FRAME).to_csv(path, index=False)
+    said: list[str] = []
+
+    expected, actual = read([path]), read_table(make(FRAME), say=said.append)
+
+    assert ("bm25", "clicks") == actual.feature_names
+    assert expected.documents.tobytes() == actual.documents.tobytes()
+    assert expected.labels.tolist() == actual.labels.tolist() == [2, 1, 0, 1]
+    assert expected.query_ids == actual.query_ids == ("a", "b")
+    assert expected.comments == actual.comments == ("d1", "d3", "d2", "d4")
+    assert "table:4, query 'b'" == actual.where(3)
+    assert ["table: label 'label', query 'qid', document id 'docno', 2 features ('bm25', 'clicks'); "] == [
+        text.removesuffix("left out: 'url' (text)") for text in said
+    ]
+
+
+def test_what_is_wrong_with_a_table_in_memory_is_named() -> None:
+    bad = {**FRAME, "label": [2, 0, None, 1]}
+
+    with pytest.raises(InvalidData, match=r"^table: row 3, column 'label': expected a value, found nothing$"):
+        read_table(pd.DataFrame(bad).astype({"label": "Int64"}))
+    with pytest.raises(InvalidData, match="expected a table with named columns"):
+        read_table(np.ones((3, 2)))
+    with pytest.raises(InvalidData, match="found no rows"):
+        read_table(pd.DataFrame(FRAME).head(0))

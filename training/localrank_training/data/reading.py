@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
@@ -13,6 +14,7 @@ from localrank_training.data.mapped import open_mapped
 from localrank_training.data.queries import Origin, QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Source, locate
+from localrank_training.data.tables import Layout, rows
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices
 
-__all__ = ["Grouping", "read"]
+__all__ = ["Grouping", "read", "read_table"]
 
 
 def read(
@@ -62,12 +64,12 @@ def read(
     comments: list[str] | None = None
     done = 0
     for position, block in enumerate(blocks):
-        rows = grouping.rows(done, len(block))
-        block.fill(documents, rows)
-        labels[rows] = block.labels
+        places = grouping.rows(done, len(block))
+        block.fill(documents, places)
+        labels[places] = block.labels
         if block.comments is not None:
             comments = [""] * len(documents) if comments is None else comments
-            _place(comments, block.comments, rows)
+            _place(comments, block.comments, places)
         done += len(block)
         # Freed while the matrix fills, so that both are never whole in memory at once.
         blocks[position] = Block(block.labels, block.queries, None)
@@ -80,6 +82,48 @@ def read(
         lines=grouping.order,
         comments=None if comments is None else tuple(comments),
         origin=origin,
+    )
+
+
+def read_table(
+    table: object, *, columns: Columns = AS_NAMED, say: Callable[[str], None] = lambda _: None
+) -> QuerySet:
+    """Take judged queries from a table in memory: a pandas or polars frame, an Arrow table, a dictionary of columns.
+
+    Whatever speaks Arrow's C stream interface is taken without a copy of its own. Missing values are null or NaN.
+
+    Args:
+        table: a row per document.
+        columns: what the columns hold.
+        say: told what was taken and what was left out.
+
+    Raises:
+        InvalidData: names row and column.
+    """
+    try:
+        arrow = pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        found = str(error).splitlines()[0][:160]
+        raise InvalidData(
+            f"expected a table with named columns (pandas, polars, Arrow, a dictionary), found: {found}"
+        ) from None
+    if not arrow.num_rows:
+        raise InvalidData("table: expected judged documents, found no rows")
+    layout = Layout("table", arrow.schema, columns)
+    say(f"table: {layout.describe()}")
+    arrow = arrow.select(layout.columns).combine_chunks()
+    batch = rows(arrow.to_batches()[0], 1, layout, layout.names, range(len(layout.names)))
+    grouping = Grouping(batch.queries, len(batch.query_ids))
+    comments = None if batch.comments is None else batch.comments.take(pa.array(grouping.order)).to_pylist()
+    return QuerySet(
+        documents=np.ascontiguousarray(batch.matrix[grouping.order]),
+        labels=batch.labels[grouping.order],
+        offsets=grouping.offsets,
+        query_ids=tuple(batch.query_ids),
+        feature_names=layout.names,
+        lines=grouping.order,
+        comments=None if comments is None else tuple(comments),
+        origin=Origin(("table",), np.zeros(1, np.int64), np.arange(1, arrow.num_rows + 1, dtype=np.int32)),
     )
 
 

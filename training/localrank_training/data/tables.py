@@ -49,7 +49,7 @@ class Layout:
     """What each column of one file is.
 
     Attributes:
-        path: of the file.
+        path: of the file, or what a table in memory is called in messages.
         names: of the features, in the order of the file.
         named: False if the file has a list of values and ``names`` only counts them.
         label, qid: columns.
@@ -58,7 +58,9 @@ class Layout:
         left_out: columns that are not used, each with its reason.
     """
 
-    def __init__(self, path: Path, schema: Any, columns: Columns, list_width: int | None = None) -> None:
+    def __init__(
+        self, path: Path | str, schema: Any, columns: Columns, list_width: int | None = None
+    ) -> None:
         """Decide; ``list_width`` is the length of the lists, if the schema does not say it."""
         self.path = path
         self.label, self.qid = columns.label, columns.qid
