@@ -36,7 +36,9 @@ COMMANDS = {
     "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
-    "models": Command(_OFFLINE, "serve", "List, show, verify, promote, roll back, prune, compare models."),
+    "models": Command(
+        _OFFLINE, "serve", "List, show, verify, sign, promote, roll back, prune, compare models."
+    ),
     "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
     "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
 }

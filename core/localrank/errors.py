@@ -8,6 +8,7 @@ LocalRankError
 │   ├── ArtifactNotFound      no such model, version or alias
 │   ├── ArtifactCorrupt       a file is missing, extra, truncated, or not what the manifest says
 │   ├── ArtifactIncompatible  written in a format that this code does not read
+│   ├── ArtifactUntrusted     whole or not, no trusted key has signed it
 │   └── ProbeMismatch         whole, but it does not reproduce its own probe on this machine
 ├── PublishFailed             the version could not be written; nothing was left behind
 ├── InvalidConfiguration      a setting is unknown, of the wrong type or out of range
@@ -23,6 +24,7 @@ __all__ = [
     "ArtifactError",
     "ArtifactIncompatible",
     "ArtifactNotFound",
+    "ArtifactUntrusted",
     "ContractMismatch",
     "InvalidConfiguration",
     "InvalidData",
@@ -74,6 +76,10 @@ class ArtifactCorrupt(ArtifactError):
 
 class ArtifactIncompatible(ArtifactError):
     """The directory was written in a format that this code does not read."""
+
+
+class ArtifactUntrusted(ArtifactError):
+    """A signature is required, and no trusted key has signed the version as it is."""
 
 
 class ProbeMismatch(ArtifactError):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from localrank import artifact
 from localrank.artifact.arrays import names_in, open_file, read_up_to
+from localrank.artifact.signing import signatures_name, signed
 from localrank.artifact.staging import locked, sweep, sync_directory
 from localrank.artifact.strict_json import parse_object
 from localrank.artifact.writing import drafted
@@ -31,6 +32,8 @@ from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from localrank.artifact import Provenance
     from localrank.ranker import Ranker
@@ -156,6 +159,14 @@ class Registry:
                 )
             version = aliases[which]
         return self._existing(name, version)
+
+    def sign(self, reference: Reference, key: Ed25519PrivateKey) -> None:
+        """Sign a version that verifies; signatures by other keys stay."""
+        sha256 = artifact.verify(reference.path).manifest.sha256
+        family = reference.path.parent
+        target = family / signatures_name(reference.path)
+        with _failing(f"{target}: expected to write it"), locked(family):
+            _replace(target, signed(reference.path, sha256, key))
 
     def publish(self, name: str, ranker: Ranker, provenance: Provenance) -> Reference:
         """Write a new version of a model and verify what was written; aliases stay as they are.
@@ -367,6 +378,7 @@ def _remove(family: Path, number: int) -> None:
     """Take a version's name away at once, then its files."""
     hidden = Path(tempfile.mkdtemp(dir=family, prefix=_REMOVED))
     (family / str(number)).rename(hidden / str(number))
+    (family / signatures_name(family / str(number))).unlink(missing_ok=True)
     sync_directory(family)
     shutil.rmtree(hidden)
 

@@ -58,7 +58,10 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
     if models is None:
-        copies = Copies(settings.runtime_dir / "versions" if settings.runtime_dir else None)
+        copies = Copies(
+            settings.runtime_dir / "versions" if settings.runtime_dir else None,
+            trusted_keys=settings.require_signature,
+        )
         loader = Loader(
             settings.models_dir, live, metrics, workers, copies=copies, extra_versions=settings.extra_versions
         )

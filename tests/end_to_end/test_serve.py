@@ -354,6 +354,7 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
         (("--model", "demo@7"), {}, 1, "--model demo@7: "),
         ((), {"LOCALRANK_MAX_DOCS": "3"}, 2, "LOCALRANK_MAX_DOCS: no such setting"),
         ((), {"LOCALRANK_API_KEY_FILE": "gone"}, 2, "serving key file gone: No such file or directory"),
+        (("--require-signature", "blank"), {}, 2, "blank: expected public keys in PEM, found none"),
         (("--admin-key-file", "blank"), {}, 2, "admin key file blank: expected at least one key, found none"),
     ]
     with socket.socket() as taken:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from localrank.artifact.content import Content
     from localrank.artifact.manifest import FileEntry
     from localrank.artifact.parts import Sizes
+    from localrank.artifact.signing import TrustedKeys
 
 __all__ = ["Artifact", "attach", "load", "read_manifest", "verify"]
 
@@ -61,7 +62,7 @@ class Artifact:
     kept: bool = False
 
 
-def load(directory: Path, *, keep: Path | None = None) -> Artifact:
+def load(directory: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
     """Read a version; whatever happens to its files afterwards does not change what was read.
 
     Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there, or into
@@ -72,14 +73,16 @@ def load(directory: Path, *, keep: Path | None = None) -> Artifact:
         keep: an empty folder that gets a copy of every file, from which large arrays are mapped and other processes can
             `attach` the version. Where it has no room for all of them the version is read all the same, and
             `Artifact.kept` is false.
+        trusted: keys of which one must have signed the version; ``None`` asks for no signature.
 
     Raises:
         ArtifactNotFound: there is no such directory.
+        ArtifactUntrusted: no trusted key has signed it.
         ArtifactIncompatible: it is of a format that this code does not read.
         ArtifactCorrupt: it is not what its manifest says, or could not be used safely.
         ProbeMismatch: it does not rank here as it did where it was published.
     """
-    return _read(Path(directory), PrivateMaps(keep))
+    return _read(Path(directory), PrivateMaps(keep), trusted)
 
 
 def attach(directory: Path) -> Artifact:
@@ -91,12 +94,12 @@ def attach(directory: Path) -> Artifact:
     return _read(Path(directory), Maps(trusted=True))
 
 
-def verify(directory: Path) -> Artifact:
+def verify(directory: Path, *, trusted: TrustedKeys | None = None) -> Artifact:
     """Read all of a version where it is, to tell whether it is good; raise what `load` raises.
 
     What it returns is for looking at while nobody changes the files.
     """
-    return _read(Path(directory), Maps())
+    return _read(Path(directory), Maps(), trusted)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -106,9 +109,9 @@ def read_manifest(directory: Path) -> Manifest:
         return _read_manifest(handle, directory)[0]
 
 
-def _read(directory: Path, maps: Maps) -> Artifact:
+def _read(directory: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artifact:
     with _opened(directory) as handle:
-        manifest, content = _read_manifest(handle, directory)
+        manifest, content = _read_manifest(handle, directory, trusted)
         ranker, probe = _read_files(handle, manifest, maps)
         deviation = probe.check(ranker, after_each=maps.release)
         if isinstance(maps, PrivateMaps):
@@ -165,10 +168,15 @@ def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker,
     return ranker, _probe(manifest, arrays)
 
 
-def _read_manifest(handle: int, directory: Path) -> tuple[Manifest, bytes]:
+def _read_manifest(
+    handle: int, directory: Path, trusted: TrustedKeys | None = None
+) -> tuple[Manifest, bytes]:
     """Read the manifest and its bytes; a directory whose name is a number is that version and no other."""
     with open_file(handle, MANIFEST) as file:
         content = read_up_to(file, LARGEST_MANIFEST + 1)
+    if trusted is not None:
+        # Before anything in it is believed.
+        trusted.check(directory, content)
     manifest = Manifest.parse(content)
     number = directory.absolute().name
     if number.isdecimal() and number != str(manifest.version):

@@ -37,6 +37,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.ArtifactNotFound: 404,
     errors.ArtifactCorrupt: 503,
     errors.ArtifactIncompatible: 503,
+    errors.ArtifactUntrusted: 503,
     errors.ProbeMismatch: 503,
     errors.PublishFailed: 503,
     errors.InvalidConfiguration: 500,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localrank import artifact
+from localrank.artifact.signing import TrustedKeys
 from localrank.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -45,12 +46,24 @@ class Hold:
 
 
 class Copies:
-    """The copies below ``folder``; without one every process reads for itself."""
+    """The copies below ``folder``; without one every process reads for itself.
 
-    def __init__(self, folder: Path | None) -> None:
+    Args:
+        folder: private to this service.
+        trusted_keys: file with public keys, of which one must have signed every version that is read. It is read for
+            each of them. Without a file no signature is needed.
+    """
+
+    def __init__(self, folder: Path | None, *, trusted_keys: Path | None = None) -> None:
         self._folder = folder
+        self._trusted_keys = trusted_keys
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def read(self, directory: Path, *, keep: Path | None = None) -> Artifact:
+        """Read a published version, and check its signature if one is needed."""
+        trusted = None if self._trusted_keys is None else TrustedKeys.read(self._trusted_keys)
+        return artifact.load(directory, keep=keep, trusted=trusted)
 
     def has(self, reference: Reference) -> bool:
         """Tell whether there is a copy of the version; its name may be anything."""
@@ -63,7 +76,7 @@ class Copies:
             ArtifactError: no worker serves it, and what is published is not there or does not verify.
         """
         if self._folder is None:
-            return artifact.load(reference.path), None
+            return self.read(reference.path), None
         copy = self._folder / str(reference)
         with _locked(self._folder / _LOCK):
             if not _is_held(copy):
@@ -74,7 +87,7 @@ class Copies:
         except ArtifactError as error:
             # Somebody changed what is private to this service.
             _log.error("the copy of model %s is broken: %s", reference, error)
-            return artifact.load(reference.path), None
+            return self.read(reference.path), None
 
     def _made(self, reference: Reference, copy: Path) -> tuple[Artifact, Hold | None]:
         shutil.rmtree(copy, ignore_errors=True)
@@ -82,9 +95,9 @@ class Copies:
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._folder))
         except OSError as error:
             self._complain(reference, error.strerror or str(error))
-            return artifact.load(reference.path), None
+            return self.read(reference.path), None
         try:
-            read = artifact.load(reference.path, keep=draft)
+            read = self.read(reference.path, keep=draft)
             if read.kept:
                 draft.rename(copy)
                 return read, Hold(copy)

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from localrank import artifact
 from localrank.errors import ArtifactNotFound, LocalRankError
 from localrank.registry import ALIASES, CHAMPION, Reference, Registry
 from localrank_service.http.problems import Problem
@@ -59,7 +58,7 @@ class Loader:
         extra_versions: int,
     ) -> None:
         # A version whose files change while it is verified must not end this process.
-        self.registry = Registry(models_dir, verify=artifact.load)
+        self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
         self._live = live
         self._metrics = metrics

@@ -99,6 +99,8 @@ def _serve(settings: Settings) -> None:
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     _check_models(settings.models_dir, settings.model)
+    if settings.require_signature is not None:
+        _check_trusted_keys(settings.require_signature)
     settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
     with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
         settings = settings.model_copy(update={"port": listener.getsockname()[1], "runtime_dir": runtime_dir})
@@ -200,6 +202,12 @@ def _check_models(models_dir: Path, default: str | None) -> None:
             broken.append(str(error))
     hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
     raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
+
+
+def _check_trusted_keys(path: Path) -> None:
+    from localrank.artifact.signing import TrustedKeys
+
+    TrustedKeys.read(path)
 
 
 def _announce_once(settings: Settings) -> None:

@@ -31,6 +31,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     models_dir: Path = Field(default=Path("models"), description="Folder of the published models.")
+    require_signature: Path | None = Field(
+        default=None,
+        description="File with Ed25519 public keys (PEM), of which one must have signed every version that is served.",
+    )
     model: str | None = Field(default=None, description="Model that answers requests which name none.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")

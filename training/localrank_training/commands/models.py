@@ -22,7 +22,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="models",
-    help="List, show, verify, promote, roll back, prune and compare published models.",
+    help="List, show, verify, sign, promote, roll back, prune and compare published models.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -158,17 +158,26 @@ def verify(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL...", help="NAME, NAME@VERSION or NAME@ALIAS.")
     ],
+    require_signature: Annotated[
+        Path | None,
+        typer.Option(
+            "--require-signature",
+            help="PEM file with Ed25519 public keys, of which one must have signed each version.",
+        ),
+    ] = None,
     models_dir: ModelsDir = "models",
     as_json: AsJson = False,
 ) -> None:
     """Check every byte of versions and rank their probes; fail at the first that is not good."""
     from localrank import artifact
+    from localrank.artifact.signing import TrustedKeys
 
     registry = _registry(models_dir)
+    trusted = None if require_signature is None else TrustedKeys.read(require_signature)
     answers = []
     for model in models:
         reference = registry.resolve(model)
-        found = artifact.verify(reference.path)
+        found = artifact.verify(reference.path, trusted=trusted)
         answer = {
             "name": reference.name,
             "version": reference.version,
@@ -185,6 +194,33 @@ def verify(
             )
     if as_json:
         print_json(answers)
+
+
+@app.command(epilog="Example: localrank models sign web@3 --key signing.pem")
+def sign(
+    model: _Reference,
+    key: Annotated[
+        Path, typer.Option("--key", help="PEM file with the Ed25519 private key.", show_default=False)
+    ],
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", help="File with the password of the key.")
+    ] = None,
+    models_dir: ModelsDir = "models",
+    as_json: AsJson = False,
+) -> None:
+    """Verify a version and sign its manifest; services can require that."""
+    from localrank.artifact.signing import key_id, read_private_key
+
+    password = None if password_file is None else password_file.read_bytes().strip()
+    private = read_private_key(key, password)
+    registry = _registry(models_dir)
+    reference = registry.resolve(model)
+    registry.sign(reference, private)
+    identifier = key_id(private.public_key())
+    if as_json:
+        print_json({"name": reference.name, "version": reference.version, "key": identifier})
+    else:
+        typer.echo(f"{reference} is signed by the key {identifier[:16]}")
 
 
 @app.command(epilog="Example: localrank models promote web 3 --alias challenger")
