@@ -20,7 +20,6 @@ from localrank_service.telemetry.tracing import Trace, trace_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
     from starlette.types import Scope
 
@@ -62,8 +61,9 @@ class Spans:
         }
         # The operator's variables win.
         resource = Resource.create(ours).merge(OTELResourceDetector().detect())
-        self._provider: TracerProvider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._exporter = OTLPSpanExporter()
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("localrank", __version__)
 
     def begin(self, scope: Scope, method: str) -> RequestSpan:
@@ -108,10 +108,13 @@ class Spans:
 
     def close(self) -> None:
         """Send what is left, for a moment."""
-        # The provider would wait for a collector that does not answer.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(_LAST)
+        if closing.is_alive():
+            # It waits to try again.
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]
+            closing.join(_LAST)
 
 
 class RequestSpan:

@@ -81,9 +81,9 @@ async def test_alive_but_not_ready_while_models_are_loaded(
     may_load = threading.Event()
     load = artifact.load
 
-    def slow(path: Path) -> Any:
+    def slow(path: Path, **more: Any) -> Any:
         assert may_load.wait(20)
-        return load(path)
+        return load(path, **more)
 
     monkeypatch.setattr(artifact, "load", slow)
     async with connect(settings(models_dir)) as client:

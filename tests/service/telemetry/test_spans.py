@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,7 @@ async def test_a_collector_that_is_away_costs_no_answer_and_ends_within_seconds(
 
     assert {200} == statuses
     assert time.monotonic() - begun < 10
+    assert not [thread for thread in threading.enumerate() if "Otel" in thread.name]
 
 
 def test_a_missing_sdk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
