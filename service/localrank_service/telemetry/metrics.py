@@ -67,6 +67,9 @@ class Metrics:
             ["key", "outcome"],
         )
         self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
+        self.documents_in_flight = Gauge(
+            counts, "localrank_inflight_documents", "Documents of the requests being answered.", [], "sum"
+        )
         self.refused_requests = Counter(
             counts,
             "localrank_refused_total",
@@ -173,6 +176,7 @@ class Metrics:
             self.http_requests,
             self.key_checks,
             self.in_flight,
+            self.documents_in_flight,
             self.refused_requests,
             self.queue_wait,
             self.connections,
