@@ -290,7 +290,10 @@ class Registry:
     def _numbers(self, name: str) -> list[int]:
         try:
             entries = list((self.models_dir / name).iterdir())
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            # No folder, or a link that leads to none.
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+                raise
             return []
         return sorted(
             int(entry.name)

@@ -19,6 +19,7 @@ from localrank_service.describe import openapi
 from localrank_service.http import problems
 from localrank_service.http.admission import Admission
 from localrank_service.http.connections import Connections
+from localrank_service.http.cors import Cors, parse_origins
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.edge import Edge
 from localrank_service.http.keyring import Keyring, generate
@@ -72,6 +73,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         live=live,
         keys=_keys(settings, hosts, metrics),
         hosts=hosts,
+        cors=Cors(origins) if (origins := parse_origins(settings.cors_origins)) else None,
         metrics=metrics,
         observer=_observer(settings),
         limits=Limits(
@@ -102,7 +104,12 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         for method in route.methods or ()
     }
     app.add_middleware(
-        Edge, keys=service.keys, metrics=service.metrics, observer=service.observer, direct=direct
+        Edge,
+        keys=service.keys,
+        metrics=service.metrics,
+        observer=service.observer,
+        cors=service.cors,
+        direct=direct,
     )
     problems.install(app)
     for router in (
@@ -163,7 +170,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
             await service.loader.tried.wait()
     try:
         # What every connection of this server gets (`localrank_service.http.protocol`).
-        yield {"connections": service.connections, "admission": service.admission}
+        yield {"connections": service.connections, "admission": service.admission, "cors": service.cors}
     finally:
         service.connections.stop()
         for task in following:

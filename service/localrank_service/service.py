@@ -10,6 +10,7 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
+    from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts
     from localrank_service.models.live import LiveModel, LiveModels
@@ -31,6 +32,7 @@ class Service:
     live: LiveModels
     keys: Keys
     hosts: Hosts
+    cors: Cors | None
     metrics: Metrics
     observer: Observer
     limits: Limits

@@ -244,3 +244,23 @@ def test_bad_requests_do_not_fill_the_log(client: httpx.Client, log: Path) -> No
 
     assert before + 150 == refused(client, "malformed")
     assert len(log.read_text().splitlines()) - lines <= 1 + (time.monotonic() - begun) / 10
+
+
+def test_a_page_may_read_that_the_server_is_overloaded(tmp_path: Path) -> None:
+    """The refusal is not the application's, and has the headers of its answers all the same."""
+    body = json.dumps({"features": [[0.5] * 10] * 2000}).encode()
+    origin = b"Origin: https://shop.example\r\n"
+    flags = ("--workers", "1", "--cors-origins", "https://shop.example", "--max-queue-ms", "0.1")
+    with (
+        serving(ROOT / "models", *flags, log=tmp_path / "server.log") as client,
+        ExitStack() as stack,
+    ):
+        wires = [stack.enter_context(connect(client)) for _ in range(40)]
+        length = b"Content-Length: %d\r\n\r\n" % len(body)
+        for wire in wires:
+            wire.sendall(HEAD + b"Connection: close\r\n" + origin + length + body)
+        answers = [rest_of(wire)[0] for wire in wires]
+
+    statuses = {answer.split()[1] for answer in answers}
+    assert {b"200", b"429"} == statuses
+    assert all(b"access-control-allow-origin: https://shop.example\r\n" in answer for answer in answers)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from localrank_service.http.cors import Cors
     from localrank_service.http.direct import DirectRoute
     from localrank_service.http.keys import Keys
     from localrank_service.telemetry.metrics import Metrics
@@ -44,6 +45,7 @@ class Edge:
         keys: Keys,
         metrics: Metrics,
         observer: Observer,
+        cors: Cors | None,
         direct: Mapping[tuple[str, str], DirectRoute],
     ) -> None:
         self._app = app
@@ -51,6 +53,7 @@ class Edge:
         self._keys = keys
         self._metrics = metrics
         self._observer = observer
+        self._cors = cors
         self._in_flight = metrics.in_flight.of()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,12 +85,18 @@ class Edge:
                 message["headers"].append((b"x-request-id", request_id))
                 if observation is not None:
                     message["headers"] += observation.headers()
+                if self._cors is not None:
+                    message["headers"] += self._cors.headers(headers)
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
 
         self._in_flight[0] += 1.0
         try:
+            if self._cors is not None and method == "OPTIONS" and self._cors.is_preflight(headers):
+                # Without a key: the browser sends it with the request that may follow.
+                await self._cors.answer(headers)(scope, receive, send_on)
+                return
             self._keys.check(scope)
             # A route that is known by its whole path needs neither the router nor the framework's layers before it.
             route = None if scope.get("root_path") else self._direct.get((method, scope["path"]))

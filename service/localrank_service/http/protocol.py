@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
+    from localrank_service.http.cors import Cors
 
 __all__ = ["Http"]
 
@@ -91,6 +92,7 @@ class Http(asyncio.BufferedProtocol):
         self._loop = _loop or asyncio.get_running_loop()
         self._connections: Connections = app_state["connections"]
         self._admission: Admission = app_state["admission"]
+        self._cors: Cors | None = app_state["cors"]
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int | None] | None = None
@@ -453,6 +455,8 @@ class Http(asyncio.BufferedProtocol):
         ]
         if not keeps:
             headers.append((b"connection", b"close"))
+        if head is not None and self._cors is not None:
+            headers += self._cors.headers(head.headers)
         if head is not None and head.method == b"HEAD":
             body = b""
         return head_of(problem.status, headers) + body

@@ -132,7 +132,8 @@ class Loader:
         with suppress(FileNotFoundError, NotADirectoryError):
             for family in sorted(self.registry.models_dir.iterdir()):
                 with suppress(OSError):
-                    status = (family / ALIASES).stat()
+                    # A link is refused when it is read, and must be seen for that.
+                    status = (family / ALIASES).lstat()
                     found.append((family.name, status.st_mtime_ns, status.st_ino, status.st_size))
         return tuple(found)
 

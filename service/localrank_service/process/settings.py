@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from localrank.errors import InvalidConfiguration
+from localrank_service.http.cors import parse_origins
 from localrank_service.http.keyring import Keyring, parse_keys
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class Settings(BaseModel):
         default="",
         description="Host names, separated by commas, that requests without a key and admin requests may address, "
         "besides localhost and IP addresses; * allows every name.",
+    )
+    cors_origins: str = Field(
+        default="",
+        description="Origins, separated by commas, whose pages may ask from a browser, such as https://shop.example; * "
+        "allows every page.",
     )
     max_documents: int = Field(
         default=5000, gt=0, le=100_000, description="Documents of one request, at most."
@@ -187,6 +193,12 @@ class Settings(BaseModel):
         if keys is not None:
             parse_keys(keys.get_secret_value(), "key")
         return keys
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, origins: str) -> str:
+        parse_origins(origins)
+        return origins
 
     def keyrings(self) -> tuple[Keyring, Keyring]:
         """Return the serving keys and the admin keys."""
