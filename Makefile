@@ -78,6 +78,10 @@ performance: $(VENV)/.dev ## Write tables and plots of docs/performance.md from 
 soak: $(VENV)/.dev ## Fuzz and crash tests (long)
 	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests
 
+.PHONY: mutate
+mutate: $(VENV)/.dev ## Plant 200 defects and see whether the tests notice (hours)
+	$(BIN)/python -m tests.mutation $(M)
+
 .PHONY: image
 image: ## Build the container image (needs a Docker engine)
 	docker build --target serve --tag localrank:latest .
