@@ -52,7 +52,7 @@ def main() -> int:
     for n_docs, n_features in ((20, 136), (100, 46), (100, 136), (1000, 136)):
         documents = rng.random((n_docs, n_features), np.float32)
         contracts = [FeatureContract.learn(documents, [n_docs], normalise=way) for way in NORMALISATIONS]
-        views = [median(partial(contract.view, documents)) for contract in contracts]
+        views = [median(partial(contract.cloud, documents)) for contract in contracts]
         ranged = median(partial(contracts[0].out_of_range, documents))
         cells = [median(partial(bare, documents)), *views, ranged]
         print(f"| {n_docs} × {n_features} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")

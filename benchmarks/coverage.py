@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from benchmarks import results
-from benchmarks.folds import data_dir
+from benchmarks.folds import as_published, data_dir
 from localrank.metrics import Judgements
 from localrank_training.comparisons import ENOUGH
 from localrank_training.data.reading import read
@@ -174,8 +174,9 @@ def cross_validated(queries: QuerySet, ranker: str, part: Indices) -> Vector:
     scores = np.empty(queries.n_docs)
     for fold in np.unique(part):
         scorer = make(method, settings).fit(Lesson(queries.select(np.flatnonzero(part != fold))))
-        for query in np.flatnonzero(part == fold).tolist():
-            scores[queries.span(query)] = scorer.score(queries.documents_of(query))
+        held = np.flatnonzero(part == fold)
+        for query, cloud in zip(held.tolist(), as_published(queries.select(held)), strict=True):
+            scores[queries.span(query)] = scorer.score(cloud)
     return scores
 
 
@@ -256,7 +257,7 @@ def of_procedures(name: str, n: int, draws: int) -> list[results.Row]:
             for fold in range(5):
                 method, settings = RANKERS[learner]
                 scorer = make(method, settings).fit(Lesson(queries.select(chosen[part != fold])))
-                scores = np.concatenate([scorer.score(cloud) for cloud in queries.clouds()])
+                scores = np.concatenate([scorer.score(cloud) for cloud in as_published(queries)])
                 for query in chosen[part == fold]:
                     own[queries.span(query)] = scores[queries.span(query)]
                 others[:, fold] = [m.per_query[rest].mean() for m in judgements.measure(scores, METRICS)]

@@ -66,10 +66,10 @@ def main() -> int:
                 scores -= distances * np.exp(-distances)
             return scores
 
-        np.testing.assert_allclose(anchored.score(documents), quadratic_forms(), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(anchored.score_rows(documents), quadratic_forms(), rtol=1e-6, atol=1e-9)
         times = least(
-            partial(linear.score, documents),
-            partial(anchored.score, documents),
+            partial(linear.score_rows, documents),
+            partial(anchored.score_rows, documents),
             quadratic_forms,
         )
         worst = max(worst, times[1] / times[2])

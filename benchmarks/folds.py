@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localrank.contract import FeatureContract
+from localrank_training.clouds import Clouds
 from localrank_training.data.reading import read
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CONVENTIONS", "data_dir", "folds"]
+__all__ = ["CONVENTIONS", "as_published", "data_dir", "folds"]
 
 #: The convention of each set's official script, beside the one that is comparable between sets.
 CONVENTIONS = {"OHSUMED": ("letor3", "standard"), "MQ2008": ("letor4", "standard")}
@@ -33,3 +35,9 @@ def folds(name: str) -> Iterator[tuple[QuerySet, QuerySet, QuerySet]]:
     for first in range(5):
         parts = [data_dir() / name / f"S{(first + i) % 5 + 1}.txt.gz" for i in range(5)]
         yield read(parts[:3]), read(parts[3]), read(parts[4])
+
+
+def as_published(queries: QuerySet) -> Clouds:
+    """Return queries of a set that is published normalised, as the clouds of a contract that changes nothing."""
+    contract = FeatureContract.learn(queries.documents, queries.lengths.tolist(), normalise="none")
+    return Clouds(queries, contract)

@@ -26,7 +26,7 @@ from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import LshRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner, Signatures
+from localrank.signature import PcaRepresentation, Signatures
 
 #: Of every worker but the first.
 MOST_SECONDS = 1.0
@@ -79,7 +79,7 @@ def model(n_queries: int, n_features: int, components: int = 5, clusters: int = 
     first = np.array([int(np.argmax(assigned == cluster)) for cluster in range(clusters)])
     return Ranker(
         contract=FeatureContract.learn(documents, [100] * 4, normalise="none"),
-        signer=QuerySigner(components),
+        representation=PcaRepresentation(components),
         router=LshRouter(
             signatures,
             assigned,
@@ -95,7 +95,7 @@ def queries(ranker: Ranker, count: int, seed: int = 1) -> list[np.ndarray[Any, n
     """Make clouds along the directions of training queries."""
     random = np.random.default_rng(seed)
     assert isinstance(ranker.router, LshRouter)
-    signatures = ranker.router.signatures
+    signatures = ranker.router.points
     components = signatures.directions.shape[1]
     return [
         (

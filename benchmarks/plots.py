@@ -49,7 +49,7 @@ COLOURS = dict(
 )
 STAGES = {
     "decode": "#4e79a7",
-    "view": "#76b7b2",
+    "cloud": "#76b7b2",
     "sign": "#e15759",
     "route": "#f28e2b",
     "score": "#59a14f",

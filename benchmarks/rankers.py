@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.folds import CONVENTIONS, folds
+from benchmarks.folds import CONVENTIONS, as_published, folds
 from localrank.metrics import Judgements, Measured
 from localrank_training.comparisons import interval_of
 from localrank_training.learners.catalogue import LEARNERS, make
@@ -104,7 +104,7 @@ class Fitted:
 
 
 def scores_of(scorer: Scorer, queries: QuerySet) -> Vector:
-    return np.concatenate([scorer.score(documents) for documents in queries.clouds()])
+    return np.concatenate([scorer.score(cloud) for cloud in as_published(queries)])
 
 
 def fit_fold(entry: Entry, train: QuerySet, validation: QuerySet, test: QuerySet) -> Fitted:

@@ -91,7 +91,7 @@ def quality(name: str) -> None:
 
 def figures(queries: QuerySet, scorer: LinearScorer, name: str) -> tuple[float, float]:
     """Return MAP and NDCG@10 in the set's own convention."""
-    scores = scorer.score(queries.documents)
+    scores = scorer.score_rows(queries.documents)
     found = measure(queries.labels, scores, queries.offsets, ["map", "ndcg@10"], CONVENTIONS[name][0])
     return found[0].mean, found[1].mean
 

@@ -106,7 +106,7 @@ def compare(lsh: LshRouter, exact: ExactRouter, asked: Signatures) -> tuple[floa
     """Return median milliseconds of both, recall, how much less similar the answer is, and agreement of clusters."""
     taken, routes = timed(lsh, asked)
     # The exact scan of a million takes long, and turns over every cache that a look-up would find warm.
-    few = asked.take(np.arange(int(np.clip(10_000_000 // len(lsh.signatures), 30, len(asked)))))
+    few = asked.take(np.arange(int(np.clip(10_000_000 // len(lsh.points), 30, len(asked)))))
     scanning, truth = timed(exact, few)
     short = [(e.similarity or 0.0) - (a.similarity or 0.0) for a, e in zip(routes, truth, strict=False)]
     same = [a.cluster == e.cluster for a, e in zip(routes, truth, strict=False)]

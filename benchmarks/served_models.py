@@ -16,8 +16,8 @@ from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import LshRouter
-from localrank.scorers import LinearScorer, TreesScorer
-from localrank.signature import QuerySigner
+from localrank.scorers import LinearScorer
+from localrank.signature import PcaRepresentation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,32 +41,12 @@ def documents(n_docs: int, n_features: int, seed: int = 0) -> Matrix:
 def near(made: Ranker, n_docs: int, seed: int) -> Matrix:
     """Return documents that spread along the directions of one of a model's training queries, of plain features."""
     assert isinstance(made.router, LshRouter)
-    signatures = made.router.signatures
+    signatures = made.router.points
     random = np.random.default_rng(seed)
     signature = signatures.of(int(random.integers(len(signatures))))
     along = random.standard_normal((n_docs, len(signature.eigenvalues))) * np.sqrt(signature.eigenvalues)
     noise = 0.01 * random.standard_normal((n_docs, signature.directions.shape[1]))
     return np.asarray(along @ signature.directions + noise, np.float32)
-
-
-def forest(n_trees: int, depth: int, n_features: int) -> TreesScorer:
-    """Return a forest of full trees whose splits and leaves are random."""
-    random = np.random.default_rng(0)
-    n_splits = 2**depth - 1
-    children = np.arange(1, 2 * n_splits + 1).reshape(n_splits, 2)
-    children = np.where(children < n_splits, children, n_splits - 1 - children)
-    left, right = np.tile(children, (n_trees, 1)).T.astype(np.int32)
-    return TreesScorer(
-        splits=np.full(n_trees, n_splits, np.int32),
-        features=random.integers(0, n_features, n_trees * n_splits, np.int32),
-        thresholds=random.random(n_trees * n_splits),
-        decisions=np.zeros(n_trees * n_splits, np.uint8),
-        left=np.ascontiguousarray(left),
-        right=np.ascontiguousarray(right),
-        values=random.standard_normal(n_trees * (n_splits + 1)),
-        category_words=np.zeros(0, np.int32),
-        category_bits=np.zeros(0, np.uint32),
-    )
 
 
 def ranker(
@@ -87,7 +67,7 @@ def ranker(
     seen = np.concatenate([documents(100, n_features, seed) for seed in range(10)])
     return Ranker(
         contract=FeatureContract.learn(seen, [100] * 10, normalise=normalise),
-        signer=QuerySigner(components),
+        representation=PcaRepresentation(components),
         router=LshRouter(
             signatures,
             clusters,

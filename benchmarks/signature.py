@@ -25,7 +25,7 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from localrank import principal
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--components", type=int, default=5)
     parser.add_argument("--decays", default="0.9,0.98")
     options = parser.parse_args()
-    signer = QuerySigner(options.components)
+    signer = PcaRepresentation(options.components)
     rows, missed = [], 0
     for n_docs, n_features in SHAPES:
         for decay in map(float, options.decays.split(",")):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 METRICS = ("map", "ndcg@10")
 NORMALISATIONS = ("query_minmax", "query_zscore", "global_zscore")
-ROUTERS = ("exact", "centroid")
+ROUTERS = ("exact", "medoid")
 COMPONENTS = (1, 2, 3, 5, 8)
 
 

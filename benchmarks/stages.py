@@ -10,7 +10,9 @@ stage   what it does                                        bare
 ======  ==================================================  =========================================
 npy     reads and checks the bytes of ``numpy.save``        ``numpy.frombuffer`` and a sum
 json    reads and checks a body of ``/v1/rerank``           simdjson into a buffer, rounded to float32
-view    checks, normalises                                  least, largest, subtract, divide
+cloud   checks, normalises                                  least, largest, subtract, divide
+rank    mid-rank percentiles, beside the rest of a recipe   ``numpy.argsort`` of every column
+blocks  ``[raw, minmax, zscore, rank]``, all from new       four copies
 sign    finds the principal directions                      centre, one product, ``ssyevr``
 route   finds the cluster (once per number of queries)      one product with all signatures
 score   scores with a linear model, in double precision     one product in float32
@@ -42,6 +44,7 @@ from benchmarks import floor, results, served_models
 from benchmarks.routing import draw
 from localrank.ranker import Ranking, best_first
 from localrank.routing import LshRouter, Route
+from localrank.scaling import percentiles
 from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.query import Limits
 from localrank_service.wire.results import results as encoded
@@ -56,8 +59,8 @@ if TYPE_CHECKING:
 #: Times its bare call that a stage may take, by documents of 136 features: head room of half over what compiled code took,
 #: so that twice as slow is noticed. Reading npy checks the shape and touches no number, which a sum does.
 MOST = {
-    100: {"npy": 1.8, "json": 1.2, "view": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
-    1000: {"npy": 0.36, "json": 1.0, "view": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
+    100: {"npy": 1.8, "json": 1.2, "cloud": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
+    1000: {"npy": 0.36, "json": 1.0, "cloud": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
 MOST_ROUTE = {1000: 0.85, 20_000: 0.13}
@@ -78,9 +81,10 @@ class Stage(NamedTuple):
 def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     """Return the stages that depend on the documents."""
     n_features = documents.shape[1]
-    contract, signer, scorer = ranker.contract, ranker.signer, ranker.global_scorer
-    view = contract.view(documents).normalised
-    scores = scorer.score(view)
+    contract, representation, scorer = ranker.contract, ranker.representation, ranker.global_scorer
+    cloud = contract.cloud(documents)
+    view = cloud.normalised
+    scores = scorer.score(cloud)
     weights = np.ones(n_features, np.float32)
     binary, text = served_models.as_npy(documents), served_models.as_json(documents)
     yield Stage(
@@ -100,7 +104,13 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
         found /= np.where(high > low, high - low, np.float32(1.0))
         return found
 
-    yield Stage("view", lambda: contract.view(documents), rescaled)
+    yield Stage("cloud", lambda: contract.cloud(documents), rescaled)
+    yield Stage("rank", lambda: percentiles(documents), lambda: np.argsort(documents, axis=0))
+    yield Stage(
+        "blocks",
+        lambda: contract.cloud(documents).rows("[raw, minmax, zscore, rank]"),
+        lambda: np.concatenate([documents] * 4, axis=1),
+    )
 
     def directions() -> object:
         if len(view) < 2:
@@ -110,8 +120,8 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
             return floor.eigensolve(centred @ centred.T)
         return floor.eigensolve(centred.T @ centred)
 
-    yield Stage("sign", lambda: signer.sign(view), directions)
-    yield Stage("score", lambda: scorer.score(view), lambda: view @ weights)
+    yield Stage("sign", lambda: representation.of(cloud), directions)
+    yield Stage("score", lambda: scorer.score(cloud), lambda: view @ weights)
     yield Stage("order", lambda: best_first(scores), lambda: np.argsort(scores))
     ranking = Ranking(best_first(scores), scores, Route("exact", 0), {})
     yield Stage("encode", lambda: encoded(ranking, None, None), lambda: orjson.dumps(scores.tolist()))
@@ -143,9 +153,9 @@ def routes(n_queries: int, n_features: int) -> tuple[float, float]:
     ranker = served_models.ranker(n_queries, n_features)
     router = ranker.router
     assert isinstance(router, LshRouter)
-    components = ranker.signer.components
+    components = served_models.COMPONENTS
     asked, _ = draw("spread", 200, components, n_features, seed=9)
-    signatures = router.signatures.directions.reshape(n_queries * components, n_features)
+    signatures = router.points.directions.reshape(n_queries * components, n_features)
     ours: list[float] = []
     bare: list[float] = []
     for query in range(len(asked)):

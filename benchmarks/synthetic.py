@@ -48,7 +48,7 @@ def gain(recipe: Recipe, seed: int) -> float:
     config = TrainingConfig.from_tables({"clustering": {"clusters": 4}})
     ranker = build(lesson, config, RankSvm()).ranker
     local = [ranker.rank(cloud).scores for cloud in exam.clouds()]
-    alone = [ranker.global_scorer.score(ranker.contract.view(cloud).normalised) for cloud in exam.clouds()]
+    alone = [ranker.global_scorer.score(ranker.contract.cloud(cloud)) for cloud in exam.clouds()]
     means = [
         measure(exam.labels, np.concatenate(scores), exam.offsets, ["ndcg@10"], "standard-skip")[0].mean
         for scores in (local, alone)

@@ -60,7 +60,7 @@ def lightgbm(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: 
 def localrank(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
     if kernels() is None:
         sys.exit("the compiled kernels are not installed: pip install --editable . with a C compiler")
-    return from_lightgbm(model.read_text()).score
+    return from_lightgbm(model.read_text()).score_rows
 
 
 def numpy(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001

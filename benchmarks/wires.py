@@ -31,7 +31,7 @@ from localrank.contract import FeatureContract
 from localrank.ranker import Ranker
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
@@ -63,11 +63,11 @@ def model() -> Ranker:
     contract = FeatureContract.learn(
         np.concatenate(queries), [30] * 1000, missing="median", normalise="query_minmax"
     )
-    signer = QuerySigner(3)
-    signatures = signer.sign_all([contract.view(query).normalised for query in queries])
+    representation = PcaRepresentation(3)
+    signatures = representation.sign_all([contract.cloud(query).normalised for query in queries])
     scorers = tuple(LinearScorer(random.standard_normal(WIDTH)) for _ in range(5))
     router = ExactRouter(signatures, np.arange(1000) % 5)
-    return Ranker(contract, signer, router, scorers, LinearScorer(np.ones(WIDTH)))
+    return Ranker(contract, representation, router, scorers, LinearScorer(np.ones(WIDTH)))
 
 
 def requests(documents: Matrix) -> dict[str, Request]:

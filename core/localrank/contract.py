@@ -1,31 +1,30 @@
 """What a model expects of a query's documents, and what it makes of them.
 
-The order is always impute, then normalise, then one view per consumer: ``raw`` (imputed only) or ``normalised``.
-Training and serving both go through `FeatureContract.view`, so that the service computes what training did.
-
-Invariant: the normalised view is finite. The raw view may hold NaN only for features whose policy is ``nan``.
+The order is always impute, then one block per wish of a consumer (`localrank.cloud`). Training and serving both go
+through `FeatureContract.cloud`, so that the service computes what training did.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
-from localrank.errors import ArtifactCorrupt, InvalidDocuments
+from localrank.blocks import parse
+from localrank.cloud import SPECTRUM, Cloud
+from localrank.errors import InvalidDocuments
 from localrank.scaling import all_finite, count_outside, rescaled, within_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Matrix, Vector
-    from localrank.scorers import View
 
-__all__ = ["MISSING", "NORMALISATIONS", "QUANTILES", "FeatureContract", "Missing", "Normalisation", "Views"]
+__all__ = ["MISSING", "NORMALISATIONS", "QUANTILES", "FeatureContract", "Missing", "Normalisation"]
 
 #: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
 Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
@@ -37,25 +36,6 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 
 #: Which quantiles of the training values a contract holds.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Views:
-    """One query's documents as the consumers want them.
-
-    Attributes:
-        raw: imputed values; NaN only where a feature's policy is ``nan``.
-        normalised: imputed and normalised values, finite.
-        imputed: ``{feature position: how many documents lacked it}``, only those that some did.
-    """
-
-    raw: Matrix
-    normalised: Matrix
-    imputed: dict[int, int] = field(default_factory=dict)
-
-    def of(self, view: View) -> Matrix:
-        """Return the view that a scorer asks for."""
-        return self.raw if view == "raw" else self.normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +119,37 @@ class FeatureContract:
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
-    def view(self, documents: Matrix) -> Views:
-        """Impute and normalise one query's documents ``[n_docs, n_features]``; NaN is a missing value.
+    def widths(self, n_clusters: int = 0) -> dict[str, int]:
+        """Return how many columns each block has, for a model of so many clusters."""
+        n_features = self.n_features
+        return {
+            "list": 1 + min(SPECTRUM, n_features),
+            "route": 1 + n_clusters,
+            **dict.fromkeys(("raw", "normalised", "minmax", "zscore", "rank", "to_best"), n_features),
+        }
+
+    def columns(self, blocks: str, n_clusters: int = 0) -> tuple[str, ...]:
+        """Return what the columns of a wish for blocks are called; those of a single block of features as the features.
+
+        Args:
+            blocks: such as ``raw`` or ``[minmax, zscore * 0.25, rank]``.
+            n_clusters: of the model, for ``route``.
+        """
+        names: list[str] = []
+        terms = parse(blocks)
+        for term in terms:
+            if term.name == "list":
+                names += ["log(documents)", *(f"spectrum({i + 1})" for i in range(self.widths()["list"] - 1))]
+            elif term.name == "route":
+                names += ["similarity", *(f"share({cluster})" for cluster in range(n_clusters))]
+            elif len(terms) == 1 or term.name == "raw":
+                names += self.names
+            else:
+                names += [f"{term.name}({name})" for name in self.names]
+        return tuple(names)
+
+    def cloud(self, documents: Matrix) -> Cloud:
+        """Impute one query's documents ``[n_docs, n_features]``, NaN being a missing value, and make their cloud.
 
         Raises:
             InvalidDocuments: wrong number of features, an infinite value, or a missing one that may not be.
@@ -150,15 +159,17 @@ class FeatureContract:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
         if not len(documents):
-            return Views(documents, documents)
+            return Cloud(self, documents, documents, documents, {})
         normalised = self._normalised(documents)
-        return self._imputed(documents) if normalised is None else Views(documents, normalised)
+        if normalised is None:
+            return self._imputed(documents)
+        return Cloud(self, documents, documents, normalised, {})
 
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values outside what training saw."""
         return count_outside(documents, self.quantiles[0], self.quantiles[-1])
 
-    def _imputed(self, documents: Matrix) -> Views:
+    def _imputed(self, documents: Matrix) -> Cloud:
         missing = np.isnan(documents)
         if (infinite := np.isinf(documents)).any():
             document, feature = (int(i) for i in np.argwhere(infinite)[0])
@@ -186,7 +197,7 @@ class FeatureContract:
             raw[:, keeps_nan] = documents[:, keeps_nan]
         counts = {int(feature): int(missing[:, feature].sum()) for feature in columns}
         # Nothing is missing any more.
-        return Views(raw, cast("Matrix", self._normalised(filled)), counts)
+        return Cloud(self, raw, filled, cast("Matrix", self._normalised(filled)), counts)
 
     def _normalised(self, documents: Matrix) -> Matrix | None:
         """Return the documents on one scale, or nothing where a value is missing or infinite."""
@@ -212,7 +223,7 @@ class FeatureContract:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
-        """Undo `to_json`; raise `ArtifactCorrupt` where it is not what `to_json` writes."""
+        """Undo `to_json`; raise `ValueError` if it is not what `to_json` writes."""
         try:
             contract = cls(
                 names=tuple(members["names"]),
@@ -225,16 +236,14 @@ class FeatureContract:
                 list_lengths=tuple(float(members["list_lengths"][str(q)]) for q in QUANTILES),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ArtifactCorrupt(f"manifest.json: the contract cannot be read: {error!r}") from None
+            raise ValueError(f"the contract cannot be read: {error!r}") from None
         contract._check(members)
         return contract
 
     def _check(self, members: Mapping[str, Any]) -> None:
         n = self.n_features
         if not all(isinstance(text, str) for text in (*self.names, *self.missing, self.normalise)):
-            raise ArtifactCorrupt(
-                f"manifest.json: the contract of {n} features: a name or policy is not a text"
-            )
+            raise ValueError(f"the contract of {n} features: a name or policy is not a text")
         problems = [
             (members.get("dtype") != "float32", "dtype is not float32"),
             (n == 0, "there are none"),
@@ -257,7 +266,7 @@ class FeatureContract:
         ]
         for wrong, what in problems:
             if wrong:
-                raise ArtifactCorrupt(f"manifest.json: the contract of {n} features: {what}")
+                raise ValueError(f"the contract of {n} features: {what}")
 
 
 def _float32(values: Any) -> Matrix:

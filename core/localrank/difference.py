@@ -57,7 +57,7 @@ class Difference:
     """What `compare` found.
 
     Attributes:
-        settings: of training, of the signer and of the router.
+        settings: of training, of the representation and of the router.
         metrics: held-out figures.
         contract: of the features.
         probe: the rankings of both probes, or ``None`` where the features are not the same.
@@ -87,7 +87,7 @@ def _settings(one: Artifact) -> dict[str, Any]:
     kinds = sorted({form["kind"] for form in raw["scorers"]["forms"]})
     return {
         **one.manifest.source,
-        "signer": _plain(raw["signer"], one),
+        "representation": _plain(raw["representation"], one),
         "router": _plain(raw["router"], one),
         "scorers": {"kinds": kinds, "clusters": len(one.manifest.clusters)},
     }

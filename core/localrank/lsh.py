@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
+from localrank.layout import INTEGERS, Buckets, Layout, below, finite
 from localrank.native.library import library
 from localrank.native.tables import LookUp
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Ids, Indices, Matrix, ShortInts
+    from localrank.layout import Layouts
     from localrank.signature import Signature, Signatures
 
 __all__ = ["HyperplaneTables", "automatic_planes", "draw_planes", "hash_bits"]
@@ -92,6 +94,16 @@ class HyperplaneTables:
     planes: Matrix
     offsets: Ids
     ids: Ids
+
+    layout: ClassVar[Layouts] = {
+        "planes": Layout(("float32",), ("tables", "bits", "features"), finite),
+        "offsets": Layout(
+            INTEGERS,
+            ("components", "tables", "buckets"),
+            lambda sizes: Buckets(sizes["buckets"], sizes["points"]),
+        ),
+        "ids": Layout(INTEGERS, ("components", "tables", "points"), below("points")),
+    }
 
     @classmethod
     def build(cls, signatures: Signatures, planes: Matrix, seed: int = 0) -> Self:

@@ -6,20 +6,20 @@ numpy, which finds the same up to rounding in float32. Of equally near ones the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from localrank.errors import ArtifactCorrupt
+from localrank.measures import one_to_many
 from localrank.native.library import library
 from localrank.native.nearest import TrainingQueries
-from localrank.similarity import one_to_many
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.native.nearest import Found
+    from localrank.representation import Point, Points
     from localrank.signature import Signature, Signatures
-    from localrank.similarity import Similarity
 
 __all__ = ["CompiledSearch", "Nearest", "NumpySearch", "Search", "search_of"]
 
@@ -41,32 +41,32 @@ class Nearest(NamedTuple):
 class Search(Protocol):
     """Compares a query with training queries."""
 
-    def among_all(self, signature: Signature, /) -> Nearest: ...
+    def among_all(self, point: Any, /) -> Nearest: ...
 
-    def among(self, signature: Signature, which: Indices, /) -> Nearest:
+    def among(self, point: Any, which: Indices, /) -> Nearest:
         """Compare with these training queries only, of which there is one at least."""
         ...
 
 
-def search_of(signatures: Signatures, clusters: Indices, similarity: Similarity) -> Search:
+def search_of(points: Points, clusters: Indices, similarity: str) -> Search:
     """Return the fastest search that this machine has."""
-    if similarity == "eq5" and len(signatures) and library() is not None:
-        return CompiledSearch(signatures, clusters)
-    return NumpySearch(signatures, clusters, similarity)
+    if similarity == "eq5" and len(points) and library() is not None:
+        return CompiledSearch(cast("Signatures", points), clusters)
+    return NumpySearch(points, clusters, similarity)
 
 
 class NumpySearch:
-    """Any form of similarity."""
+    """Any similarity of any points."""
 
-    def __init__(self, signatures: Signatures, clusters: Indices, similarity: Similarity) -> None:
-        self._signatures, self._similarity = signatures, similarity
+    def __init__(self, points: Points, clusters: Indices, similarity: str) -> None:
+        self._points, self._similarity = points, similarity
         self._clusters = np.asarray(clusters)
 
-    def among_all(self, signature: Signature, /) -> Nearest:
-        return _nearest(one_to_many(signature, self._signatures, self._similarity), self._clusters)
+    def among_all(self, point: Point, /) -> Nearest:
+        return _nearest(one_to_many(point, self._points, self._similarity), self._clusters)
 
-    def among(self, signature: Signature, which: Indices, /) -> Nearest:
-        similarities = one_to_many(signature, self._signatures.take(which), self._similarity)
+    def among(self, point: Point, which: Indices, /) -> Nearest:
+        similarities = one_to_many(point, self._points.take(which), self._similarity)
         return _nearest(similarities, self._clusters[which])
 
 

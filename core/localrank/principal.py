@@ -26,7 +26,7 @@ from localrank.native.eigen import largest_eigenpairs
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["principal_directions", "principal_variances"]
+__all__ = ["principal_directions", "principal_variances", "total_variance"]
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -75,6 +75,14 @@ def principal_variances(documents: Matrix) -> Vector:
     values = np.linalg.eigvalsh(_smaller_scatter(centred))[::-1][: n_docs - 1]
     real = values > max(_RANK_TOLERANCE * values[0], floor)
     return np.asarray(values[real] * (extent * extent / (n_docs - 1)), np.float64)
+
+
+def total_variance(documents: Matrix) -> float:
+    """Return the sum of all eigenvalues of the documents' covariance; 0 for one document."""
+    if len(documents) < 2:
+        return 0.0
+    centred, extent, _ = _centred_in_double(documents)
+    return float(np.vdot(centred, centred)) * (extent * extent / (len(documents) - 1))
 
 
 def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix] | None:

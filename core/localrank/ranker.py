@@ -6,20 +6,22 @@ it, so the number reported offline belongs to the code that serves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.cloud import Cloud
 from localrank.errors import ScoringFailed
+from localrank.scorers.combination import weighted_sum
 from localrank.stages import untimed
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.contract import FeatureContract
+    from localrank.representation import Representation
     from localrank.routing import Route, Router
     from localrank.scorers import Scorer
-    from localrank.signature import QuerySigner
     from localrank.stages import Stage
 
 __all__ = ["Ranker", "Ranking", "best_first"]
@@ -49,34 +51,61 @@ class Ranker:
     Immutable, so one instance may serve every thread.
 
     Attributes:
-        contract: what the documents must be, and their views.
-        signer: makes the signature that is routed.
+        contract: what the documents must be, and their blocks.
+        representation: makes the point that is routed.
         router: chooses the cluster.
         scorers: one per cluster.
         global_scorer: for queries that no cluster fits.
     """
 
     contract: FeatureContract
-    signer: QuerySigner
+    representation: Representation
     router: Router
     scorers: tuple[Scorer, ...]
     global_scorer: Scorer
 
-    def rank(self, documents: Matrix, *, stage: Stage = untimed) -> Ranking:
-        """Order one query's documents, ``[n_docs, n_features]`` float32, NaN being a missing value."""
+    def rank(self, documents: Matrix | Cloud, *, stage: Stage = untimed) -> Ranking:
+        """Order one query's documents.
+
+        Args:
+            documents: ``[n_docs, n_features]`` float32, NaN being a missing value; or the cloud that was made of them.
+            stage: measures the stages.
+        """
         with stage("sign"):
-            views = self.contract.view(documents)
-            signature = self.signer.sign(views.normalised)
+            cloud = documents if isinstance(documents, Cloud) else self.contract.cloud(documents)
+            point = self.representation.of(cloud)
         with stage("route"):
-            route = self.router.route(signature)
-        with stage("score"):
-            scorer = self.global_scorer if route.cluster is None else self.scorers[route.cluster]
-            # A score that overflows is an error of its own, below; numpy need not warn of it as well.
-            with np.errstate(over="ignore", invalid="ignore"):
-                scores = scorer.score(views.of(scorer.view))
+            route = self._settled(self.router.route(point))
+            cloud.routed(route, len(self.scorers))
+        # A score that overflows is an error of its own, below; numpy need not warn of it as well.
+        with stage("score"), np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scored(route, cloud)
         with stage("order"):
             order = best_first(scores)
-        return Ranking(order, scores, route, views.imputed)
+        return Ranking(order, scores, route, cloud.imputed)
+
+    def route(self, cloud: Cloud) -> Route:
+        """Return the route that `rank` takes, without scoring."""
+        return self._settled(self.router.route(self.representation.of(cloud)))
+
+    def _settled(self, route: Route) -> Route:
+        """Say whether a scorer of a cluster's own answers."""
+        if route.shares:
+            counted = (scorer for share, scorer in zip(route.shares, self.scorers, strict=True) if share)
+            local = any(scorer is not self.global_scorer for scorer in counted)
+        else:
+            local = route.cluster is not None and self.scorers[route.cluster] is not self.global_scorer
+        return route if route.local == local else replace(route, local=local)
+
+    def _scored(self, route: Route, cloud: Cloud) -> Vector:
+        if route.shares:
+            counted = [
+                (share, scorer) for share, scorer in zip(route.shares, self.scorers, strict=True) if share
+            ]
+            return weighted_sum(
+                [share for share, _ in counted], [cloud.scored(scorer) for _, scorer in counted]
+            )
+        return cloud.scored(self.global_scorer if route.cluster is None else self.scorers[route.cluster])
 
 
 def best_first(scores: Vector) -> Indices:

@@ -1,29 +1,42 @@
 """Which cluster's scorer answers a query.
 
-A router maps a signature to a `Route`. A query without a signature (one document, or all alike) goes to the global
-scorer, and the route says so.
+A router maps a point to a `Route`. A query whose point is not known (one document, or all alike, for a signature) goes to
+the global scorer, and the route says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
+from localrank.layout import INTEGERS, Layout, below
+from localrank.measures import measure_of
 from localrank.nearest import search_of
-from localrank.similarity import SIMILARITIES
+from localrank.signature import Signatures
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, ShortInts
+    from collections.abc import Mapping
+
+    from localrank.arrays import Indices, ShortInts, Vector
     from localrank.lsh import HyperplaneTables
     from localrank.nearest import Search
-    from localrank.signature import Signature, Signatures
-    from localrank.similarity import Similarity
+    from localrank.representation import Point, Points
+    from localrank.signature import Signature
 
-__all__ = ["CentroidRouter", "ExactRouter", "GlobalRouter", "LshRouter", "Route", "Router", "exact_below"]
+__all__ = [
+    "ROUTERS",
+    "ExactRouter",
+    "GlobalRouter",
+    "LshRouter",
+    "MedoidRouter",
+    "Route",
+    "Router",
+    "exact_below",
+]
 
 #: The scan takes as long as the tables when the training queries have this many numbers together. Each query counts for
 #: some more than its directions hold (`benchmarks/routing.py` measures where the two meet).
@@ -55,6 +68,8 @@ class Route:
             if the similarity is the same.
         candidates: how many training queries were compared.
         fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, or ``None``.
+        local: false if the cluster's scorer is the global one, or there is no cluster. `Ranker.rank` tells.
+        shares: ``[n_clusters]`` the weight of each cluster's scorer, for fusion; empty if one cluster answers alone.
     """
 
     strategy: str
@@ -63,14 +78,42 @@ class Route:
     margin: float | None = None
     candidates: int = 0
     fallback: str | None = None
+    local: bool = True
+    shares: tuple[float, ...] = ()
 
 
 class Router(Protocol):
-    """Chooses the cluster for a signature."""
+    """Chooses the cluster for a point."""
 
+    #: Its name in configuration, artifacts and routes.
     strategy: ClassVar[str]
+    #: What its arrays must be. For a field that holds points or tables: what counts them.
+    layout: ClassVar[Mapping[str, Layout | str]]
 
-    def route(self, signature: Signature, /) -> Route: ...
+    def route(self, point: Point, /) -> Route: ...
+
+    @property
+    def compares(self) -> Points | None:
+        """The points that queries are compared with; their kind is that of the model's representation."""
+        ...
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+        """Return ``[n_clusters]``: the similarity to the most similar point of each cluster, -inf if it has none.
+
+        ``None`` if the router does not compare points, or this one cannot be compared.
+        """
+        ...
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        """Return how many training queries of each cluster it holds, ``[n_clusters]``; zeros if it holds none."""
+        ...
+
+    def knowing(self, points: Points, clusters: Indices, /) -> Router | None:
+        """Return a router that compares with all of these training queries in the same way.
+
+        ``None`` if the router does not compare with training queries: then it treats them as it treats any other query.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,61 +121,122 @@ class GlobalRouter:
     """Send every query to the global scorer."""
 
     strategy: ClassVar[str] = "global"
+    layout: ClassVar[Mapping[str, Layout | str]] = {}
 
-    def route(self, signature: Signature, /) -> Route:  # noqa: ARG002
-        return Route(self.strategy, None)
+    def route(self, point: Point, /) -> Route:  # noqa: ARG002
+        return Route(self.strategy, None, local=False)
+
+    @property
+    def compares(self) -> None:
+        return None
+
+    def nearest(self, point: Point, n_clusters: int, /) -> None:  # noqa: ARG002
+        return None
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.zeros(n_clusters, np.int64)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
+        return None
+
+
+class _Comparing:
+    """What routers share that compare a query with training queries, each of a known cluster."""
+
+    points: Points
+    clusters: Indices
+    similarity: str
+
+    layout: ClassVar[Mapping[str, Layout | str]] = {
+        "points": "queries",
+        "clusters": Layout(INTEGERS, ("queries",), below("clusters")),
+    }
+
+    @property
+    def compares(self) -> Points:
+        return self.points
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+        if not point.known:
+            return None
+        found = np.full(n_clusters, -np.inf)
+        similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)
+        np.maximum.at(found, self.clusters, similarities)
+        return found
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.bincount(self.clusters, minlength=n_clusters)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
+        return ExactRouter(points, clusters, self.similarity)
+
+    @cached_property
+    def _search(self) -> Search:
+        return search_of(self.points, self.clusters, self.similarity)
 
 
 @dataclass(frozen=True, eq=False)
-class ExactRouter:
+class ExactRouter(_Comparing):
     """Compare with every training query (Figure 2, line 5).
 
     Attributes:
-        signatures: of the training queries.
+        points: of the training queries.
         clusters: ``[n_queries]``, each training query's cluster.
-        similarity: by which form of `localrank.similarity`.
+        similarity: one of `localrank.measures`.
     """
 
-    signatures: Signatures
+    points: Points
     clusters: Indices
-    similarity: Similarity = "eq5"
+    similarity: str = "eq5"
 
     strategy: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        _check_similarity(self.similarity)
+        measure_of(self.similarity, self.points)
 
-    def route(self, signature: Signature, /) -> Route:
-        if signature.rank == 0:
-            return Route(self.strategy, None, fallback=NO_SIGNATURE)
-        return Route(self.strategy, *self._search.among_all(signature), len(self.signatures))
-
-    @cached_property
-    def _search(self) -> Search:
-        return search_of(self.signatures, self.clusters, self.similarity)
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
+        return Route(self.strategy, *self._search.among_all(point), len(self.points))
 
 
 @dataclass(frozen=True, eq=False)
-class CentroidRouter:
+class MedoidRouter:
     """Compare with one training query per cluster, its medoid.
 
     Attributes:
-        medoids: ``[n_clusters]`` signatures, the cluster's position being its number.
-        similarity: by which form of `localrank.similarity`.
+        medoids: ``[n_clusters]`` points, the cluster's position being its number.
+        similarity: one of `localrank.measures`.
     """
 
-    medoids: Signatures
-    similarity: Similarity = "eq5"
+    medoids: Points
+    similarity: str = "eq5"
 
-    strategy: ClassVar[str] = "centroid"
+    strategy: ClassVar[str] = "medoid"
+    layout: ClassVar[Mapping[str, Layout | str]] = {"medoids": "clusters"}
 
     def __post_init__(self) -> None:
-        _check_similarity(self.similarity)
+        measure_of(self.similarity, self.medoids)
 
-    def route(self, signature: Signature, /) -> Route:
-        if signature.rank == 0:
-            return Route(self.strategy, None, fallback=NO_SIGNATURE)
-        return Route(self.strategy, *self._search.among_all(signature), len(self.medoids))
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
+        return Route(self.strategy, *self._search.among_all(point), len(self.medoids))
+
+    @property
+    def compares(self) -> Points:
+        return self.medoids
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:  # noqa: ARG002
+        if not point.known:
+            return None
+        return measure_of(self.similarity, self.medoids).one_to_many(point, self.medoids)
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.zeros(n_clusters, np.int64)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
+        return None
 
     @cached_property
     def _search(self) -> Search:
@@ -140,14 +244,15 @@ class CentroidRouter:
 
 
 @dataclass(frozen=True, eq=False)
-class LshRouter:
+class LshRouter(_Comparing):
     """Look candidates up in hash tables (Figure 3) and compare the best of them exactly.
 
     What is compared is bounded: ``cap`` entries of each bucket vote, the ``rerank`` candidates with most votes and
     the clusters' exemplars are compared. So the time of a request does not grow with the training queries.
 
     Attributes:
-        signatures, clusters, similarity: as for `ExactRouter`.
+        points: signatures of the training queries.
+        clusters, similarity: as for `ExactRouter`.
         tables: where the candidates are found.
         rerank: how many candidates with most votes are compared.
         cap: how many entries of a bucket vote; 0 is all of them.
@@ -157,20 +262,25 @@ class LshRouter:
             be ahead of, and an answer when no table has one. Without them an empty look-up means an exact scan.
     """
 
-    signatures: Signatures
+    points: Signatures
     clusters: Indices
     tables: HyperplaneTables
     rerank: int = 256
-    similarity: Similarity = "eq5"
+    similarity: str = "eq5"
     cap: int = 64
     probes: int = 0
     exact_below: int | None = None
     exemplars: tuple[int, ...] = ()
 
     strategy: ClassVar[str] = "lsh"
+    layout: ClassVar[Mapping[str, Layout | str]] = {**_Comparing.layout, "tables": "queries"}
 
     def __post_init__(self) -> None:
-        _check_similarity(self.similarity)
+        measure_of(self.similarity, self.points)
+        if not isinstance(self.points, Signatures):
+            raise InvalidConfiguration(
+                f"routing: hash tables hold signatures, found {type(self.points).__name__}"
+            )
         for name, least in (("rerank", 1), ("cap", 0), ("probes", 0), ("exact_below", 0)):
             if name == "exact_below" and self.exact_below is None:
                 continue
@@ -178,17 +288,18 @@ class LshRouter:
                 raise InvalidConfiguration(
                     f"routing: expected {name} from {least} to {_LARGEST}, found {getattr(self, name)}"
                 )
-        n_queries = len(self.signatures)
+        n_queries = len(self.points)
         if any(not 0 <= exemplar < n_queries for exemplar in self.exemplars):
             raise InvalidConfiguration(
                 f"routing: expected exemplars among {n_queries} training queries, found {self.exemplars}"
             )
 
-    def route(self, signature: Signature, /) -> Route:
-        if signature.rank == 0:
-            return Route(self.strategy, None, fallback=NO_SIGNATURE)
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
+        signature = cast("Signature", point)
         if self._compares_all:
-            return Route(self.strategy, *self._search.among_all(signature), len(self.signatures))
+            return Route(self.strategy, *self._search.among_all(signature), len(self.points))
         compared = self.tables.candidates(
             signature, self._ranks, self.rerank, cap=self.cap or None, probes=self.probes
         )
@@ -197,32 +308,27 @@ class LshRouter:
             compared = np.concatenate([compared, self._exemplars])
         elif fallback:
             found = self._search.among_all(signature)
-            return Route(self.strategy, *found, len(self.signatures), fallback)
+            return Route(self.strategy, *found, len(self.points), fallback)
         return Route(self.strategy, *self._search.among(signature, compared), len(compared), fallback)
 
     @cached_property
-    def _search(self) -> Search:
-        return search_of(self.signatures, self.clusters, self.similarity)
-
-    @cached_property
     def _compares_all(self) -> bool:
-        n_queries, n_components, n_features = self.signatures.directions.shape
+        n_queries, n_components, n_features = self.points.directions.shape
         below = exact_below(n_components, n_features) if self.exact_below is None else self.exact_below
         return bool(n_queries < below)
 
     @cached_property
     def _ranks(self) -> ShortInts | None:
         """The training queries' ranks where some are not full; a copy of short numbers, read one here, one there."""
-        ranks = np.asarray(self.signatures.ranks)
-        return None if (ranks >= self.signatures.directions.shape[1]).all() else ranks.astype(np.uint16)
+        ranks = np.asarray(self.points.ranks)
+        return None if (ranks >= self.points.directions.shape[1]).all() else ranks.astype(np.uint16)
 
     @cached_property
     def _exemplars(self) -> Indices:
         return np.array(self.exemplars, np.int64)
 
 
-def _check_similarity(similarity: str) -> None:
-    if similarity not in SIMILARITIES:
-        raise InvalidConfiguration(
-            f"similarity: expected one of {', '.join(SIMILARITIES)}, found {similarity!r}"
-        )
+#: Every router that an artifact may hold, by its name.
+ROUTERS: dict[str, type[Router]] = {
+    router.strategy: router for router in (GlobalRouter, ExactRouter, MedoidRouter, LshRouter)
+}

@@ -1,8 +1,8 @@
 r"""Features put on one scale: within one query, or by what training saw.
 
-Within a query a feature goes from 0 to 1, :math:`(x - \min) / (\max - \min)`, or has mean 0 and deviation 1. A feature
-that is the same in all documents, but for rounding to float32, becomes 0: it must not become its own rounding blown up
-to the size of the others.
+Within a query a feature goes from 0 to 1, :math:`(x - \min) / (\max - \min)`, or has mean 0 and deviation 1, or becomes
+the mid-rank percentile. A feature that is the same in all documents, but for rounding to float32, becomes 0 (1/2 as a
+percentile): it must not become its own rounding blown up to the size of the others.
 
 Invariant: the compiled and the plain way give the same bits, and no warning for any finite input.
 """
@@ -16,9 +16,9 @@ import numpy as np
 from localrank.native import documents as native
 
 if TYPE_CHECKING:
-    from localrank.arrays import Matrix, Vector
+    from localrank.arrays import Bits, Matrix, Vector
 
-__all__ = ["all_finite", "count_outside", "rescaled", "within_query"]
+__all__ = ["all_finite", "behind_best", "count_outside", "percentiles", "rescaled", "within_query"]
 
 #: Columns whose values differ by this share only are constant but for rounding to float32.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
@@ -52,8 +52,7 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
     low, high = documents.min(axis=0), documents.max(axis=0)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
-    spread = high.astype(np.float64) - low
-    constant = spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    spread, constant = _spread(low, high)
     scale = np.where(constant, 1.0, spread)
     if not standard:
         scaled = rescaled(documents, low, scale, bounded=True)
@@ -67,6 +66,58 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
         scaled /= np.where(constant, np.float32(1.0), deviation)
     scaled[:, constant] = 0.0
     return scaled
+
+
+def percentiles(documents: Matrix) -> Matrix:
+    r"""Return the mid-rank percentile of every value among those of its feature.
+
+    .. math:: (r - \tfrac12) / n
+
+    with the rank :math:`r` from 1 for the smallest value; equal values share the mean of their ranks.
+
+    Args:
+        documents: at least one; finite.
+    """
+    found = native.percentiles(documents, _ROUNDING)
+    return _percentiles(documents) if found is None else found
+
+
+def _percentiles(documents: Matrix) -> Matrix:
+    n_docs = len(documents)
+    order = np.argsort(documents, axis=0, kind="stable")
+    ordered = np.take_along_axis(documents, order, axis=0)
+    places = np.arange(n_docs)[:, None]
+    first = np.ones(documents.shape, np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    begins = np.maximum.accumulate(np.where(first, places, 0), axis=0)
+    ends = np.full(documents.shape, n_docs)
+    ends[:-1] = np.where(first[1:], places[1:], n_docs)
+    ends = np.minimum.accumulate(ends[::-1], axis=0)[::-1]
+    found = np.empty(documents.shape, np.float32)
+    # Equal values from the one place to before the other: the mean of their ranks from 1, less one half.
+    np.put_along_axis(found, order, (begins + ends).astype(np.float32) / np.float32(2 * n_docs), axis=0)
+    found[:, _spread(ordered[0], ordered[-1])[1]] = 0.5
+    return found
+
+
+def behind_best(documents: Matrix, scale: Vector) -> Matrix:
+    """Return how far every value is below the largest of its feature, in units of ``scale`` ``[n_features]``.
+
+    Args:
+        documents: at least one; finite.
+        scale: positive.
+    """
+    low, high = documents.min(axis=0), documents.max(axis=0)
+    apart = rescaled(documents, high, scale)
+    np.abs(apart, out=apart)
+    apart[:, _spread(low, high)[1]] = 0.0
+    return apart
+
+
+def _spread(low: Matrix, high: Matrix) -> tuple[Vector, Bits]:
+    """Return how far each feature's values are apart, and whether that is no more than rounding."""
+    spread = high.astype(np.float64) - low
+    return spread, np.asarray(spread <= _ROUNDING * np.maximum(np.abs(low), np.abs(high)))
 
 
 def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounded: bool = False) -> Matrix:

@@ -10,18 +10,25 @@ What does not belong here: how directions are computed (`localrank.principal`), 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from localrank.layout import INTEGERS, Layout, Within, finite
 from localrank.principal import principal_directions, principal_variances
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank.cloud import Cloud
+    from localrank.layout import Layouts, Sizes
+    from localrank.representation import Points
 
-__all__ = ["QuerySigner", "Signature", "Signatures", "choose_components", "spectrum"]
+__all__ = ["PcaRepresentation", "Signature", "Signatures", "choose_components", "spectrum"]
+
+#: A signature has room for that many directions, whatever its rank.
+_MOST_COMPONENTS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +46,20 @@ class Signature:
     eigenvalues: Vector
     rank: int
 
+    kind: ClassVar[str] = "signature"
+
+    @property
+    def known(self) -> bool:
+        """Whether the cloud has any direction."""
+        return self.rank > 0
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "components": len(self.directions),
+            "rank": self.rank,
+            "eigenvalues": self.eigenvalues[: self.rank].tolist(),
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signatures:
@@ -54,8 +75,19 @@ class Signatures:
     eigenvalues: Vector
     ranks: Indices
 
+    layout: ClassVar[Layouts] = {
+        "directions": Layout(("float32",), ("points", "components", "features"), finite),
+        "eigenvalues": Layout(("float64", "float32"), ("points", "components"), finite),
+        "ranks": Layout(INTEGERS, ("points",), lambda sizes: Within(0, sizes["components"])),
+    }
+
     def __len__(self) -> int:
         return len(self.directions)
+
+    @property
+    def known(self) -> Bits:
+        """``[n_queries]`` which clouds have any direction."""
+        return np.asarray(np.asarray(self.ranks) > 0)
 
     def of(self, query: int) -> Signature:
         """Return one query's signature."""
@@ -67,10 +99,32 @@ class Signatures:
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySigner:
+class PcaRepresentation:
     """Sign queries with a fixed number of components (P), chosen when training, never per query."""
 
     components: int
+
+    method: ClassVar[str] = "pca"
+    layout: ClassVar[Layouts] = {}
+    points: ClassVar[type[Points]] = Signatures
+
+    def settings(self) -> dict[str, Any]:
+        return {"components": self.components}
+
+    def of(self, cloud: Cloud, /) -> Signature:
+        """Return the signature of one query."""
+        return self.sign(cloud.normalised)
+
+    def of_all(self, clouds: Iterable[Cloud], /) -> Signatures:
+        """Return the signatures of many queries, each exactly as `of` does."""
+        return self.sign_all([cloud.normalised for cloud in clouds])
+
+    @staticmethod
+    def sizes(settings: Mapping[str, Any], n_features: int) -> Sizes:
+        components = settings.get("components")
+        if not isinstance(components, int) or not 1 <= components <= _MOST_COMPONENTS:
+            raise ValueError(f"expected 1 to {_MOST_COMPONENTS} components, found {components!r:.60}")
+        return {"components": components, "features": n_features}
 
     def sign(self, documents: Matrix) -> Signature:
         """Return the signature of one query's normalised documents."""

@@ -40,7 +40,7 @@ _PEERS = {
     ],
     "left_out": [{"what": "ray", "why": "ended"}],
 }
-_STAGES = ("npy", "json", "view", "sign", "score", "order", "encode")
+_STAGES = ("npy", "json", "cloud", "sign", "score", "order", "encode")
 _LATE = {"p50_ms": 1.0, "p90_ms": 2.0, "p99_ms": 3.0}
 
 MEASURED: dict[str, dict[str, list[dict[str, Any]]]] = {

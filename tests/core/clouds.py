@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.signature import QuerySigner, Signatures
+from localrank.contract import FeatureContract
+from localrank.signature import PcaRepresentation, Signatures
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
+    from localrank.cloud import Cloud
 
-__all__ = ["cloud", "clustered", "scattered"]
+__all__ = ["as_cloud", "cloud", "clustered", "scattered"]
+
+
+def as_cloud(documents: Matrix) -> Cloud:
+    """Return documents as the cloud of a contract that changes nothing."""
+    known = documents if len(documents) else np.zeros((1, documents.shape[1]), np.float32)
+    return FeatureContract.learn(known, [len(known)], normalise="none").cloud(documents)
 
 
 def cloud(
@@ -31,7 +39,7 @@ def scattered(count: int, n_features: int = 20, components: int = 3, seed: int =
     for query, rank in ((1, 2), (2, 1)):
         queries[query] = cloud(random, 12, n_features, rank=rank)
     queries[3] = queries[3][:1]
-    return QuerySigner(components).sign_all(queries)
+    return PcaRepresentation(components).sign_all(queries)
 
 
 def clustered(

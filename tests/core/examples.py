@@ -15,19 +15,21 @@ from localrank.contract import FeatureContract
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
+from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
 from localrank.scorers import (
     AnchoredBySimilarityScorer,
     AnchoredScorer,
+    BlendScorer,
     BordaScorer,
     LinearScorer,
     Scorer,
     StumpScorer,
+    SumScorer,
     TreesScorer,
 )
 from localrank.scorers.anchored import CURVES
 from localrank.scorers.borda import RULES
-from localrank.signature import QuerySigner, Signatures
+from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def _trees(random: np.random.Generator) -> Scorer:
         values=random.standard_normal(len(own) + len(splits)),
         category_words=np.array([1, 2], np.int32),
         category_bits=random.integers(0, 2**32, 3).astype(np.uint32),
-        view="raw" if random.random() < 0.3 else "normalised",
+        blocks="raw" if random.random() < 0.3 else "normalised",
     )
 
 
@@ -107,19 +109,34 @@ def _anchored_by_similarity(random: np.random.Generator) -> Scorer:
         member,
         random.random((count, len(member.weights))),
         random.random(count) / 2 + 0.1,
-        QuerySigner(2).sign_all(clouds),
+        PcaRepresentation(2).sign_all(clouds),
         SIMILARITIES[int(random.integers(len(SIMILARITIES)))],
         0.1 + random.random(),
     )
+
+
+def _blocks(random: np.random.Generator) -> LinearScorer:
+    return LinearScorer(random.standard_normal(3 * N_FEATURES), "[minmax, zscore * 0.25, rank]")
+
+
+def _blend(random: np.random.Generator) -> Scorer:
+    members = (_linear(random), _trees(random), _blocks(random))
+    return BlendScorer(members, random.standard_normal(3))
+
+
+def _sum(random: np.random.Generator) -> Scorer:
+    return SumScorer((_trees(random), _blocks(random)))
 
 
 #: One function for each kind of scorer: a random one of `N_FEATURES` features.
 SCORER_EXAMPLES: dict[str, Callable[[np.random.Generator], Scorer]] = {
     AnchoredBySimilarityScorer.kind: _anchored_by_similarity,
     AnchoredScorer.kind: _anchored,
+    BlendScorer.kind: _blend,
     BordaScorer.kind: _borda,
     LinearScorer.kind: _linear,
     StumpScorer.kind: _stumps,
+    SumScorer.kind: _sum,
     TreesScorer.kind: _trees,
 }
 
@@ -131,7 +148,7 @@ def _medoids(signatures: Signatures, clusters: np.ndarray) -> Signatures:
 #: One function for each router, given training signatures and their clusters.
 ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
     "global": lambda _signatures, _clusters: GlobalRouter(),
-    "centroid": lambda signatures, clusters: CentroidRouter(_medoids(signatures, clusters)),
+    "medoid": lambda signatures, clusters: MedoidRouter(_medoids(signatures, clusters)),
     "exact": ExactRouter,
     "lsh": lambda signatures, clusters: LshRouter(
         signatures,
@@ -157,9 +174,9 @@ def example_queries(count: int = 24, seed: int = 0) -> list[Matrix]:
     return queries
 
 
-def example_router(strategy: str, queries: list[Matrix], signer: QuerySigner) -> Router:
+def example_router(strategy: str, queries: list[Matrix], representation: PcaRepresentation) -> Router:
     clusters = np.arange(len(queries)) % _CLUSTERS
-    return ROUTER_EXAMPLES[strategy](signer.sign_all(queries), clusters)
+    return ROUTER_EXAMPLES[strategy](representation.sign_all(queries), clusters)
 
 
 def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -> Ranker:
@@ -169,12 +186,12 @@ def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -
     contract = FeatureContract.learn(
         np.concatenate(queries), [len(query) for query in queries], normalise="none"
     )
-    signer = QuerySigner(2)
+    representation = PcaRepresentation(2)
     scorers = [SCORER_EXAMPLES[kind](random) for _ in range(_CLUSTERS)]
     return Ranker(
         contract=contract,
-        signer=signer,
-        router=example_router(strategy, queries, signer),
+        representation=representation,
+        router=example_router(strategy, queries, representation),
         scorers=() if strategy == "global" else tuple(scorers),
         global_scorer=SCORER_EXAMPLES[kind](random),
     )

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank import artifact
-from localrank.artifact.parts import LAYOUTS
 from localrank.errors import PublishFailed
-from localrank.routing import ExactRouter
-from localrank.scorers import SCORERS
-from localrank.signature import QuerySigner
+from localrank.routing import ROUTERS, ExactRouter
+from localrank.scorers import SCORERS, LinearScorer
+from localrank.signature import PcaRepresentation
 from tests.core.examples import (
     N_FEATURES,
     ROUTER_EXAMPLES,
@@ -42,7 +41,7 @@ def assert_same_rankings(expected: Ranker, actual: Ranker, seed: int = 99) -> No
 
 def test_every_kind_of_scorer_and_router_has_an_example() -> None:
     assert SCORERS.keys() == SCORER_EXAMPLES.keys()
-    assert LAYOUTS.keys() == ROUTER_EXAMPLES.keys()
+    assert ROUTERS.keys() == ROUTER_EXAMPLES.keys()
 
 
 @pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
@@ -110,9 +109,11 @@ def test_a_version_is_never_modified(tmp_path: Path) -> None:
 
 def test_a_probe_query_between_two_clusters_is_refused(tmp_path: Path) -> None:
     axes = [np.eye(N_FEATURES, dtype=np.float32)[[i, i]] * [[1], [-1]] for i in (0, 1)]
-    signer = QuerySigner(1)
-    router = ExactRouter(signer.sign_all([axis.astype(np.float32) for axis in axes]), np.array([0, 1]))
-    ranker = replace(example_ranker("exact"), signer=signer, router=router)
+    representation = PcaRepresentation(1)
+    router = ExactRouter(
+        representation.sign_all([axis.astype(np.float32) for axis in axes]), np.array([0, 1])
+    )
+    ranker = replace(example_ranker("exact"), representation=representation, router=router)
     between = np.zeros((2, N_FEATURES), np.float32)
     between[0, :2] = 1.0
     said = artifact.Provenance(created="", source={}, probe=[between])
@@ -163,7 +164,8 @@ def test_texts_full_of_brackets_are_only_texts(tmp_path: Path) -> None:
 
 def test_one_model_with_many_scorers_is_a_few_files(tmp_path: Path) -> None:
     ranker = example_ranker("exact")
-    many = replace(ranker, scorers=ranker.scorers * 400)
+    scorers = tuple(LinearScorer(np.full(N_FEATURES, number, np.float64)) for number in range(1200))
+    many = replace(ranker, scorers=(*ranker.scorers, *scorers[3:]))
 
     manifest = artifact.save(
         tmp_path / "web" / "1", many, artifact.Provenance("", {}, provenance(ranker).probe)

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from localrank.contract import NORMALISATIONS, QUANTILES, FeatureContract, Missing, Normalisation
-from localrank.errors import ArtifactCorrupt, InvalidDocuments
+from localrank.errors import InvalidDocuments
 
 NAN = float("nan")
 
@@ -47,16 +47,18 @@ def test_features_without_names_are_numbered_from_one() -> None:
 def test_a_missing_value_becomes_what_the_policy_says(missing: Missing, filled: float) -> None:
     contract = learned(missing=missing, constant=-7.0)
 
-    views = contract.view(np.array([[0, NAN, 5], [1, 20, 5]], np.float32))
+    cloud = contract.cloud(np.array([[0, NAN, 5], [1, 20, 5]], np.float32))
 
-    np.testing.assert_array_equal([[0, filled, 5], [1, 20, 5]], views.normalised)
-    np.testing.assert_array_equal([[0, NAN if missing == "nan" else filled, 5], [1, 20, 5]], views.of("raw"))
-    assert {1: 1} == views.imputed
+    np.testing.assert_array_equal([[0, filled, 5], [1, 20, 5]], cloud.normalised)
+    np.testing.assert_array_equal(
+        [[0, NAN if missing == "nan" else filled, 5], [1, 20, 5]], cloud.block("raw")
+    )
+    assert {1: 1} == cloud.imputed
 
 
 def test_the_policy_reject_names_document_and_feature() -> None:
     with pytest.raises(InvalidDocuments, match=r"feature 'b' of document 1 is missing") as caught:
-        learned().view(np.array([[0, 1, 5], [1, NAN, 5]], np.float32))
+        learned().cloud(np.array([[0, 1, 5], [1, NAN, 5]], np.float32))
 
     assert (1, 1) == (caught.value.document, caught.value.feature)
 
@@ -65,7 +67,7 @@ def test_the_policy_reject_names_document_and_feature() -> None:
 @pytest.mark.parametrize("missing", ["reject", "median"])
 def test_an_infinite_value_is_refused_whatever_the_policy(value: float, missing: Missing) -> None:
     with pytest.raises(InvalidDocuments, match=r"feature 'c' of document 0 is infinite") as caught:
-        learned(missing=missing).view(np.array([[0, 1, value], [1, NAN, 5]], np.float32))
+        learned(missing=missing).cloud(np.array([[0, 1, value], [1, NAN, 5]], np.float32))
 
     assert (0, 2) == (caught.value.document, caught.value.feature)
 
@@ -73,7 +75,7 @@ def test_an_infinite_value_is_refused_whatever_the_policy(value: float, missing:
 @pytest.mark.parametrize(("shape", "found"), [((2, 2), "2"), ((2, 4), "4"), ((3,), r"shape \(3,\)")])
 def test_another_number_of_features_is_refused(shape: tuple[int, ...], found: str) -> None:
     with pytest.raises(InvalidDocuments, match=f"expected 3 features per document, found {found}"):
-        learned().view(np.zeros(shape, np.float32))
+        learned().cloud(np.zeros(shape, np.float32))
 
 
 @pytest.mark.parametrize("normalise", NORMALISATIONS)
@@ -81,11 +83,11 @@ def test_another_number_of_features_is_refused(shape: tuple[int, ...], found: st
 def test_other_numbers_are_taken_as_float32(normalise: Normalisation, dtype: type[np.generic]) -> None:
     documents = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype)
 
-    views = learned(normalise).view(documents)
+    cloud = learned(normalise).cloud(documents)
 
-    expected = learned(normalise).view(documents.astype(np.float32))
-    np.testing.assert_array_equal(expected.normalised, views.normalised)
-    np.testing.assert_array_equal(expected.raw, views.raw)
+    expected = learned(normalise).cloud(documents.astype(np.float32))
+    np.testing.assert_array_equal(expected.normalised, cloud.normalised)
+    np.testing.assert_array_equal(expected.raw, cloud.raw)
 
 
 def test_documents_of_another_width_have_no_range() -> None:
@@ -97,22 +99,22 @@ def test_query_minmax_is_scikit_learns() -> None:
     documents = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     documents[:, 2] = 4.0
 
-    views = learned("query_minmax").view(documents)
+    cloud = learned("query_minmax").cloud(documents)
 
-    np.testing.assert_allclose(MinMaxScaler().fit_transform(documents), views.normalised, atol=1e-6)
-    assert documents is views.raw
+    np.testing.assert_allclose(MinMaxScaler().fit_transform(documents), cloud.normalised, atol=1e-6)
+    assert documents is cloud.raw
 
 
 def test_query_zscore_is_scikit_learns() -> None:
     documents = np.random.default_rng(0).normal(3, 2, size=(20, 3)).astype(np.float32)
     documents[:, 2] = 0.1
 
-    views = learned("query_zscore").view(documents)
+    cloud = learned("query_zscore").cloud(documents)
 
     np.testing.assert_allclose(
-        StandardScaler().fit_transform(documents.astype(np.float64)), views.normalised, atol=1e-5
+        StandardScaler().fit_transform(documents.astype(np.float64)), cloud.normalised, atol=1e-5
     )
-    np.testing.assert_array_equal(np.zeros(20), views.normalised[:, 2])
+    np.testing.assert_array_equal(np.zeros(20), cloud.normalised[:, 2])
 
 
 def test_global_zscore_uses_what_training_saw() -> None:
@@ -120,10 +122,10 @@ def test_global_zscore_uses_what_training_saw() -> None:
     contract = FeatureContract.learn(training, [50], normalise="global_zscore")
     documents = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
 
-    views = contract.view(documents)
+    cloud = contract.cloud(documents)
 
     expected = StandardScaler().fit(training.astype(np.float64)).transform(documents.astype(np.float64))
-    np.testing.assert_allclose(expected, views.normalised, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(expected, cloud.normalised, rtol=1e-4, atol=1e-6)
 
 
 @given(
@@ -135,11 +137,11 @@ def test_the_normalised_view_is_finite_for_every_finite_input(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        views = learned(normalise).view(documents)
+        cloud = learned(normalise).cloud(documents)
 
-    assert np.float32 == views.normalised.dtype
-    assert documents.shape == views.normalised.shape
-    assert np.isfinite(views.normalised).all()
+    assert np.float32 == cloud.normalised.dtype
+    assert documents.shape == cloud.normalised.shape
+    assert np.isfinite(cloud.normalised).all()
 
 
 @given(
@@ -153,8 +155,8 @@ def test_a_document_is_normalised_the_same_wherever_it_stands(
     contract = learned(normalise)
 
     np.testing.assert_allclose(
-        contract.view(documents).normalised[order],
-        contract.view(documents[order]).normalised,
+        contract.cloud(documents).normalised[order],
+        contract.cloud(documents[order]).normalised,
         rtol=1e-5,
         atol=1e-5,
     )
@@ -218,7 +220,7 @@ def test_the_digest_changes_with_every_part() -> None:
     ],
 )
 def test_a_contract_that_is_none_is_refused(change: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ArtifactCorrupt, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         FeatureContract.from_json({**learned().to_json(), **change})
 
 
@@ -233,7 +235,7 @@ def test_a_column_that_is_constant_but_for_rounding_becomes_zeros(
     documents[::2, 1] = np.nextafter(np.float32(value), np.float32(np.inf))
     contract = FeatureContract.learn(documents, [30], normalise=normalise)
 
-    normalised = contract.view(documents).normalised
+    normalised = contract.cloud(documents).normalised
 
     np.testing.assert_array_equal(normalised[:, 1], 0)
     assert np.ptp(normalised[:, 0]) >= 1

@@ -35,7 +35,7 @@ def test_a_version_does_not_differ_from_itself(tmp_path: Path) -> None:
 
 
 def test_settings_and_metrics_are_compared_by_path(tmp_path: Path) -> None:
-    before, after = example_ranker("exact"), example_ranker("centroid")
+    before, after = example_ranker("exact"), example_ranker("medoid")
 
     found = diff(
         tmp_path,
@@ -46,7 +46,7 @@ def test_settings_and_metrics_are_compared_by_path(tmp_path: Path) -> None:
     )
 
     assert Change("configuration.learner.C", 0.1, 10.0) in found.settings
-    assert Change("router.part", "exact", "centroid") in found.settings
+    assert Change("router.part", "exact", "medoid") in found.settings
     assert Change("map", None, {"local": 0.25}) in found.metrics
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import arrays, maps
-from localrank.artifact.content import Buckets, Finite, Within
 from localrank.errors import ArtifactCorrupt
+from localrank.layout import Buckets, Finite, Within
 from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from localrank.ranker import Ranker
 
-DIRECTIONS = "router.signatures.directions.npy"
+DIRECTIONS = "router.points.directions.npy"
 
 
 @pytest.fixture

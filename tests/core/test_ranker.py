@@ -11,7 +11,7 @@ from localrank.errors import ScoringFailed
 from localrank.ranker import Ranker, best_first
 from localrank.routing import ExactRouter, GlobalRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank.stages import Stopwatch
 
 
@@ -20,10 +20,12 @@ def ranker_of(*weights: float) -> Ranker:
     rng = np.random.default_rng(0)
     clouds = [(rng.normal(size=(9, 3)) * spread).astype(np.float32) for spread in ([9, 1, 0.1], [1, 9, 0.1])]
     contract = FeatureContract.learn(np.concatenate(clouds), [9, 9], normalise="none", missing="zero")
-    signer = QuerySigner(1)
+    representation = PcaRepresentation(1)
     scorers = tuple(LinearScorer(np.roll([1.0, 0.0, 0.0], i)) for i in range(2))
-    router = ExactRouter(signer.sign_all(clouds), np.array([0, 1]))
-    return Ranker(contract, signer, router, scorers, LinearScorer(np.array(weights or (0.0, 0.0, 1.0))))
+    router = ExactRouter(representation.sign_all(clouds), np.array([0, 1]))
+    return Ranker(
+        contract, representation, router, scorers, LinearScorer(np.array(weights or (0.0, 0.0, 1.0)))
+    )
 
 
 def test_a_query_is_scored_by_the_cluster_it_looks_like() -> None:
@@ -46,7 +48,7 @@ def test_a_query_without_a_shape_gets_the_global_scorer_and_says_so(documents: o
 
 def test_the_global_router_never_leaves_the_global_scorer() -> None:
     base = ranker_of()
-    ranker = Ranker(base.contract, base.signer, GlobalRouter(), (), base.global_scorer)
+    ranker = Ranker(base.contract, base.representation, GlobalRouter(), (), base.global_scorer)
 
     ranking = ranker.rank(np.array([[1, 2, 3], [3, 1, 5]], np.float32))
 
@@ -88,6 +90,6 @@ def test_identical_documents_tie_wherever_they_stand(
 ) -> None:
     twice = np.concatenate([documents, documents[order]])
 
-    scores = LinearScorer(np.array([0.1, -0.7, 1 / 3])).score(twice)
+    scores = LinearScorer(np.array([0.1, -0.7, 1 / 3])).score_rows(twice)
 
     np.testing.assert_array_equal(scores[:7][order], scores[7:])

@@ -21,7 +21,7 @@ WHEN = "2026-01-31T12:00:00Z"
 
 @pytest.fixture(scope="module")
 def ranker() -> localrank.Ranker:
-    return example_ranker("centroid")
+    return example_ranker("medoid")
 
 
 @pytest.fixture

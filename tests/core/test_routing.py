@@ -10,8 +10,8 @@ import pytest
 from localrank.errors import InvalidConfiguration
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, Router
-from localrank.signature import QuerySigner, Signature, Signatures
+from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
+from localrank.signature import PcaRepresentation, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
 
 from .clouds import clustered, scattered
@@ -74,12 +74,12 @@ def test_the_exact_router_takes_the_cluster_of_the_most_similar_query(
         assert (400, None, "exact") == (route.candidates, route.fallback, route.strategy)
 
 
-def test_the_centroid_router_takes_the_most_similar_medoid(
+def test_the_medoid_router_takes_the_most_similar_medoid(
     known: tuple[Signatures, np.ndarray], asked: Signatures
 ) -> None:
     signatures, clusters = known
     medoids = signatures.take(np.array([np.flatnonzero(clusters == cluster)[0] for cluster in range(5)]))
-    router = CentroidRouter(medoids)
+    router = MedoidRouter(medoids)
 
     for query in range(len(asked)):
         similarities = one_to_many(asked.of(query), medoids)
@@ -178,7 +178,7 @@ def test_a_query_without_directions_goes_to_the_global_scorer(known: tuple[Signa
     signatures, clusters = known
     routers: list[Router] = [
         ExactRouter(signatures, clusters),
-        CentroidRouter(signatures.take(np.arange(5))),
+        MedoidRouter(signatures.take(np.arange(5))),
         lsh(signatures, clusters),
     ]
 
@@ -271,7 +271,7 @@ def test_a_cloud_of_lower_rank_is_not_outvoted_by_what_it_cannot_share() -> None
 @pytest.mark.parametrize("name", ["cap", "rerank", "probes", "exact_below"])
 @pytest.mark.parametrize("value", [-1, 2**31, 2**63])
 def test_settings_beyond_what_tables_hold_are_refused(name: str, value: int) -> None:
-    known = QuerySigner(1).sign_all([np.eye(3, dtype=np.float32)])
+    known = PcaRepresentation(1).sign_all([np.eye(3, dtype=np.float32)])
     tables = HyperplaneTables.build(known, draw_planes(3, 1, 2, 0))
 
     with pytest.raises(
@@ -286,7 +286,7 @@ def test_every_router_sends_training_queries_to_their_cluster(arithmetic: str) -
     for similarity in SIMILARITIES:
         routers = (
             ExactRouter(signatures, clusters, similarity),
-            CentroidRouter(signatures.take(np.array([int(np.argmax(clusters == c)) for c in range(4)]))),
+            MedoidRouter(signatures.take(np.array([int(np.argmax(clusters == c)) for c in range(4)]))),
             LshRouter(signatures, clusters, tables, similarity=similarity, exact_below=0),
         )
         for router in routers:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from localrank import principal
-from localrank.signature import QuerySigner, Signature, choose_components, spectrum
+from localrank.signature import PcaRepresentation, Signature, choose_components, spectrum
 
 from .clouds import cloud
 
@@ -60,7 +60,7 @@ def test_directions_and_variances_are_those_of_scikit_learn(
     most = min(n_docs - 1, n_features, 5)
     reference = PCA(most, svd_solver="full").fit(documents.astype(np.float64))
 
-    signature = QuerySigner(5).sign(documents)
+    signature = PcaRepresentation(5).sign(documents)
 
     assert most == signature.rank
     np.testing.assert_allclose(signature.eigenvalues[:most], reference.explained_variance_, rtol=1e-4)
@@ -85,7 +85,7 @@ def test_a_krylov_space_finds_the_directions_of_a_large_cloud(
 
     monkeypatch.setattr(principal, "_top_eigenpairs", watched)
 
-    signature = QuerySigner(5).sign(documents)
+    signature = PcaRepresentation(5).sign(documents)
 
     assert max(sizes) < min(shape)
     check_directions(documents, signature)
@@ -94,7 +94,7 @@ def test_a_krylov_space_finds_the_directions_of_a_large_cloud(
 def test_a_large_cloud_without_preferred_directions_is_solved_all_the_same() -> None:
     documents = np.random.default_rng(2).standard_normal((640, 520)).astype(np.float32)
 
-    signature = QuerySigner(5).sign(documents)
+    signature = PcaRepresentation(5).sign(documents)
 
     assert 5 == signature.rank
     check_directions(documents, signature)
@@ -104,7 +104,7 @@ def test_a_large_cloud_without_preferred_directions_is_solved_all_the_same() -> 
 def test_a_large_cloud_of_few_dimensions_has_that_rank(rank: int) -> None:
     documents = cloud(np.random.default_rng(3), 600, 550, rank=rank)
 
-    signature = QuerySigner(8).sign(documents)
+    signature = PcaRepresentation(8).sign(documents)
 
     assert min(rank, 8) == signature.rank
     check_directions(documents, signature)
@@ -119,7 +119,7 @@ def test_close_eigenvalues_are_solved_in_double_precision() -> None:
     documents = ((np.linalg.qr(exact)[0] * scales) @ basis.T).astype(np.float32)
 
     assert principal._in_single(documents, 2) is None
-    signature = QuerySigner(2).sign(documents)
+    signature = PcaRepresentation(2).sign(documents)
 
     cosines = np.abs(signature.directions @ basis)
     np.testing.assert_allclose(cosines[:, :2], np.eye(2), atol=5e-3)
@@ -140,7 +140,7 @@ def test_any_cloud_has_finite_orthonormal_directions(
     plain = cloud(np.random.default_rng(seed), *shape, rank=rank).astype(np.float64)
     documents = ((plain + offset) * 10.0**exponent).astype(np.float32)
 
-    signature = QuerySigner(5).sign(documents)
+    signature = PcaRepresentation(5).sign(documents)
 
     assert signature.rank <= min(5, shape[0] - 1 if rank else 0, shape[1])
     assert np.isfinite(signature.eigenvalues).all()
@@ -155,7 +155,7 @@ def test_any_cloud_has_finite_orthonormal_directions(
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
 def test_directions_do_not_depend_on_the_unit(magnitude: float, shape: tuple[int, int]) -> None:
     documents = cloud(np.random.default_rng(5), *shape, decay=0.6)
-    signer = QuerySigner(3)
+    signer = PcaRepresentation(3)
 
     scaled = signer.sign((documents * magnitude).astype(np.float32))
     plain = signer.sign(documents)
@@ -169,7 +169,7 @@ def test_the_largest_values_of_float32_are_taken() -> None:
     largest = np.finfo(np.float32).max
     documents = np.array([[largest, 1, 0], [-largest, 2, 0], [0, 3, 0]], np.float32)
 
-    signature = QuerySigner(2).sign(documents)
+    signature = PcaRepresentation(2).sign(documents)
 
     assert 1 == signature.rank
     np.testing.assert_allclose(np.abs(signature.directions[0]), [1, 0, 0], atol=1e-6)
@@ -180,7 +180,7 @@ def test_the_largest_values_of_float32_are_taken() -> None:
 def test_identical_documents_have_no_direction(value: float, n_docs: int) -> None:
     documents = np.tile((value * np.arange(1, 7) / 8).astype(np.float32), (n_docs, 1))
 
-    signature = QuerySigner(3).sign(documents)
+    signature = PcaRepresentation(3).sign(documents)
 
     assert 0 == signature.rank
     assert not signature.directions.any()
@@ -197,11 +197,11 @@ def test_documents_that_differ_in_their_last_bit_have_no_direction(
     one = np.tile((random.random(shape[1]) * magnitude).astype(np.float32), (shape[0], 1))
     documents = np.where(random.random(shape) < 0.5, one, np.nextafter(one, np.float32(np.inf)))
 
-    assert 0 == QuerySigner(3).sign(documents).rank
+    assert 0 == PcaRepresentation(3).sign(documents).rank
 
 
 def test_no_documents_have_no_direction() -> None:
-    assert 0 == QuerySigner(3).sign(np.zeros((0, 4), np.float32)).rank
+    assert 0 == PcaRepresentation(3).sign(np.zeros((0, 4), np.float32)).rank
     assert 0 == len(spectrum(np.zeros((0, 4), np.float32)))
 
 
@@ -211,7 +211,7 @@ def test_columns_of_hugely_different_offset_do_not_disturb_one_another() -> None
     plain = (steps * [4, 2, 1]).astype(np.float32)
     # Whole numbers below 2**24 are exact in float32.
     shifted = (plain + np.array([1.6e7, 0, -3e5])).astype(np.float32)
-    signer = QuerySigner(3)
+    signer = PcaRepresentation(3)
 
     there, here = signer.sign(shifted), signer.sign(plain)
 
@@ -224,7 +224,7 @@ def test_constant_features_have_no_part_in_any_direction() -> None:
     documents[:, 2] = 0.1
     documents[:, 4] = -1e4
 
-    signature = QuerySigner(4).sign(documents)
+    signature = PcaRepresentation(4).sign(documents)
 
     np.testing.assert_allclose(signature.directions[:, [2, 4]], 0, atol=1e-6)
 
@@ -233,7 +233,7 @@ def test_constant_features_have_no_part_in_any_direction() -> None:
 def test_order_and_shift_of_the_documents_leave_the_directions(shape: tuple[int, int]) -> None:
     random = np.random.default_rng(9)
     documents = cloud(random, *shape, decay=0.5)
-    signer = QuerySigner(4)
+    signer = PcaRepresentation(4)
 
     shuffled = signer.sign(documents[random.permutation(len(documents))])
     shifted = signer.sign(documents + random.standard_normal(shape[1]).astype(np.float32))
@@ -246,7 +246,7 @@ def test_order_and_shift_of_the_documents_leave_the_directions(shape: tuple[int,
 def test_signing_many_is_signing_each() -> None:
     random = np.random.default_rng(10)
     queries = [cloud(random, int(n), 10) for n in random.integers(1, 30, size=25)]
-    signer = QuerySigner(4)
+    signer = PcaRepresentation(4)
 
     signatures = signer.sign_all(queries)
 
@@ -259,7 +259,7 @@ def test_signing_many_is_signing_each() -> None:
 
 
 def test_no_queries_have_no_signatures() -> None:
-    assert 0 == len(QuerySigner(4).sign_all([]))
+    assert 0 == len(PcaRepresentation(4).sign_all([]))
 
 
 def test_signing_leaves_the_documents_alone() -> None:
@@ -267,7 +267,7 @@ def test_signing_leaves_the_documents_alone() -> None:
     kept = documents.copy()
     documents.setflags(write=False)
 
-    QuerySigner(3).sign(documents)
+    PcaRepresentation(3).sign(documents)
 
     np.testing.assert_array_equal(kept, documents)
 
@@ -302,7 +302,7 @@ def test_the_rounding_of_a_large_offset_is_no_direction() -> None:
     steps = np.random.default_rng(14).integers(-1, 2, size=(3000, 4)) * [2, 0.5, 0.5, 0.5]
     documents = (steps + 8_388_607 / 2).astype(np.float32)
 
-    signature = QuerySigner(1).sign(documents)
+    signature = PcaRepresentation(1).sign(documents)
 
     check_directions(documents, signature)
     np.testing.assert_allclose(signature.eigenvalues[0], eigensystem(documents)[0][0], rtol=1e-3)

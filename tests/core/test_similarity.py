@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from localrank import similarity as module
-from localrank.signature import QuerySigner, Signature, Signatures
+from localrank.signature import PcaRepresentation, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, all_pairs, one_to_many
 
 from .clouds import cloud, scattered
@@ -67,7 +67,7 @@ def test_all_pairs_are_one_to_many_from_each(
 @pytest.mark.parametrize("rank", [1, 2, 3, 5])
 def test_a_cloud_is_wholly_like_itself_whatever_its_rank(similarity: Similarity, rank: int) -> None:
     documents = cloud(np.random.default_rng(rank), 9, 12, rank=rank)
-    signatures = QuerySigner(4).sign_all([documents, documents])
+    signatures = PcaRepresentation(4).sign_all([documents, documents])
 
     np.testing.assert_allclose(one_to_many(signatures.of(0), signatures, similarity), 1, atol=1e-6)
     assert (one_to_many(signatures.of(0), signatures, similarity) <= 1).all()
@@ -91,7 +91,7 @@ def test_order_shift_scale_and_sign_leave_the_similarity(
 ) -> None:
     random = np.random.default_rng(seed)
     documents, other = cloud(random, 12, 6, decay=0.5), cloud(random, 12, 6, decay=0.5)
-    signer = QuerySigner(3)
+    signer = PcaRepresentation(3)
     # Close eigenvalues exchange directions under rounding.
     spread = np.linalg.eigvalsh(np.cov(documents.astype(np.float64).T))[::-1]
     if ((spread[:3] - spread[1:4]) < 1e-2 * spread[0]).any():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.faults.load import Load
     from tests.faults.running import Running
 
-DIRECTIONS = "router.signatures.directions.npy"
+DIRECTIONS = "router.points.directions.npy"
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def large(tmp_path: Path, demo: Artifact) -> Path:
         *(
             np.concatenate([array] * 100)
             for array in (
-                router.signatures.directions,
-                router.signatures.eigenvalues,
-                router.signatures.ranks,
+                router.points.directions,
+                router.points.eigenvalues,
+                router.points.ranks,
             )
         )
     )

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WEIGHTS = "scorers.weights.npy"
-DIRECTIONS = "router.signatures.directions.npy"
-EIGENVALUES = "router.signatures.eigenvalues.npy"
-RANKS = "router.signatures.ranks.npy"
+DIRECTIONS = "router.points.directions.npy"
+EIGENVALUES = "router.points.eigenvalues.npy"
+RANKS = "router.points.ranks.npy"
 CLUSTERS = "router.clusters.npy"
 PLANES = "router.tables.planes.npy"
 OFFSETS = "router.tables.offsets.npy"
@@ -257,12 +257,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a truncated file": (
         lambda version: os.truncate(version / DIRECTIONS, 1000),
         ArtifactCorrupt,
-        r"router\.signatures\.directions\.npy: expected 1280 bytes, found 1000",
+        r"router\.points\.directions\.npy: expected 1280 bytes, found 1000",
     ),
     "a longer file": (
         lambda version: os.truncate(version / DIRECTIONS, 1281),
         ArtifactCorrupt,
-        r"router\.signatures\.directions\.npy: expected 1280 bytes, found 1281",
+        r"router\.points\.directions\.npy: expected 1280 bytes, found 1281",
     ),
     "an empty file": (
         lambda version: os.truncate(version / IDS, 0),
@@ -554,36 +554,46 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"the contract cannot be read: KeyError\('quantiles'\)",
     ),
-    # Signer and router.
+    # Representation and router.
     "no components": (
-        member("signer", "fields", "components", to=0),
+        member("representation", "fields", "components", to=0),
         ArtifactCorrupt,
-        r"signer: expected 1 to 4096 components, found 0",
+        r"representation: expected 1 to 4096 components, found 0",
     ),
     "absurdly many components": (
-        member("signer", "fields", "components", to=10**15),
+        member("representation", "fields", "components", to=10**15),
         ArtifactCorrupt,
-        r"signer: expected 1 to 4096 components, found 10{15}",
+        r"representation: expected 1 to 4096 components, found 10{15}",
     ),
     "another number of components": (
-        member("signer", "fields", "components", to=3),
+        member("representation", "fields", "components", to=3),
         ArtifactCorrupt,
-        r"router\.signatures\.directions\.npy: expected shape \(24, 3, 6\), found \(24, 2, 6\)",
+        r"router\.points\.directions\.npy: expected shape \(24, 3, 6\), found \(24, 2, 6\)",
     ),
-    "a signer that is a router": (
-        member("signer", to={"part": "global", "fields": {}}),
+    "a representation that is a router": (
+        member("representation", to={"part": "global", "fields": {}}),
         ArtifactCorrupt,
-        r"signer: expected a signer without arrays, found",
+        r"representation: expected one of none, pca, mean, found 'global'",
+    ),
+    "a representation that makes other points": (
+        member("representation", to={"part": "mean", "fields": {}}),
+        ArtifactCorrupt,
+        r"router: expected points of the representation 'mean' \(VectorPoints\), found Signatures",
+    ),
+    "a similarity of other points": (
+        member("router", "fields", "similarity", to="euclidean"),
+        ArtifactCorrupt,
+        r"router: expected a 'lsh': similarity: 'euclidean' compares VectorPoints, found Signatures",
     ),
     "an unknown router": (
         member("router", "part", to="os.system"),
         ArtifactCorrupt,
-        r"router: expected one of signer, .*lsh.*, found 'os\.system'",
+        r"router: expected one of global, .*lsh.*, found 'os\.system'",
     ),
     "a router that is none": (
-        member("router", to={"part": "signer", "fields": {"components": 2}}),
+        member("router", to={"part": "pca", "fields": {"components": 2}}),
         ArtifactCorrupt,
-        r"router: expected one of global, .*, found 'signer'",
+        r"router: expected one of global, .*, found 'pca'",
     ),
     "a router without description": (
         member("router", to={}),
@@ -608,7 +618,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a router with another array": (
         member("router", "fields", "clusters", "array", to=RANKS),
         ArtifactCorrupt,
-        r"router: expected 'clusters' in router\.clusters\.npy, found",
+        r"router: expected a file for each array, found 'router\.points\.ranks\.npy' twice",
+    ),
+    "a router with an array of the probe": (
+        member("router", "fields", "clusters", "array", to=LENGTHS),
+        ArtifactCorrupt,
+        r"router: expected a file named router\.…, found 'probe\.lengths\.npy'",
     ),
     "a router with a text for a number": (
         member("router", "fields", "rerank", to="7"),
@@ -643,7 +658,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a rank above the number of components": (
         item(RANKS, 5, 3),
         ArtifactCorrupt,
-        r"router\.signatures\.ranks\.npy: expected 0 to 2, found 3 at position 5",
+        r"router\.points\.ranks\.npy: expected 0 to 2, found 3 at position 5",
     ),
     "offsets that fall": (
         lambda version: put(
@@ -670,12 +685,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a direction that is not finite": (
         item(DIRECTIONS, 30, np.nan),
         ArtifactCorrupt,
-        r"router\.signatures\.directions\.npy: expected finite numbers, found nan at position 30",
+        r"router\.points\.directions\.npy: expected finite numbers, found nan at position 30",
     ),
     "an eigenvalue that is not finite": (
         item(EIGENVALUES, 3, np.inf),
         ArtifactCorrupt,
-        r"router\.signatures\.eigenvalues\.npy: expected finite numbers, found inf at position 3",
+        r"router\.points\.eigenvalues\.npy: expected finite numbers, found inf at position 3",
     ),
     "a plane that is not finite": (
         item(PLANES, 0, -np.inf),
@@ -685,7 +700,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "no training queries": (
         lambda version: put(version, DIRECTIONS, lambda directions: directions[:0]),
         ArtifactCorrupt,
-        r"router\.signatures\.directions\.npy: expected shape .*, found \(0, 2, 6\)",
+        r"router\.points\.directions\.npy: expected shape .*, found \(0, 2, 6\)",
     ),
     # Scorers.
     "fewer scorers than clusters": (
@@ -706,7 +721,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a weight that is not finite": (
         item(WEIGHTS, 3, np.nan),
         ArtifactCorrupt,
-        r"scorers\.weights\.npy: a weight is not finite",
+        r"scorers\.weights\.npy: expected finite numbers, found nan at position 3",
     ),
     "an unknown kind of scorer": (
         member("scorers", "forms", 0, "kind", to="pickle"),
@@ -714,14 +729,14 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         r"scorers: form 0: expected a kind of .*linear.*, found 'pickle'",
     ),
     "a scorer with other settings": (
-        member("scorers", "forms", 0, "settings", to={"view": "sideways"}),
+        member("scorers", "forms", 0, "settings", to={"blocks": "raw", "intercept": 1}),
         ArtifactCorrupt,
-        r"a linear scorer has a view and weights",
+        r"scorers: form 0: expected the settings of 'linear' \(blocks\), found blocks, intercept",
     ),
     "a scorer that is made of itself": (
         member("scorers", "forms", 0, "members", to=[0]),
         ArtifactCorrupt,
-        r"scorers: form 0: expected members among the forms before it, found \[0\]",
+        r"scorers: form 0: expected members among the forms and the shared scorers before it, found \[0\]",
     ),
     "scorers that unfold without end": (
         lambda version: edit(version, _unfolding),
@@ -731,7 +746,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a form that is not there": (
         member("scorers", "global", to=9),
         ArtifactCorrupt,
-        r"scorers: expected one of \d forms, found 9",
+        r"scorers: expected one of \d forms or 0 shared scorers, found 9",
     ),
     "an array of a scorer in a strange role": (
         member("scorers", "forms", 0, "arrays", to={"../weights": ["float64", [6]]}),
@@ -771,7 +786,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         r"probe: query 1: expected a ranking, found InvalidDocuments",
     ),
     "a route in the probe without its members": (
-        without("probe", 1, "margin"),
+        without("probe", 1, "cluster"),
         ArtifactCorrupt,
         r"probe: expected the route of query 1, found",
     ),

@@ -320,7 +320,7 @@ def test_mapped_arrays_cannot_be_written(tmp_path: Path) -> None:
             monkeypatch.setattr(maps, "LARGE", large)
             router = artifact.load(tmp_path / "web" / "1").ranker.router
         assert isinstance(router, LshRouter)
-        for array in (router.signatures.directions, router.tables.ids, router.clusters):
+        for array in (router.points.directions, router.tables.ids, router.clusters):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 0
 

@@ -16,7 +16,7 @@ from localrank.ranker import Ranker
 from localrank.registry import Registry
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
@@ -55,13 +55,13 @@ def three_kinds(
         missing=missing,
         normalise=normalise,
     )
-    signer = QuerySigner(2)
-    signatures = signer.sign_all([contract.view(query).normalised for query in queries])
+    representation = PcaRepresentation(2)
+    signatures = representation.sign_all([contract.cloud(query).normalised for query in queries])
     clusters = np.arange(len(queries)) % 3
     scorers = tuple(LinearScorer(weights_sign * np.roll([4.0, 3.0, 2.0, 1.0], kind)) for kind in range(3))
     return Ranker(
         contract,
-        signer,
+        representation,
         ExactRouter(signatures, clusters),
         scorers,
         LinearScorer(np.array([1.0, 1.0, 1.0, 1.0])),

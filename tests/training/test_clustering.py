@@ -5,7 +5,7 @@ import pytest
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from localrank.signature import QuerySigner, Signatures
+from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, all_pairs
 from localrank_training.clustering import cluster, medoids
 from localrank_training.config import ClusteringSettings
@@ -16,7 +16,7 @@ def signatures_of(n_queries: int, seed: int = 0) -> Signatures:
     clouds = [
         (rng.normal(size=(12, 6)) * rng.uniform(0.1, 3, 6)).astype(np.float32) for _ in range(n_queries)
     ]
-    return QuerySigner(2).sign_all(clouds)
+    return PcaRepresentation(2).sign_all(clouds)
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def test_complete_link_is_scikit_learns(signatures: Signatures, similarity: Simi
     reference = AgglomerativeClustering(4, metric="precomputed", linkage="complete").fit_predict(
         1 - all_pairs(signatures, similarity)
     )
-    assert 1.0 == adjusted_rand_score(reference, found)
+    assert 1.0 == adjusted_rand_score(reference, found.labels)
 
 
 def test_clusters_are_numbered_from_the_largest(signatures: Signatures) -> None:
-    sizes = np.bincount(cluster(signatures, ClusteringSettings("complete_link", 5)))
+    sizes = np.bincount(cluster(signatures, ClusteringSettings("complete_link", 5)).labels)
 
     assert 5 == len(sizes)
     assert sorted(sizes, reverse=True) == sizes.tolist()
@@ -43,38 +43,38 @@ def test_clusters_are_numbered_from_the_largest(signatures: Signatures) -> None:
 
 def test_queries_without_a_signature_are_in_no_cluster() -> None:
     clouds = [np.ones((3, 4), np.float32), np.eye(4, dtype=np.float32), np.eye(4, dtype=np.float32)[:3]]
-    signatures = QuerySigner(2).sign_all(clouds)
+    signatures = PcaRepresentation(2).sign_all(clouds)
 
     found = cluster(signatures, ClusteringSettings("complete_link", 5))
 
-    assert -1 == found[0]
-    assert {0, 1} == set(found[1:])
+    assert -1 == found.labels[0]
+    assert {0, 1} == set(found.labels[1:])
 
 
 def test_there_are_never_more_clusters_than_queries() -> None:
     found = cluster(signatures_of(3), ClusteringSettings("complete_link", 10))
 
-    assert {0, 1, 2} == set(found)
+    assert {0, 1, 2} == set(found.labels)
 
 
 def test_a_single_query_is_a_cluster() -> None:
-    assert [0] == cluster(signatures_of(1), ClusteringSettings("complete_link", 3)).tolist()
+    assert [0] == cluster(signatures_of(1), ClusteringSettings("complete_link", 3)).labels.tolist()
 
 
 def test_random_clusters_are_of_equal_size_and_follow_the_seed(signatures: Signatures) -> None:
     settings = ClusteringSettings("random", 4)
 
-    found = cluster(signatures, settings, seed=1)
+    found = cluster(signatures, settings, seed=1).labels
 
     assert [15, 15, 15, 15] == np.bincount(found).tolist()
-    np.testing.assert_array_equal(found, cluster(signatures, settings, seed=1))
-    assert (found != cluster(signatures, settings, seed=2)).any()
+    np.testing.assert_array_equal(found, cluster(signatures, settings, seed=1).labels)
+    assert (found != cluster(signatures, settings, seed=2).labels).any()
 
 
 def test_beyond_the_sample_queries_join_the_most_similar_one() -> None:
     signatures = signatures_of(80)
 
-    found = cluster(signatures, ClusteringSettings("complete_link", 3, sample=40), seed=3)
+    found = cluster(signatures, ClusteringSettings("complete_link", 3, sample=40), seed=3).labels
 
     similarity = all_pairs(signatures)
     chosen = np.sort(np.random.default_rng(3).choice(80, 40, replace=False))
@@ -83,7 +83,7 @@ def test_beyond_the_sample_queries_join_the_most_similar_one() -> None:
 
 
 def test_the_medoid_is_most_similar_to_its_cluster(signatures: Signatures) -> None:
-    clusters = cluster(signatures, ClusteringSettings("complete_link", 4))
+    clusters = cluster(signatures, ClusteringSettings("complete_link", 4)).labels
 
     found = medoids(signatures, clusters)
 

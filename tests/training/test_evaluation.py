@@ -79,7 +79,9 @@ def test_figures_are_of_the_orders_that_the_ranker_gives(ranker: Ranker, exam: Q
 
 
 def test_the_global_scorer_is_measured_beside_it(ranker: Ranker, exam: QuerySet) -> None:
-    scores = np.concatenate([ranker.global_scorer.score(documents) for documents in exam.clouds()])
+    scores = np.concatenate(
+        [ranker.global_scorer.score(ranker.contract.cloud(documents)) for documents in exam.clouds()]
+    )
 
     found = evaluate(ranker, exam, ["map", "ndcg@10"], ["standard", "letor3"])
 

@@ -9,18 +9,19 @@ import pytest
 from localrank.contract import QUANTILES, FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
+from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
 from localrank.scorers import LinearScorer
 from localrank.similarity import SIMILARITIES
+from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.pipeline import build, viewed
+from localrank_training.pipeline import build
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
@@ -46,7 +47,9 @@ def test_unseen_queries_are_ranked_better_than_by_the_global_scorer() -> None:
     ranker = build(two_kinds(), config(), RankSvm()).ranker
 
     local = np.concatenate([ranker.rank(documents).scores for documents in exam.clouds()])
-    global_ = np.concatenate([ranker.global_scorer.score(documents) for documents in exam.clouds()])
+    global_ = np.concatenate(
+        [ranker.global_scorer.score(ranker.contract.cloud(documents)) for documents in exam.clouds()]
+    )
 
     judged = Judgements(exam.labels, exam.offsets)
     assert judged.per_query(local, "ndcg@10").mean() > 0.95
@@ -54,7 +57,7 @@ def test_unseen_queries_are_ranked_better_than_by_the_global_scorer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "router"), [("lsh", LshRouter), ("exact", ExactRouter), ("centroid", CentroidRouter)]
+    ("method", "router"), [("lsh", LshRouter), ("exact", ExactRouter), ("medoid", MedoidRouter)]
 )
 def test_the_router_is_the_one_asked_for(method: str, router: type) -> None:
     built = build(two_kinds(), config(routing={"method": method}), RankSvm())
@@ -80,7 +83,7 @@ def test_every_setting_of_routing_reaches_the_router() -> None:
 
 
 @pytest.mark.parametrize("form", SIMILARITIES)
-@pytest.mark.parametrize("method", ["exact", "centroid", "lsh"])
+@pytest.mark.parametrize("method", ["exact", "medoid", "lsh"])
 def test_every_form_of_similarity_tells_the_kinds_apart(form: str, method: str) -> None:
     built = build(two_kinds(), config(similarity={"form": form}, routing={"method": method}), RankSvm())
 
@@ -145,11 +148,11 @@ def test_training_sees_the_documents_that_serving_sees() -> None:
     queries = two_kinds(4)
     contract = FeatureContract.learn(queries.documents, queries.lengths.tolist(), normalise="query_minmax")
 
-    seen = viewed(queries, contract, "normalised")
+    seen = Clouds(queries, contract).seen_as("normalised")
 
     for query in range(4):
         np.testing.assert_array_equal(
-            contract.view(queries.documents_of(query)).normalised, seen.documents_of(query)
+            contract.cloud(queries.documents_of(query)).normalised, seen.documents_of(query)
         )
 
 
@@ -179,7 +182,7 @@ class Remembering(Learner):
     """A learner that keeps the lessons that it is given."""
 
     method: ClassVar[str] = "remembering"
-    view: View = "normalised"
+    blocks: str = "normalised"
     lessons: list[Lesson] = field(default_factory=list)
 
     def fit(self, lesson: Lesson) -> Scorer:
@@ -199,37 +202,3 @@ def test_clusters_are_learned_towards_the_global_scorer_only_if_told(*, continua
     for lesson in clusters:
         assert lesson.start is built.ranker.global_scorer
         assert lesson.towards is (built.ranker.global_scorer if continuation else None)
-
-
-@pytest.mark.parametrize("mute", [[0], [5], [0, 1, 7], [22, 23]])
-def test_exemplars_are_counted_among_the_queries_that_have_a_signature(mute: list[int]) -> None:
-    """Queries whose documents are all alike are in no table, so those behind them move up."""
-    queries = two_kinds()
-    documents = queries.documents.copy()
-    documents[np.isin(queries.query_of, mute)] = 1.0
-
-    built = build(queries.with_documents(documents), config(routing={"method": "lsh"}), RankSvm())
-
-    router = built.ranker.router
-    assert isinstance(router, LshRouter)
-    signed = np.delete(np.arange(24), mute)
-    np.testing.assert_array_equal(np.full(len(mute), -1), built.clusters[mute])
-    np.testing.assert_array_equal(built.clusters[signed], router.clusters)
-    assert built.exemplars == tuple(queries.query_ids[signed[one]] for one in router.exemplars)
-    np.testing.assert_array_equal(np.arange(2), router.clusters[list(router.exemplars)])
-
-
-@pytest.mark.parametrize("of_the_kind", [9, 10])
-def test_a_cluster_stops_by_its_own_validation_queries_if_it_gets_ten(of_the_kind: int) -> None:
-    """Fewer say too little, so that all of them are taken."""
-    learner = Remembering()
-    held = two_kinds(24, seed=1)
-    # The even ones are of the first kind, the odd ones of the second.
-    held = held.select([*range(0, 2 * of_the_kind, 2), *range(1, 24, 2)])
-
-    built = build(two_kinds(), config(), learner, validation=held)
-
-    exams = [lesson.validation for lesson in learner.lessons[1:]]
-    first = built.clusters[0]
-    sizes = {number: 0 if exam is None else len(exam) for number, exam in enumerate(exams)}
-    assert {first: 10 if of_the_kind == 10 else 21, 1 - first: 12} == sizes

@@ -9,9 +9,9 @@ import pytest
 
 from localrank.contract import FeatureContract
 from localrank.ranker import Ranker
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter
+from localrank.routing import ExactRouter, GlobalRouter, MedoidRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank_training.data.queries import QuerySet
 from localrank_training.stability import CHANGES, flip_rates, flip_rates_of_known
 
@@ -41,11 +41,11 @@ def line(axis: int, length: float, count: int) -> np.ndarray:
 @pytest.fixture
 def ranker() -> Ranker:
     """A ranker with a cluster for queries that are long in the first feature, and one for the second."""
-    signer = QuerySigner(1)
+    representation = PcaRepresentation(1)
     contract = FeatureContract.learn(np.eye(N_FEATURES, dtype=np.float32), [N_FEATURES], normalise="none")
-    medoids = signer.sign_all([line(0, 1, 5).astype(np.float32), line(1, 1, 5).astype(np.float32)])
+    medoids = representation.sign_all([line(0, 1, 5).astype(np.float32), line(1, 1, 5).astype(np.float32)])
     scorer = LinearScorer(np.ones(N_FEATURES))
-    return Ranker(contract, signer, CentroidRouter(medoids), (scorer, scorer), scorer)
+    return Ranker(contract, representation, MedoidRouter(medoids), (scorer, scorer), scorer)
 
 
 def test_a_query_far_from_any_border_never_flips(ranker: Ranker) -> None:
@@ -86,7 +86,7 @@ def test_flips_are_the_same_for_the_same_seed(ranker: Ranker) -> None:
 def test_queries_of_one_document_and_rankers_of_one_model_never_flip(ranker: Ranker) -> None:
     alone = query_set([line(0, 1, 1)])
     scorer = LinearScorer(np.ones(N_FEATURES))
-    one_model = Ranker(ranker.contract, ranker.signer, GlobalRouter(), (), scorer)
+    one_model = Ranker(ranker.contract, ranker.representation, GlobalRouter(), (), scorer)
 
     assert not any(flip_rates(ranker, alone).values())
     assert not any(flip_rates(one_model, query_set([line(0, 1, 9)])).values())
@@ -96,7 +96,7 @@ def test_known_queries_are_not_compared_with_themselves(ranker: Ranker) -> None:
     """Each query is alone with its direction: known to the router it never flips, among the others it may."""
     random = np.random.default_rng(1)
     queries = query_set([random.standard_normal((12, N_FEATURES)) for _ in range(100)])
-    signatures = ranker.signer.sign_all(list(queries.clouds()))
+    signatures = PcaRepresentation(1).sign_all(list(queries.clouds()))
     clusters = np.arange(100) % 2
     known = replace(ranker, router=ExactRouter(signatures, clusters))
 

@@ -99,10 +99,9 @@ def test_the_global_scorer_is_learned_from_all_training_queries(validation: Quer
     trained = train(queries, config(selection={"refit": False}), validation=validation)
 
     expected = build(queries, config(), RankSvm(C=1.0)).ranker.global_scorer
-    documents = queries.documents_of(0)
-    np.testing.assert_allclose(
-        expected.score(documents), trained.built.ranker.global_scorer.score(documents), rtol=1e-9
-    )
+    ranker = trained.built.ranker
+    cloud = ranker.contract.cloud(queries.documents_of(0))
+    np.testing.assert_allclose(expected.score(cloud), ranker.global_scorer.score(cloud), rtol=1e-9)
 
 
 def test_locality_pays_where_kinds_differ() -> None:

@@ -1,68 +1,105 @@
 """Which training queries share a model.
 
-A clustering gives every signed query a number from 0; queries without a signature get -1 and teach only the global
+A clustering gives every known query a number from 0, by which routers send queries to it, and every model a lesson: the
+queries it is learned from, each with a weight. The lessons of hard clusters are the clusters themselves; those of
+neighbour models or of soft membership overlap. A query that cannot be compared gets -1 and teaches only the global
 scorer. Clusters are numbered by size, the largest first, so that a number means the same from run to run.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.similarity import all_pairs, one_to_many
+from localrank.measures import all_pairs, one_to_many
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices
-    from localrank.signature import Signatures
-    from localrank.similarity import Similarity
+    from localrank.arrays import Indices, Vector
+    from localrank.representation import Points
     from localrank_training.config import ClusteringSettings
 
-__all__ = ["NO_CLUSTER", "cluster", "medoids"]
+__all__ = ["NO_CLUSTER", "Clustering", "Weighted", "cluster", "medoids", "partition"]
 
-#: The cluster of a query that has no signature.
+#: The cluster of a query that cannot be compared.
 NO_CLUSTER = -1
 
 
-def cluster(
-    signatures: Signatures, settings: ClusteringSettings, seed: int = 0, similarity: Similarity = "eq5"
-) -> Indices:
-    """Return each query's cluster, ``[n_queries]``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """The queries of one lesson.
 
-    Fewer clusters than asked for come out where there are fewer signed queries.
+    Attributes:
+        queries: positions of the training queries.
+        weights: how much each counts; all the same by default.
     """
-    clusters = np.full(len(signatures), NO_CLUSTER, np.int64)
-    signed = np.flatnonzero(signatures.ranks > 0)
-    if settings.method == "none" or not len(signed):
-        return clusters
+
+    queries: Indices
+    weights: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clustering:
+    """Which training queries belong together, and what each model is learned from.
+
+    Attributes:
+        labels: ``[n_queries]``, each training query's cluster; -1 is none.
+        lessons: one per cluster; they need not be a partition of the queries.
+        prototypes: ``[n_clusters]`` the training query that stands for each cluster.
+    """
+
+    labels: Indices
+    lessons: tuple[Weighted, ...]
+    prototypes: Indices
+
+    def __len__(self) -> int:
+        """Return the number of clusters."""
+        return len(self.lessons)
+
+
+def cluster(
+    points: Points, settings: ClusteringSettings, seed: int = 0, similarity: str = "eq5"
+) -> Clustering:
+    """Cluster training queries by their points.
+
+    Fewer clusters than asked for come out if fewer queries can be compared.
+    """
+    known = np.flatnonzero(points.known)
+    if settings.method == "none" or not len(known):
+        return partition(np.full(len(points), NO_CLUSTER, np.int64), points, similarity)
     if settings.clusters is None:
         raise ValueError("clusters: expected a number that has been chosen, found candidates")
-    wanted = min(settings.clusters, len(signed))
+    wanted = min(settings.clusters, len(known))
     if settings.method == "random":
-        found = np.random.default_rng(seed).permutation(np.arange(len(signed)) % wanted)
+        found = np.random.default_rng(seed).permutation(np.arange(len(known)) % wanted)
     else:
-        found = _complete_link(signatures.take(signed), wanted, settings.sample, seed, similarity)
-    clusters[signed] = _by_size(found)
-    return clusters
+        found = _complete_link(points.take(known), wanted, settings.sample, seed, similarity)
+    labels = np.full(len(points), NO_CLUSTER, np.int64)
+    labels[known] = _by_size(found)
+    return partition(labels, points, similarity)
 
 
-def medoids(signatures: Signatures, clusters: Indices, similarity: Similarity = "eq5") -> Indices:
+def partition(labels: Indices, points: Points, similarity: str = "eq5") -> Clustering:
+    """Return the clustering whose lessons are the clusters themselves, each with its medoid as prototype."""
+    n_clusters = int(labels.max(initial=NO_CLUSTER)) + 1
+    lessons = tuple(Weighted(np.flatnonzero(labels == number)) for number in range(n_clusters))
+    return Clustering(labels, lessons, medoids(points, labels, similarity))
+
+
+def medoids(points: Points, clusters: Indices, similarity: str = "eq5") -> Indices:
     """Return the query of each cluster that is most similar to its others on average, ``[n_clusters]``."""
     chosen = []
     for number in range(int(clusters.max(initial=-1)) + 1):
         members = np.flatnonzero(clusters == number)
         # The mean similarity to a few hundred members finds the middle as well as all of them do.
         probe = members[:: max(1, len(members) // 512)]
-        totals = sum(
-            one_to_many(signatures.of(int(other)), signatures.take(members), similarity) for other in probe
-        )
+        totals = sum(one_to_many(points.of(int(other)), points.take(members), similarity) for other in probe)
         chosen.append(members[int(np.argmax(totals))])
     return np.array(chosen, np.int64)
 
 
-def _complete_link(
-    signatures: Signatures, wanted: int, sample: int, seed: int, similarity: Similarity
-) -> Indices:
+def _complete_link(points: Points, wanted: int, sample: int, seed: int, similarity: str) -> Indices:
     """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters.
 
     Departs from the paper for large sets only: the linkage takes memory quadratic in the queries, so beyond
@@ -72,19 +109,19 @@ def _complete_link(
     from scipy.cluster.hierarchy import cut_tree, linkage
     from scipy.spatial.distance import squareform
 
-    if len(signatures) == 1:
+    if len(points) == 1:
         return np.zeros(1, np.int64)
-    chosen = np.arange(len(signatures))
-    if len(signatures) > sample:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(signatures), sample, replace=False))
-    part = signatures.take(chosen)
+    chosen = np.arange(len(points))
+    if len(points) > sample:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(points), sample, replace=False))
+    part = points.take(chosen)
     distances = np.clip(1.0 - all_pairs(part, similarity), 0.0, 1.0)
     np.fill_diagonal(distances, 0.0)
     tree = linkage(squareform(distances, checks=False), "complete")
-    found = np.zeros(len(signatures), np.int64)
+    found = np.zeros(len(points), np.int64)
     found[chosen] = cut_tree(tree, wanted)[:, 0]
-    for query in np.setdiff1d(np.arange(len(signatures)), chosen):
-        nearest = int(np.argmax(one_to_many(signatures.of(int(query)), part, similarity)))
+    for query in np.setdiff1d(np.arange(len(points)), chosen):
+        nearest = int(np.argmax(one_to_many(points.of(int(query)), part, similarity)))
         found[query] = found[chosen[nearest]]
     return found
 

@@ -78,7 +78,9 @@ class ContractSettings:
 class RepresentationSettings:
     """What stands for a query when queries are compared."""
 
-    method: Literal["pca"] = setting("pca", meaning="the first principal directions of the documents")
+    method: Literal["pca", "mean"] = setting(
+        "pca", meaning="the first principal directions of the normalised documents, or their mean"
+    )
     components: int | None = setting(
         None, low=1, meaning="P, how many directions; by default as many as cover the share"
     )
@@ -92,8 +94,17 @@ class RepresentationSettings:
 class SimilaritySettings:
     """How alike two queries are."""
 
-    method: Literal["pca_cosine"] = setting("pca_cosine", meaning="cosines of principal directions")
-    form: Similarity = setting("eq5", meaning="equation 5 of the LocalRank paper, or another form")
+    method: Literal["pca_cosine", "euclidean"] = setting(
+        "pca_cosine", meaning="cosines of principal directions, or the distance of vectors"
+    )
+    form: Similarity = setting(
+        "eq5", meaning="equation 5 of the LocalRank paper, or another form of `pca_cosine`"
+    )
+
+    @property
+    def name(self) -> str:
+        """Its name in `localrank.measures`."""
+        return self.form if self.method == "pca_cosine" else self.method
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,10 @@ class ClusteringSettings:
     )
     sample: int = setting(
         5000, low=2, meaning="queries that are clustered; further ones join the most similar of these"
+    )
+    representation: Literal["routing", "relevant_mean"] = setting(
+        "routing",
+        meaning="what queries are clustered by: the points that are routed, or the mean of their relevant documents",
     )
 
     @property
@@ -142,7 +157,7 @@ class ClusteringSettings:
 class RoutingSettings:
     """How a query finds its cluster."""
 
-    method: Literal["lsh", "exact", "centroid", "global"] = setting(
+    method: Literal["lsh", "exact", "medoid", "global"] = setting(
         "lsh",
         meaning="hash tables, all training queries, or one query per cluster; `global` if there are none",
     )
@@ -207,9 +222,25 @@ class TrainingConfig:
                 "[routing] method 'global' never uses the clusters of [clustering] method "
                 f"{self.clustering.method!r}; set [clustering] method = 'none', or another router"
             )
+        else:
+            self._check_points()
         if self.clustering.continuation and not self.learner.kind.continues:
             raise InvalidConfiguration(
                 f"[clustering] continuation: learner {self.learner.method!r} cannot be learned towards another scorer"
+            )
+
+    def _check_points(self) -> None:
+        """Refuse steps that do not take the points of the representation."""
+        takes = {"pca": "pca_cosine", "mean": "euclidean"}[self.representation.method]
+        if self.similarity.method != takes:
+            raise InvalidConfiguration(
+                f"[similarity] method {self.similarity.method!r} does not compare what [representation] method "
+                f"{self.representation.method!r} makes; set [similarity] method = {takes!r}"
+            )
+        if self.routing.method == "lsh" and self.representation.method != "pca":
+            raise InvalidConfiguration(
+                f"[routing] method 'lsh' looks up signatures, which [representation] method "
+                f"{self.representation.method!r} does not make; set [routing] method = 'exact' or 'medoid'"
             )
 
     @classmethod

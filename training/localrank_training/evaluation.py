@@ -205,18 +205,14 @@ def rank_all(
     queries = aligned(queries, ranker.contract)
     scores, global_scores = np.empty(queries.n_docs), np.empty(queries.n_docs)
     routes = []
-    scorer = ranker.global_scorer
     with threadpool_limits(1):
         for query, documents in enumerate(queries.clouds()):
             span = queries.span(query)
             try:
-                ranking = ranker.rank(documents)
+                cloud = ranker.contract.cloud(documents)
+                ranking = ranker.rank(cloud)
                 scores[span] = ranking.scores
-                global_scores[span] = (
-                    ranking.scores
-                    if ranking.route.cluster is None
-                    else scorer.score(ranker.contract.view(documents).of(scorer.view))
-                )
+                global_scores[span] = cloud.scored(ranker.global_scorer)
             except (InvalidDocuments, ScoringFailed) as error:
                 raise type(error)(f"query {queries.query_ids[query]!r}: {error}") from error
             routes.append(ranking.route)

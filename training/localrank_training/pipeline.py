@@ -1,49 +1,86 @@
 """From judged queries to a ranker: the offline half of the method, top to bottom.
 
     contract      what the feature values become                            (core)
-    sign          principal directions of every query's documents           (core)
-    cluster       complete link on the signatures' similarity
+    plan          represent      a point of every query                     (core)
+                  cluster        which queries share a model
+                  route          how a query finds its cluster              (core)
     learn         a global scorer, and one per cluster
-    route         hash tables over the signatures                           (core)
 
-`build` does this for settled settings. `train` first makes the choices that the configuration leaves open, and
-measures what the result is worth on queries that it was not built from.
+`build` does this for settled settings. `localrank_training.training` first makes the choices that the configuration
+leaves open, and measures what the result is worth on queries that it was not built from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.ranker import Ranker
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
-from localrank.signature import QuerySigner, choose_components, spectrum
-from localrank_training.clustering import cluster, medoids
+from localrank.representation import NoRepresentation
+from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
+from localrank.signature import PcaRepresentation, choose_components, spectrum
+from localrank.vectors import MeanRepresentation
+from localrank_training.clouds import Clouds
+from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, partition
 from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
+from localrank_training.representations import relevant_means
+from localrank_training.sending import packed, unpacked
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
-    from localrank.routing import Router
-    from localrank.scorers import Scorer, View
+    from localrank.representation import Points, Representation
+    from localrank.routing import Route, Router
+    from localrank.scorers import Scorer
     from localrank.signature import Signatures
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = ["Built", "build", "learn_contract", "lists_of", "make_signer", "viewed"]
+__all__ = [
+    "Built",
+    "Plan",
+    "build",
+    "learn_contract",
+    "lesson_of",
+    "lists_of",
+    "make_representation",
+    "plan_of",
+    "prepared",
+    "wants_route",
+]
 
 #: Fewer validation queries than this say nothing about when to stop learning a cluster.
 _ENOUGH_TO_STOP_BY = 10
+#: Training queries are routed by what the router says without a part of them; so many parts.
+_PARTS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What is settled before any scorer is learned.
+
+    Attributes:
+        representation: makes the points that are routed.
+        clustering: of the training queries.
+        router: sends queries to clusters.
+        points: of the training queries.
+    """
+
+    representation: Representation
+    clustering: Clustering
+    router: Router
+    points: Points
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +120,55 @@ def lists_of(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, Vecto
     return with_shorter_lists(queries, config.lists.lengths, by=config.lists.by, seed=config.seed)
 
 
-def viewed(queries: QuerySet, contract: FeatureContract, view: View) -> QuerySet:
-    """Return the queries with their documents as a consumer of that view sees them, query by query as in serving."""
-    documents = np.empty_like(queries.documents)
-    for query in range(len(queries)):
-        documents[queries.span(query)] = contract.view(queries.documents_of(query)).of(view)
-    return queries.with_documents(documents)
+def wants_route(blocks: str) -> bool:
+    """Tell whether a learner's blocks are known after routing only."""
+    return any(block.name == "route" for block in parse(blocks))
+
+
+def plan_of(clouds: Clouds, config: TrainingConfig) -> Plan:
+    """Represent and cluster the training queries, and make the router over them.
+
+    Raises:
+        InvalidData: no query can be compared with another.
+    """
+    if config.clustering.method == "none":
+        nowhere = np.full(len(clouds), NO_CLUSTER, np.int64)
+        none = NoRepresentation()
+        clustering = Clustering(nowhere, (), np.zeros(0, np.int64))
+        return Plan(none, clustering, GlobalRouter(), none.of_all(clouds))
+    representation = make_representation(clouds, config)
+    points = representation.of_all(clouds)
+    similarity = config.similarity.name
+    if config.clustering.representation == "relevant_mean":
+        found = cluster(relevant_means(clouds), config.clustering, config.seed, "euclidean")
+        clustering = partition(found.labels, points, similarity)
+    else:
+        clustering = cluster(points, config.clustering, config.seed, similarity)
+    if not len(clustering):
+        raise InvalidData(
+            "no query has two different documents: there is nothing to cluster; train method 'global'"
+        )
+    return Plan(representation, clustering, make_router(points, clustering, config), points)
+
+
+def prepared(
+    queries: QuerySet, validation: QuerySet | None, config: TrainingConfig, blocks: str
+) -> tuple[Clouds, Clouds | None, Plan | None]:
+    """Return the training and the validation queries as a learner of these blocks sees them.
+
+    If the blocks need routes, return the plan that made them as well. Validation queries are routed as new queries are;
+    a training query is routed by what the router knows without it and a fifth of the others, or else it would find
+    itself.
+    """
+    contract = learn_contract(queries, config)
+    clouds, held = Clouds(queries, contract), None if validation is None else Clouds(validation, contract)
+    if not wants_route(blocks):
+        return clouds, held, None
+    plan = plan_of(clouds, config)
+    n_clusters = len(plan.clustering)
+    if validation is not None and held is not None:
+        held = Clouds(validation, contract, _routes(plan, held), n_clusters)
+    return Clouds(queries, contract, _own_routes(plan, config.seed), n_clusters), held, plan
 
 
 def build(
@@ -113,110 +193,129 @@ def build(
         progress: told how far it is.
     """
     queries, weights = lists_of(queries, config)
-    contract = learn_contract(queries, config)
-    normalised = viewed(queries, contract, "normalised")
-    documents = normalised if learner.view == "normalised" else viewed(queries, contract, learner.view)
-    held = None if validation is None else viewed(validation, contract, learner.view)
-    lesson = Lesson(documents, weights, held)
+    clouds, held, plan = prepared(queries, validation, config, learner.blocks)
+    lesson = lesson_of(clouds, held, weights, learner)
     notes: tuple[str, ...] = ()
     if global_scorer is None:
         with collected() as said:
             global_scorer = learner.fit(lesson)
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
-    signer = make_signer(normalised, config)
-    if config.clustering.method == "none":
-        none = np.full(len(queries), -1, np.int64)
-        ranker = Ranker(contract, signer, GlobalRouter(), (), global_scorer)
-        return Built(ranker, none, (), notes)
-    signatures = signer.sign_all(list(normalised.clouds()))
-    clusters = cluster(signatures, config.clustering, config.seed, config.similarity.form)
-    n_clusters = int(clusters.max(initial=-1)) + 1
-    if n_clusters == 0:
-        raise InvalidData(
-            "no query has two different documents: there is nothing to cluster; train method 'global'"
-        )
-
-    exemplars = medoids(signatures, clusters, config.similarity.form)
-    router = make_router(signatures, clusters, exemplars, config)
-    members = [np.flatnonzero(clusters == number) for number in range(n_clusters)]
-    if validation is None or held is None:
-        exams: list[QuerySet | None] = [None] * n_clusters
-    else:
-        exams = _routed(held, viewed(validation, contract, "normalised"), signer, router, n_clusters)
-    lesson = replace(
-        lesson, start=global_scorer, towards=global_scorer if config.clustering.continuation else None
-    )
+    plan = plan or plan_of(clouds, config)
+    clustering = plan.clustering
+    towards = global_scorer if config.clustering.continuation else None
     learned = in_parallel(
         _learn_cluster,
         [
-            (learner, replace(lesson.select(chosen), validation=exam), global_scorer)
-            for chosen, exam in zip(members, exams, strict=True)
+            (learner, one, global_scorer)
+            for one in _lessons(replace(lesson, start=global_scorer, towards=towards), plan, held)
         ],
         workers=workers,
         progress=lambda done, total: progress("clusters", done, total),
     )
     notes += tuple(
-        f"cluster {number} ({len(chosen)} queries){text}"
-        for number, (chosen, (_, texts)) in enumerate(zip(members, learned, strict=True))
+        f"cluster {number} ({len(members.queries)} queries){text}"
+        for number, (members, (_, texts)) in enumerate(zip(clustering.lessons, learned, strict=True))
         for text in texts
     )
-    scorers = tuple(scorer for scorer, _ in learned)
-    typical = tuple(queries.query_ids[exemplar] for exemplar in exemplars)
-    return Built(Ranker(contract, signer, router, scorers, global_scorer), clusters, typical, notes)
+    scorers = tuple(unpacked(content, global_scorer) for content, _ in learned)
+    typical = tuple(queries.query_ids[prototype] for prototype in clustering.prototypes)
+    ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
+    return Built(ranker, clustering.labels, typical, notes)
 
 
-def make_signer(normalised: QuerySet, config: TrainingConfig) -> QuerySigner:
-    """Make what signs queries, with P as set, or as many directions as cover the share."""
-    if config.representation.components is not None:
-        return QuerySigner(config.representation.components)
-    spectra = [spectrum(documents) for documents in normalised.clouds()]
-    return QuerySigner(choose_components(spectra, config.representation.share, config.representation.most))
+def lesson_of(clouds: Clouds, held: Clouds | None, weights: Vector | None, learner: Learner) -> Lesson:
+    """Return what the global scorer is learned from."""
+    return Lesson(
+        clouds.seen_as(learner.blocks),
+        weights,
+        None if held is None else held.seen_as(learner.blocks),
+        blocks=learner.blocks,
+        widths=clouds.widths,
+    )
 
 
-def make_router(
-    signatures: Signatures, clusters: Indices, exemplars: Indices, config: TrainingConfig
-) -> Router:
-    """Make the router over the signed training queries."""
-    settings, similarity = config.routing, config.similarity.form
-    if settings.method == "centroid":
-        return CentroidRouter(signatures.take(exemplars), similarity)
-    signed = np.flatnonzero(clusters >= 0)
-    known, theirs = signatures.take(signed), clusters[signed]
+def make_representation(clouds: Clouds, config: TrainingConfig) -> Representation:
+    """Make the representation; of signatures with P as set, or as many directions as cover the share."""
+    settings = config.representation
+    if settings.method == "mean":
+        return MeanRepresentation()
+    if settings.components is not None:
+        return PcaRepresentation(settings.components)
+    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    return PcaRepresentation(choose_components(spectra, settings.share, settings.most))
+
+
+def make_router(points: Points, clustering: Clustering, config: TrainingConfig) -> Router:
+    """Make the router over the training queries."""
+    settings, similarity = config.routing, config.similarity.name
+    if settings.method == "medoid":
+        return MedoidRouter(points.take(clustering.prototypes), similarity)
+    clustered = np.flatnonzero(clustering.labels >= 0)
+    known, theirs = points.take(clustered), clustering.labels[clustered]
     if settings.method == "exact":
         return ExactRouter(known, theirs, similarity)
-    planes = settings.planes if isinstance(settings.planes, int) else automatic_planes(len(signed))
-    drawn = draw_planes(known.directions.shape[2], settings.tables, planes, config.seed)
+    signatures = cast("Signatures", known)
+    planes = settings.planes if isinstance(settings.planes, int) else automatic_planes(len(clustered))
+    drawn = draw_planes(signatures.directions.shape[2], settings.tables, planes, config.seed)
     return LshRouter(
-        known,
+        signatures,
         theirs,
-        HyperplaneTables.build(known, drawn, config.seed),
+        HyperplaneTables.build(signatures, drawn, config.seed),
         rerank=settings.rerank,
         similarity=similarity,
         cap=settings.cap,
         probes=settings.probes,
         exact_below=None if settings.exact_below == "auto" else settings.exact_below,
-        exemplars=tuple(np.searchsorted(signed, exemplars).tolist()),
+        exemplars=tuple(np.searchsorted(clustered, clustering.prototypes).tolist()),
     )
 
 
-def _routed(
-    held: QuerySet, normalised: QuerySet, signer: QuerySigner, router: Router, n_clusters: int
-) -> list[QuerySet | None]:
-    """Return for each cluster the validation queries that will come to it; all of them where too few would."""
-    routes = [router.route(signer.sign(documents)).cluster for documents in normalised.clouds()]
-    found: list[QuerySet | None] = []
-    for cluster_number in range(n_clusters):
-        here = np.array([query for query, route in enumerate(routes) if route == cluster_number], np.int64)
-        found.append(held.select(here) if len(here) >= _ENOUGH_TO_STOP_BY else held)
-    return found
+def _routes(plan: Plan, clouds: Clouds) -> list[Route]:
+    return [plan.router.route(plan.representation.of(cloud)) for cloud in clouds]
 
 
-def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[Scorer, tuple[str, ...]]:
-    """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes."""
+def _own_routes(plan: Plan, seed: int) -> list[Route]:
+    """Return the routes of the training queries, each by a router that does not know it."""
+    points, labels = plan.points, plan.clustering.labels
+    routes = [plan.router.route(points.of(query)) for query in range(len(points))]
+    part_of = np.random.default_rng(seed).permutation(np.arange(len(points)) % _PARTS)
+    for part in range(_PARTS):
+        known = np.flatnonzero((part_of != part) & (labels >= 0))
+        router = plan.router.knowing(points.take(known), labels[known]) if len(known) else None
+        if router is not None:
+            for query in np.flatnonzero(part_of == part).tolist():
+                routes[query] = router.route(points.of(query))
+    return routes
+
+
+def _lessons(lesson: Lesson, plan: Plan, held: Clouds | None) -> list[Lesson]:
+    """Return what each cluster's scorer is learned from.
+
+    A cluster stops early by the validation queries that will come to it, or by all of them if too few will.
+    """
+    routes = [] if held is None or not len(plan.clustering) else _routes(plan, held)
+    went_to = np.array([-1 if route.cluster is None else route.cluster for route in routes])
+    lessons = []
+    for number, members in enumerate(plan.clustering.lessons):
+        one = lesson.select(members.queries)
+        if members.weights is not None:
+            one = replace(one, weights=one.shares * members.weights)
+        here = np.flatnonzero(went_to == number)
+        if one.validation is not None and len(here) >= _ENOUGH_TO_STOP_BY:
+            one = replace(one, validation=one.validation.select(here))
+        lessons.append(one)
+    return lessons
+
+
+def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[bytes, tuple[str, ...]]:
+    """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes.
+
+    The scorer is packed: the members that it shares with the global one stay shared.
+    """
     try:
         with collected() as said:
             scorer = learner.fit(lesson)
     except InvalidData as error:
-        return global_scorer, (f" uses the global scorer: {error}",)
-    return scorer, tuple(f": {one.method}: {one.text}" for one in said)
+        return packed(global_scorer, global_scorer), (f" uses the global scorer: {error}",)
+    return packed(scorer, global_scorer), tuple(f": {one.method}: {one.text}" for one in said)

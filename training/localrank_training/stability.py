@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.routing import ExactRouter, LshRouter
+from localrank_training.clouds import Clouds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def flip_rates(ranker: Ranker, queries: QuerySet, seed: int = 0) -> dict[str, fl
     """Return for each change the share of queries that it sends to another cluster.
 
     Args:
-        ranker: whose contract, signer and router are used; nothing is scored.
+        ranker: whose contract, representation and router are used; nothing is scored.
         queries: that the router does not know, as they come to the ranker, not yet normalised. Of more than
             a thousand a sample is taken.
         seed: of the sample and of the changes; those that draw are averaged over a few draws.
@@ -79,7 +79,7 @@ def flip_rates_of_known(
     """Return the flip rates of the very queries that the router compares with.
 
     A query finds itself whatever little is changed, which says nothing of new ones. So each fifth of the queries is
-    routed by comparing it with the other four. A router that compares with medoids only is taken as it is.
+    routed by comparing it with the other four. A router that does not compare with training queries is taken as it is.
 
     Args:
         ranker: as for `flip_rates`.
@@ -87,11 +87,7 @@ def flip_rates_of_known(
         clusters: ``[n_queries]``, -1 for those without a signature.
         seed: as for `flip_rates`, and of the fifths.
     """
-    router = ranker.router
-    if not isinstance(router, ExactRouter | LshRouter):
-        return flip_rates(ranker, queries, seed)
-    views = (ranker.contract.view(documents).normalised for documents in queries.clouds())
-    signatures = ranker.signer.sign_all(list(views))
+    points = ranker.representation.of_all(Clouds(queries, ranker.contract))
     folds = np.random.default_rng(seed).permutation(np.arange(len(queries)) % 5)
     found: dict[str, list[bool]] = {name: [] for name in CHANGES}
     for fold in range(5):
@@ -99,9 +95,10 @@ def flip_rates_of_known(
         held = np.flatnonzero(folds == fold)[: _MOST // 5]
         if not len(known) or not len(held):
             continue
-        apart = replace(
-            ranker, router=ExactRouter(signatures.take(known), clusters[known], router.similarity)
-        )
+        router = ranker.router.knowing(points.take(known), clusters[known])
+        if router is None:
+            return flip_rates(ranker, queries, seed)
+        apart = replace(ranker, router=router)
         for name, flips in _flips(apart, queries.select(held), seed + fold).items():
             found[name] += flips
     return {name: float(np.mean(flips)) if flips else 0.0 for name, flips in found.items()}
@@ -128,5 +125,4 @@ def _sample(queries: QuerySet, seed: int) -> QuerySet:
 
 
 def _cluster(ranker: Ranker, documents: Matrix) -> int | None:
-    view = ranker.contract.view(np.ascontiguousarray(documents, np.float32))
-    return ranker.router.route(ranker.signer.sign(view.normalised)).cluster
+    return ranker.route(ranker.contract.cloud(documents)).cluster

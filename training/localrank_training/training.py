@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.blocks import union
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import Ranked, rank_all
-from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import each_in_parallel, in_parallel
-from localrank_training.pipeline import Built, build, learn_contract, lists_of, viewed
+from localrank_training.pipeline import Built, build, lesson_of, lists_of, prepared, wants_route
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
@@ -192,24 +192,25 @@ def _same(queries: QuerySet, others: QuerySet) -> Indices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fitted:
-    """The global scorers of one split: one per candidate, with what was noted of each."""
+    """The global scorers of one split: one per candidate, with what was noted of each.
 
-    scorers: list[Scorer]
+    A learner that sees routes has none here, because every number of clusters has routes of its own.
+    """
+
+    scorers: list[Scorer | None]
     notes: list[list[Note]]
 
 
 def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learner]) -> _Fitted:
     """Fit every candidate on all queries of a split."""
     lists, weights = lists_of(split.lesson, config)
-    contract = learn_contract(lists, config)
+    clouds, held, _ = prepared(lists, split.stop_by, config, union(learner.blocks for learner in learners))
     fitted = _Fitted([], [])
     start: Scorer | None = None
     for learner in learners:
-        documents = viewed(lists, contract, learner.view)
-        stop_by = None if split.stop_by is None else viewed(split.stop_by, contract, learner.view)
         with collected() as notes:
-            start = learner.fit(Lesson(documents, weights, stop_by, start=start))
-        fitted.scorers.append(start)
+            start = learner.fit(replace(lesson_of(clouds, held, weights, learner), start=start))
+        fitted.scorers.append(None if wants_route(learner.blocks) else start)
         fitted.notes.append(notes)
     return fitted
 
@@ -242,7 +243,7 @@ def _rehearsed(
     return best, values, kept
 
 
-def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer) -> tuple[Ranked, float]:
+def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None) -> tuple[Ranked, float]:
     """Build a whole ranker on a split and let it take the exam."""
     built = build(
         split.lesson, choice.config, choice.learner, validation=split.stop_by, global_scorer=global_scorer

@@ -13,19 +13,19 @@ import itertools
 import json
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
 from localrank_training.choices import choices_of, folds_of
-from localrank_training.clustering import cluster
+from localrank_training.clouds import Clouds
 from localrank_training.config import RepresentationSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.lsh_tuning import tune_tables
 from localrank_training.parallel import each_in_parallel
-from localrank_training.pipeline import build, learn_contract, lists_of, make_signer, viewed
+from localrank_training.pipeline import build, learn_contract, lists_of, plan_of
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Vector
+    from localrank.signature import Signatures
     from localrank_training.data.queries import QuerySet
     from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.progress import Progress
@@ -221,11 +222,13 @@ def tune_routing(
     if config.routing.method != "lsh" or len(queries) < _FEWEST_TO_HOLD_OUT:
         return config, ()
     lists, _ = lists_of(queries, config)
-    normalised = viewed(lists, learn_contract(lists, config), "normalised")
-    signatures = make_signer(normalised, config).sign_all(list(normalised.clouds()))
-    clusters = cluster(signatures, config.clustering, config.seed, config.similarity.form)
+    plan = plan_of(Clouds(lists, learn_contract(lists, config)), config)
     trials = tune_tables(
-        signatures, clusters, wanted=wanted, similarity=config.similarity.form, seed=config.seed
+        cast("Signatures", plan.points),
+        plan.clustering.labels,
+        wanted=wanted,
+        similarity=config.similarity.form,
+        seed=config.seed,
     )
     chosen = next(trial for trial in trials if trial.chosen)
     routing = replace(config.routing, tables=chosen.tables, planes=chosen.planes)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Array
-    from localrank.artifact.content import Content
+    from localrank.layout import Content
 
 __all__ = [
     "DTYPES",

@@ -3,33 +3,45 @@
 A *form* is everything about a scorer but its numbers: kind, settings, dtype and shape of each array, forms of its
 members. Each form is written once, members before what they are made of, and a scorer is the position of its form;
 ten thousand linear scorers have one form. The arrays of one role and dtype stand one after the other in one file, in
-the order of a walk: the clusters' scorers first, the global scorer last, each before its members.
+the order of a walk: the shared scorers first, then the clusters', the global one last, each before its members.
+
+A scorer that is used more than once, such as the global one inside every cluster's, is *shared*: it is stored once and
+loaded once, and ``{"shared": k}`` stands for it wherever it is used. A shared scorer refers to earlier ones only, so
+that there are no cycles.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.artifact.arrays import DTYPES
 from localrank.artifact.manifest import MANIFEST
-from localrank.errors import ArtifactCorrupt, PublishFailed
-from localrank.scorers import SCORERS
+from localrank.blocks import canonical, width_of
+from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
+from localrank.layout import bound
+from localrank.scorers import SCORERS, Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.arrays import Array
+    from localrank.contract import FeatureContract
+    from localrank.layout import Content, Sizes
     from localrank.scorers import Scorer
 
 __all__ = ["Forest", "dismantle"]
 
 #: Scorers that a model may hold, members counted: forms made of forms could otherwise unfold without end.
 _MOST_SCORERS = 2_000_000
+_DEEPEST = 32
 _FORM = {"kind", "settings", "arrays", "members"}
+_DESCRIPTION = {"clusters", "global", "forms", "shared"}
 
 
 def dismantle(scorers: Sequence[Scorer], global_scorer: Scorer) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -37,15 +49,19 @@ def dismantle(scorers: Sequence[Scorer], global_scorer: Scorer) -> tuple[dict[st
     forms: list[dict[str, Any]] = []
     known: dict[str, int] = {}
     pieces: dict[tuple[str, str], list[Array]] = {}
+    shared: dict[Scorer, int] = {}
 
-    def visit(scorer: Scorer) -> int:
-        if SCORERS.get(scorer.kind) is not type(scorer):
-            raise PublishFailed(f"expected a scorer of a kind in SCORERS, found {type(scorer).__name__}")
+    def visit(scorer: Scorer) -> int | dict[str, int]:
+        """Return what stands for a scorer."""
+        return {"shared": shared[scorer]} if scorer in shared else write(scorer)
+
+    def write(scorer: Scorer) -> int:
         arrays = scorer.arrays()
         for role, array in arrays.items():
-            if array.dtype.name not in DTYPES:
+            if array.dtype.name not in scorer.layout[role].dtypes:
                 raise PublishFailed(
-                    f"scorer {scorer.kind!r}: {role}: expected plain numbers, found {array.dtype}"
+                    f"scorer {scorer.kind!r}: {role}: expected {' or '.join(scorer.layout[role].dtypes)}, "
+                    f"found {array.dtype}"
                 )
             pieces.setdefault((role, array.dtype.name), []).append(np.ravel(array))
         form = {
@@ -60,7 +76,12 @@ def dismantle(scorers: Sequence[Scorer], global_scorer: Scorer) -> tuple[dict[st
             forms.append(form)
         return known[key]
 
+    written = []
+    for scorer in _used_twice((*scorers, global_scorer)):
+        written.append(write(scorer))
+        shared[scorer] = len(shared)
     description = {
+        "shared": written,
         "clusters": [visit(scorer) for scorer in scorers],
         "global": visit(global_scorer),
         "forms": forms,
@@ -69,22 +90,52 @@ def dismantle(scorers: Sequence[Scorer], global_scorer: Scorer) -> tuple[dict[st
     return description, {names[key]: np.concatenate(parts) for key, parts in pieces.items()}
 
 
+def _used_twice(roots: Sequence[Scorer]) -> list[Scorer]:
+    """Return the scorers that are used more than once, members before what they are made of."""
+    uses: Counter[Scorer] = Counter()
+    ordered: list[Scorer] = []
+
+    def count(scorer: Scorer) -> None:
+        uses[scorer] += 1
+        if uses[scorer] == 1:
+            if SCORERS.get(scorer.kind) is not type(scorer):
+                raise PublishFailed(f"expected a scorer of a kind in SCORERS, found {type(scorer).__name__}")
+            for member in scorer.members():
+                count(member)
+            ordered.append(scorer)
+
+    for root in roots:
+        count(root)
+    return [scorer for scorer in ordered if uses[scorer] > 1]
+
+
 class Forest:
     """The scorers that a manifest describes, before their arrays are read.
 
+    Args:
+        description: as `dismantle` makes it.
+        contract: of the model, which says how wide blocks are.
+
     Raises:
-        ArtifactCorrupt: the description is not one that `dismantle` writes.
+        ArtifactCorrupt: the description is not one that `dismantle` writes, or does not fit the contract.
     """
 
-    def __init__(self, description: Mapping[str, Any]) -> None:
-        if set(description) != {"clusters", "global", "forms"}:
+    def __init__(self, description: Mapping[str, Any], contract: FeatureContract) -> None:
+        described = {"shared": [], **description}
+        if set(described) != _DESCRIPTION:
             raise ArtifactCorrupt(
-                f"{MANIFEST}: scorers: expected clusters, global and forms, found {', '.join(description)}"
+                f"{MANIFEST}: scorers: expected clusters, global, forms and shared, found {', '.join(description)}"
             )
-        self._forms: Any = description["forms"]
-        self._clusters: Any = description["clusters"]
-        self._global: Any = description["global"]
+        self._forms: Any = described["forms"]
+        self._shared: Any = described["shared"]
+        self._clusters: Any = described["clusters"]
+        self._global: Any = described["global"]
         self._check()
+        widths = contract.widths(len(self._clusters))
+        self._contents = [
+            _checked(f"{MANIFEST}: scorers: form {position}", form, widths)
+            for position, form in enumerate(self._forms)
+        ]
         self._lengths: dict[tuple[str, str], int] = {}
         for form in self._walk():
             for role, (dtype, shape) in form["arrays"].items():
@@ -101,39 +152,52 @@ class Forest:
         """Dtype and length of each file."""
         return {self._names[key]: (key[1], length) for key, length in self._lengths.items()}
 
-    def rebuild(self, files: Mapping[str, Array], n_features: int) -> tuple[tuple[Scorer, ...], Scorer]:
+    def rebuild(self, files: Mapping[str, Array]) -> tuple[tuple[Scorer, ...], Scorer]:
         """Return the clusters' scorers and the global one, made of the files' flat arrays."""
         starts = dict.fromkeys(self._lengths, 0)
+        shared: list[Scorer] = []
 
-        def build(position: int) -> Scorer:
-            form = self._forms[position]
+        def build(reference: int | Mapping[str, int]) -> Scorer:
+            if not isinstance(reference, int):
+                return shared[reference["shared"]]
+            form, contents = self._forms[reference], self._contents[reference]
             arrays = {}
             for role, (dtype, shape) in form["arrays"].items():
                 start = starts[role, dtype]
                 stop = starts[role, dtype] = start + math.prod(shape)
-                arrays[role] = files[self._names[role, dtype]][start:stop].reshape(shape)
+                name = self._names[role, dtype]
+                values = files[name][start:stop]
+                if fault := contents[role].fault(values, start, None):
+                    raise ArtifactCorrupt(f"{name}: {fault}")
+                arrays[role] = values.reshape(shape)
             members = tuple(build(member) for member in form["members"])
-            return SCORERS[form["kind"]].rebuild(form["settings"], arrays, members, n_features)
+            try:
+                return SCORERS[form["kind"]].rebuild(form["settings"], arrays, members)
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+                raise ArtifactCorrupt(f"{MANIFEST}: scorers: form {reference}: {error}") from None
 
-        try:
-            return tuple(build(position) for position in self._clusters), build(self._global)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise ArtifactCorrupt(
-                f"{MANIFEST}: scorers: expected what a scorer is made of: {error!r}"
-            ) from None
+        for position in self._shared:
+            shared += [build(position)]
+        return tuple(build(reference) for reference in self._clusters), build(self._global)
 
     def _walk(self) -> Iterator[Mapping[str, Any]]:
-        pending = [self._global, *reversed(self._clusters)]
+        pending = [self._global, *reversed(self._clusters), *reversed(self._shared)]
         while pending:
-            form = self._forms[pending.pop()]
-            yield form
-            pending.extend(reversed(form["members"]))
+            reference = pending.pop()
+            if isinstance(reference, int):
+                form = self._forms[reference]
+                yield form
+                pending.extend(reversed(form["members"]))
 
     def _check(self) -> None:
-        if not isinstance(self._forms, list) or not isinstance(self._clusters, list):
-            raise ArtifactCorrupt(f"{MANIFEST}: scorers: expected arrays of clusters and forms, found others")
+        if not all(isinstance(one, list) for one in (self._forms, self._clusters, self._shared)):
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: scorers: expected arrays of clusters, forms and shared scorers"
+            )
         sizes: list[int] = []
         depths: list[int] = []
+        #: How many shared scorers must be there before a form can be built.
+        needs: list[int] = []
         for position, form in enumerate(self._forms):
             where = f"{MANIFEST}: scorers: form {position}"
             if not isinstance(form, dict) or set(form) != _FORM:
@@ -147,23 +211,87 @@ class Forest:
             for role, spec in form["arrays"].items():
                 _check_array(f"{where}: {role}", role, spec)
             members = form["members"]
-            if not isinstance(members, list) or not all(_is_position(member, position) for member in members):
+            if not isinstance(members, list) or not all(self._stands(one, position) for one in members):
                 raise ArtifactCorrupt(
-                    f"{where}: expected members among the forms before it, found {members!r:.60}"
+                    f"{where}: expected members among the forms and the shared scorers before it, "
+                    f"found {members!r:.60}"
                 )
-            sizes.append(1 + sum(sizes[member] for member in members))
-            depths.append(1 + max((depths[member] for member in members), default=0))
-        for position in (*self._clusters, self._global):
-            if not _is_position(position, len(self._forms)):
-                raise ArtifactCorrupt(
-                    f"{MANIFEST}: scorers: expected one of {len(self._forms)} forms, found {position!r:.60}"
-                )
-        total = sum(sizes[position] for position in (*self._clusters, self._global))
-        if total > _MOST_SCORERS or max(depths) > 32:
-            raise ArtifactCorrupt(
-                f"{MANIFEST}: scorers: expected at most {_MOST_SCORERS}, nested at most 32 deep, "
-                f"found {total}, {max(depths)} deep"
+            sizes.append(1 + sum(sizes[member] for member in members if isinstance(member, int)))
+            depths.append(1 + max((depths[self._form_of(member)] for member in members), default=0))
+            needs.append(
+                max((needs[one] if isinstance(one, int) else one["shared"] + 1 for one in members), default=0)
             )
+        for reference in (*self._shared, *self._clusters, self._global):
+            if not self._stands(reference, len(self._forms)):
+                raise ArtifactCorrupt(
+                    f"{MANIFEST}: scorers: expected one of {len(self._forms)} forms or {len(self._shared)} shared "
+                    f"scorers, found {reference!r:.60}"
+                )
+        for position, reference in enumerate(self._shared):
+            if not isinstance(reference, int) or needs[reference] > position:
+                raise ArtifactCorrupt(
+                    f"{MANIFEST}: scorers: shared scorer {position}: expected it to be made of those before it, "
+                    f"found {reference!r:.60}"
+                )
+        roots = [one for one in (*self._shared, *self._clusters, self._global) if isinstance(one, int)]
+        total, deepest = sum(sizes[position] for position in roots), max(depths)
+        if total > _MOST_SCORERS or deepest > _DEEPEST:
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: scorers: expected at most {_MOST_SCORERS}, nested at most {_DEEPEST} deep, "
+                f"found {total}, {deepest} deep"
+            )
+
+    def _stands(self, reference: Any, end: int) -> bool:
+        """Tell whether something stands for a scorer whose form is before ``end``."""
+        if isinstance(reference, dict):
+            if set(reference) != {"shared"} or not _is_position(reference["shared"], len(self._shared)):
+                return False
+            reference = self._form_of(reference)
+        return _is_position(reference, end)
+
+    def _form_of(self, reference: Any) -> Any:
+        """Return the form of what stands for a scorer."""
+        return reference if isinstance(reference, int) else self._shared[reference["shared"]]
+
+
+def _checked(where: str, form: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Content]:
+    """Compare a form's settings and arrays with what its kind declares; return the rule for each array's numbers."""
+    kind = SCORERS[form["kind"]]
+    known = {
+        field.name: field.default
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.name not in kind.layout and field.name not in kind.made_of
+    }
+    settings: Mapping[str, Any] = form["settings"]
+    missing = [name for name, default in known.items() if default is MISSING and name not in settings]
+    if missing or not set(settings) <= set(known):
+        raise ArtifactCorrupt(
+            f"{where}: expected the settings of {form['kind']!r} ({', '.join(known) or 'none'}), "
+            f"found {', '.join(settings) or 'none'}"
+        )
+    if set(form["arrays"]) != set(kind.layout):
+        raise ArtifactCorrupt(
+            f"{where}: expected the arrays of {form['kind']!r} ({', '.join(kind.layout) or 'none'}), "
+            f"found {', '.join(form['arrays']) or 'none'}"
+        )
+    sizes: Sizes = {"members": len(form["members"])}
+    if issubclass(kind, Leaf):
+        blocks = settings.get("blocks", known["blocks"])
+        try:
+            if not isinstance(blocks, str) or blocks != canonical(blocks):
+                raise ArtifactCorrupt(
+                    f"{where}: expected blocks as LocalRank writes them, found {blocks!r:.60}"
+                )
+            sizes["width"] = width_of(blocks, widths)
+        except InvalidConfiguration as error:
+            raise ArtifactCorrupt(f"{where}: {error}") from None
+    contents = {}
+    for role, layout in kind.layout.items():
+        dtype, shape = form["arrays"][role]
+        if fault := bound(layout, dtype, tuple(shape), sizes):
+            raise ArtifactCorrupt(f"{where}: {role}: {fault}")
+        contents[role] = layout.content(sizes)
+    return contents
 
 
 def _check_array(where: str, role: str, spec: Any) -> None:

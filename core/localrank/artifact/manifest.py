@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from localrank.artifact.older import renamed
 from localrank.artifact.strict_json import briefly, parse_object
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFailed
@@ -53,7 +54,7 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "source": dict,
     "contract": dict,
     "contract_hash": str,
-    "signer": dict,
+    "representation": dict,
     "router": dict,
     "scorers": dict,
     "clusters": list,
@@ -150,7 +151,7 @@ class Manifest:
         notes: what the publisher found worth saying, degenerate clusters above all.
         stability: how much the clusters move under resampling.
         files: every other file.
-        raw: all members as they were read.
+        raw: all members, under their present names.
     """
 
     format_version: int
@@ -175,7 +176,7 @@ class Manifest:
             ArtifactIncompatible: it is of a format that this code does not read.
             ArtifactCorrupt: anything else is wrong with it.
         """
-        raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
+        raw = renamed(parse_object(content, MANIFEST, LARGEST_MANIFEST))
         _check_members(raw)
         if not _DIGEST.fullmatch(raw["sha256"]):
             raise ArtifactCorrupt(
@@ -184,7 +185,10 @@ class Manifest:
         digest = _digest(content, raw["sha256"])
         if raw["sha256"] != digest:
             raise ArtifactCorrupt(f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {digest}")
-        contract = FeatureContract.from_json(raw["contract"])
+        try:
+            contract = FeatureContract.from_json(raw["contract"])
+        except ValueError as error:
+            raise ArtifactCorrupt(f"{MANIFEST}: {error}") from None
         if contract.to_json() != raw["contract"]:
             raise ArtifactCorrupt(
                 f"{MANIFEST}: contract: expected what FeatureContract writes, found something else"

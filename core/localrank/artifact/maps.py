@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Array
-    from localrank.artifact.content import Content
     from localrank.artifact.manifest import FileEntry
+    from localrank.layout import Content
 
 __all__ = ["LARGE", "Maps", "PrivateMaps"]
 

@@ -1,104 +1,49 @@
-"""How the signer and the router are stored: any frozen dataclass of plain settings, arrays and other parts.
+"""How the representation and the router are stored: any frozen dataclass of plain settings, arrays and other parts.
 
 A part is described by its name in `PARTS` and its fields; an array is the name of its file, ``router.`` and the path
-of field names. `LAYOUTS` says what each array must be, so that a router that loads cannot reach outside its arrays.
+of field names. Each part declares what its arrays must be, so that a router that loads cannot reach outside its arrays.
 
-A new router is one entry in `PARTS` and one in `LAYOUTS`.
+A new router or representation is one entry in `localrank.routing.ROUTERS` or in `REPRESENTATIONS`.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.artifact.arrays import DTYPES
-from localrank.artifact.content import Anything, Buckets, Finite, Within
 from localrank.artifact.manifest import MANIFEST
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
+from localrank.layout import Anything, Finite, Layout, bound
 from localrank.lsh import HyperplaneTables
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter
-from localrank.signature import QuerySigner, Signatures
+from localrank.representation import NoRepresentation
+from localrank.routing import ROUTERS
+from localrank.signature import PcaRepresentation, Signatures
+from localrank.vectors import MeanRepresentation, VectorPoints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from localrank.arrays import Array
-    from localrank.artifact.content import Content
     from localrank.artifact.manifest import FileEntry
+    from localrank.layout import Content, Sizes
+    from localrank.representation import Representation
 
-__all__ = ["LAYOUTS", "PARTS", "Layout", "Sizes", "assemble", "contents", "describe", "files_of"]
+__all__ = ["INNER", "PARTS", "REPRESENTATIONS", "assemble", "contents", "describe", "files_of", "sizes_of"]
 
+#: Every representation that may be stored, by its name.
+REPRESENTATIONS: dict[str, type[Representation]] = {
+    one.method: one for one in (NoRepresentation, PcaRepresentation, MeanRepresentation)
+}
+#: What these may be made of, by name.
+INNER: dict[str, type] = {"signatures": Signatures, "vectors": VectorPoints, "tables": HyperplaneTables}
+#: What the members of a manifest may be.
+KINDS: dict[str, Mapping[str, type]] = {"representation": REPRESENTATIONS, "router": ROUTERS}
 #: Every class that may be stored, by its name in the manifest.
-PARTS: dict[str, type] = {
-    "signer": QuerySigner,
-    "signatures": Signatures,
-    "tables": HyperplaneTables,
-    **{router.strategy: router for router in (GlobalRouter, ExactRouter, CentroidRouter, LshRouter)},
-}
+PARTS: dict[str, type] = {**REPRESENTATIONS, **ROUTERS, **INNER}
 _NAMES = {part: name for name, part in PARTS.items()}
-
-#: Numbers that shapes and contents are made of: ``features``, ``components``, ``clusters``, then what arrays add.
-Sizes = dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What an array must be.
-
-    Attributes:
-        dtypes: any of these.
-        shape: a name of `Sizes` for each axis; a new name takes the length that is found. ``buckets`` is
-            ``2**bits + 1``.
-        content: the rule for its numbers, once the sizes are known.
-    """
-
-    dtypes: tuple[str, ...]
-    shape: tuple[str, ...]
-    content: Callable[[Sizes], Content]
-
-
-_INTEGERS = ("int64", "int32", "uint32", "uint16", "uint8")
-
-
-def _finite(_sizes: Sizes) -> Content:
-    return Finite()
-
-
-def _below(name: str) -> Callable[[Sizes], Content]:
-    return lambda sizes: Within(0, sizes[name] - 1)
-
-
-def _signatures(path: str, count: str) -> dict[str, Layout]:
-    return {
-        f"{path}.directions": Layout(("float32",), (count, "components", "features"), _finite),
-        f"{path}.eigenvalues": Layout(("float64", "float32"), (count, "components"), _finite),
-        f"{path}.ranks": Layout(_INTEGERS, (count,), lambda sizes: Within(0, sizes["components"])),
-    }
-
-
-_TRAINING = {
-    **_signatures("signatures", "queries"),
-    "clusters": Layout(_INTEGERS, ("queries",), _below("clusters")),
-}
-
-#: By router and path. The order is that of the checks: a size is known from the first array that has it.
-LAYOUTS: dict[str, dict[str, Layout]] = {
-    "global": {},
-    "centroid": _signatures("medoids", "clusters"),
-    "exact": _TRAINING,
-    "lsh": {
-        **_TRAINING,
-        "tables.planes": Layout(("float32",), ("tables", "bits", "features"), _finite),
-        "tables.offsets": Layout(
-            _INTEGERS,
-            ("components", "tables", "buckets"),
-            lambda sizes: Buckets(sizes["buckets"], sizes["queries"]),
-        ),
-        "tables.ids": Layout(_INTEGERS, ("components", "tables", "queries"), _below("queries")),
-    },
-}
 
 
 def describe(part: Any, path: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -128,8 +73,13 @@ def describe(part: Any, path: str) -> tuple[dict[str, Any], dict[str, Array]]:
     return {"part": _NAMES[type(part)], "fields": description}, arrays
 
 
-def files_of(description: Any, path: str) -> dict[str, str]:
+def files_of(description: Any, path: str, among: Mapping[str, type]) -> dict[str, str]:
     """Return ``{path of the field: file}`` of a part's arrays, in the order described.
+
+    Args:
+        description: of the part.
+        path: where it stands in the manifest.
+        among: what it may be.
 
     Raises:
         ArtifactCorrupt: the description is not one that `describe` writes.
@@ -138,11 +88,11 @@ def files_of(description: Any, path: str) -> dict[str, str]:
     if not isinstance(description, dict) or set(description) != {"part", "fields"}:
         raise ArtifactCorrupt(f"{where}: expected a part and its fields, found {description!r:.60}")
     name, members = description["part"], description["fields"]
-    if not isinstance(name, str) or name not in PARTS:
-        raise ArtifactCorrupt(f"{where}: expected one of {', '.join(PARTS)}, found {name!r:.60}")
+    if not isinstance(name, str) or name not in among:
+        raise ArtifactCorrupt(f"{where}: expected one of {', '.join(among)}, found {name!r:.60}")
     if not isinstance(members, dict):
         raise ArtifactCorrupt(f"{where}: expected fields by name, found {members!r:.60}")
-    known = {field.name: field for field in fields(PARTS[name])}
+    known = {field.name: field for field in fields(among[name])}
     if unknown := [field for field in members if field not in known]:
         raise ArtifactCorrupt(f"{where}: expected no field {unknown[0]!r:.60} of {name!r}, found one")
     for field in known.values():
@@ -152,44 +102,80 @@ def files_of(description: Any, path: str) -> dict[str, str]:
     for field_name, value in members.items():
         inner = f"{path}.{field_name}"
         if isinstance(value, dict) and "array" in value:
-            if value != {"array": f"{inner}.npy"}:
-                raise ArtifactCorrupt(f"{where}: expected {field_name!r} in {inner}.npy, found {value!r:.60}")
-            files[inner] = f"{inner}.npy"
+            if set(value) != {"array"} or not isinstance(value["array"], str):
+                raise ArtifactCorrupt(
+                    f"{where}: expected the file of {field_name!r} and nothing else, found {value!r:.60}"
+                )
+            files[inner] = value["array"]
         elif isinstance(value, dict):
-            files |= files_of(value, inner)
+            files |= files_of(value, inner, INNER)
         else:
             _check_setting(where, str(known[field_name].type), field_name, value)
     return files
 
 
+def sizes_of(description: Any, path: str, n_features: int) -> Sizes:
+    """Return the sizes that the points of the described representation have."""
+    files_of(description, path, REPRESENTATIONS)
+    try:
+        return REPRESENTATIONS[description["part"]].sizes(description["fields"], n_features)
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{MANIFEST}: {path}: {error}") from None
+
+
 def contents(
     description: Mapping[str, Any], path: str, entries: Mapping[str, FileEntry], sizes: Sizes
 ) -> dict[str, Content]:
-    """Compare dtypes and shapes with the router's `LAYOUTS`; return the rule for each file's numbers."""
-    files = files_of(description, path)
-    layouts = LAYOUTS.get(description["part"])
-    if layouts is None:
-        raise ArtifactCorrupt(
-            f"{MANIFEST}: {path}: expected one of {', '.join(LAYOUTS)}, found {description['part']!r}"
-        )
+    """Compare dtypes and shapes of a part's arrays with what it declares; return the rule for each file's numbers."""
+    files_of(description, path, KINDS[path])
     rules: dict[str, Content] = {}
-    for inner, layout in layouts.items():
-        name = files.pop(f"{path}.{inner}", None)
-        if name is None:
-            raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected an array for {inner!r}, found none")
+    for name, layout, counted in _declared(description, path):
+        if not name.startswith(f"{path}."):
+            raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected a file named {path}.…, found {name!r:.60}")
         entry = entries.get(name)
         if entry is None:
             raise ArtifactCorrupt(f"{MANIFEST}: files: expected {name!r}, found none")
-        if entry.dtype not in layout.dtypes:
-            raise ArtifactCorrupt(f"{name}: expected {' or '.join(layout.dtypes)}, found {entry.dtype}")
-        _bind(name, layout.shape, entry.shape, sizes)
-        rules[name] = layout.content(sizes)
-    for name in files.values():
-        entry = entries.get(name)
-        if entry is None:
-            raise ArtifactCorrupt(f"{MANIFEST}: files: expected {name!r}, found none")
-        rules[name] = Finite() if entry.dtype.startswith("float") else Anything()
+        if name in rules:
+            raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected a file for each array, found {name!r} twice")
+        if layout is None:
+            rules[name] = Finite() if entry.dtype.startswith("float") else Anything()
+            continue
+        seen = (
+            sizes
+            if counted is None
+            else {**sizes, **({"points": sizes[counted]} if counted in sizes else {})}
+        )
+        if fault := bound(layout, entry.dtype, entry.shape, seen):
+            raise ArtifactCorrupt(f"{name}: {fault}")
+        rules[name] = layout.content(dict(seen))
+        if counted is not None:
+            # What counts the points of one part has no meaning in the next.
+            sizes |= {axis: length for axis, length in seen.items() if axis != "points"}
+            sizes.setdefault(counted, seen["points"])
     return rules
+
+
+def _declared(
+    description: Mapping[str, Any], path: str, counted: str | None = None
+) -> Iterator[tuple[str, Layout | None, str | None]]:
+    """Yield file, layout and what counts the points of every array, those that are declared first."""
+    files = files_of(description, path, PARTS)
+    members: Mapping[str, Any] = description["fields"]
+    layouts: Mapping[str, Layout | str] = getattr(PARTS[description["part"]], "layout", {})
+    for field, layout in layouts.items():
+        value: Any = members.get(field)
+        described = isinstance(value, dict)
+        if isinstance(layout, str) and described and "part" in value:
+            yield from _declared(value, f"{path}.{field}", layout)
+            for inner in [inner for inner in files if inner.startswith(f"{path}.{field}.")]:
+                del files[inner]
+        elif isinstance(layout, Layout) and described and "array" in value:
+            yield files.pop(f"{path}.{field}"), layout, counted
+        else:
+            what = "a part" if isinstance(layout, str) else "an array"
+            raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected {what} for {field!r}, found none")
+    for file in files.values():
+        yield file, None, None
 
 
 def assemble(description: Mapping[str, Any], path: str, arrays: Mapping[str, Array]) -> Any:
@@ -206,19 +192,6 @@ def assemble(description: Mapping[str, Any], path: str, arrays: Mapping[str, Arr
         return PARTS[description["part"]](**members)
     except (TypeError, ValueError, InvalidConfiguration) as error:
         raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected a {description['part']!r}: {error}") from None
-
-
-def _bind(name: str, shape: tuple[str, ...], found: tuple[int, ...], sizes: Sizes) -> None:
-    """Compare a shape with the sizes known, and learn those that are new."""
-    if len(found) == len(shape):
-        for axis, length in zip(shape, found, strict=True):
-            if axis == "bits":
-                # More bits than this have more buckets than any file has bytes.
-                sizes.setdefault("buckets", 2 ** min(length, 62) + 1)
-            sizes.setdefault(axis, length)
-    expected = tuple(sizes.get(axis, axis) for axis in shape)
-    if found != expected or 0 in found:
-        raise ArtifactCorrupt(f"{name}: expected shape ({', '.join(map(str, expected))}), found {found}")
 
 
 def _check_setting(where: str, annotation: str, name: str, value: Any) -> None:

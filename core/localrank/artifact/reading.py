@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.artifact.arrays import names_in, open_file, read_up_to
-from localrank.artifact.content import Anything, Finite, Within
 from localrank.artifact.forest import Forest
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.maps import Maps, PrivateMaps
-from localrank.artifact.parts import assemble, contents, files_of
+from localrank.artifact.parts import assemble, contents, sizes_of
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
+from localrank.layout import Anything, Finite, Within
 from localrank.probe import Probe
 from localrank.ranker import Ranker
 from localrank.routing import Route
@@ -29,16 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from localrank.arrays import Array
-    from localrank.artifact.content import Content
     from localrank.artifact.manifest import FileEntry
-    from localrank.artifact.parts import Sizes
     from localrank.artifact.signing import TrustedKeys
+    from localrank.layout import Content, Sizes
+    from localrank.representation import Representation
+    from localrank.routing import Router
 
 __all__ = ["Artifact", "attach", "load", "read_manifest", "verify"]
-
-
-#: A signature has room for that many directions, whatever its rank.
-_MOST_COMPONENTS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +139,7 @@ def _opened(directory: Path) -> Iterator[int]:
 def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe]:
     _check_listing(manifest.files, names_in(directory) - {MANIFEST})
 
-    forest = Forest(manifest.raw["scorers"])
+    forest = Forest(manifest.raw["scorers"], manifest.contract)
     if forest.n_clusters != len(manifest.clusters):
         raise ArtifactCorrupt(
             f"{MANIFEST}: scorers: expected one for each of {len(manifest.clusters)} clusters, "
@@ -157,14 +154,15 @@ def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker,
     arrays: dict[str, Array] = {
         name: maps.read(directory, name, manifest.files[name], rule) for name, rule in rules.items()
     }
-    scorers, global_scorer = forest.rebuild(arrays, manifest.contract.n_features)
-    ranker = Ranker(
-        contract=manifest.contract,
-        signer=assemble(manifest.raw["signer"], "signer", arrays),
-        router=assemble(manifest.raw["router"], "router", arrays),
-        scorers=scorers,
-        global_scorer=global_scorer,
-    )
+    representation: Representation = assemble(manifest.raw["representation"], "representation", arrays)
+    router: Router = assemble(manifest.raw["router"], "router", arrays)
+    if router.compares is not None and not isinstance(router.compares, representation.points):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: router: expected points of the representation {representation.method!r} "
+            f"({representation.points.__name__}), found {type(router.compares).__name__}"
+        )
+    scorers, global_scorer = forest.rebuild(arrays)
+    ranker = Ranker(manifest.contract, representation, router, scorers, global_scorer)
     return ranker, _probe(manifest, arrays)
 
 
@@ -195,12 +193,15 @@ def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
 
 def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
     """Return for every file of the model what must hold for its numbers; check dtypes and shapes on the way."""
+    n_features = manifest.contract.n_features
     sizes: Sizes = {
-        "features": manifest.contract.n_features,
-        "components": _components(manifest.raw["signer"]),
         "clusters": len(manifest.clusters),
+        **sizes_of(manifest.raw["representation"], "representation", n_features),
+        "features": n_features,
     }
-    rules = contents(manifest.raw["router"], "router", manifest.files, sizes)
+    rules: dict[str, Content] = {}
+    for part in ("representation", "router"):
+        rules |= contents(manifest.raw[part], part, manifest.files, sizes)
     for name, (dtype, length) in forest.files.items():
         _expect(manifest, name, dtype, (length,))
         rules[name] = Anything()
@@ -211,24 +212,13 @@ def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
     scores = manifest.files.get("probe.scores.npy")
     total = scores.shape[0] if scores is not None and len(scores.shape) == 1 else 0
     _expect(manifest, "probe.scores.npy", "float64", (total,))
-    _expect(manifest, "probe.documents.npy", "float32", (total, sizes["features"]))
+    _expect(manifest, "probe.documents.npy", "float32", (total, n_features))
     return {
         **rules,
         "probe.lengths.npy": Within(1, total),
         "probe.scores.npy": Finite(),
         "probe.documents.npy": Anything(),
     }
-
-
-def _components(signer: Any) -> int:
-    if files_of(signer, "signer") or signer["part"] != "signer":
-        raise ArtifactCorrupt(f"{MANIFEST}: signer: expected a signer without arrays, found {signer!r:.60}")
-    components = signer["fields"]["components"]
-    if not isinstance(components, int) or not 1 <= components <= _MOST_COMPONENTS:
-        raise ArtifactCorrupt(
-            f"{MANIFEST}: signer: expected 1 to {_MOST_COMPONENTS} components, found {components!r:.60}"
-        )
-    return components
 
 
 def _expect(manifest: Manifest, name: str, dtype: str, shape: tuple[int, ...]) -> None:
@@ -259,8 +249,14 @@ def _probe(manifest: Manifest, arrays: Mapping[str, Array]) -> Probe:
 
 
 def _route(position: int, members: Any) -> Route:
-    if not isinstance(members, dict) or set(members) != {field.name for field in fields(Route)}:
+    known = {field.name: field.default for field in fields(Route)}
+    if (
+        not isinstance(members, dict)
+        or not set(members) <= set(known)
+        or any(name not in members for name, default in known.items() if default is MISSING)
+        or not isinstance(members.get("shares", []), list)
+    ):
         raise ArtifactCorrupt(
             f"{MANIFEST}: probe: expected the route of query {position}, found {members!r:.60}"
         )
-    return Route(**members)
+    return Route(**{**members, "shares": tuple(members.get("shares", ()))})

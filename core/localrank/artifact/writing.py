@@ -39,7 +39,7 @@ class Provenance:
         created: when, such as ``2026-01-31T12:00:00Z``.
         source: fingerprint of the data, whole training configuration, library versions, every seed.
         probe: documents of the probe queries (see `localrank.probe.choose`); at least one.
-        clusters: one per scorer; by default only their sizes, counted from the router.
+        clusters: one per scorer; by default only their sizes, counted by the router.
         metrics: held-out figures against the global model with their significance.
         notes: what is worth saying, degenerate clusters above all.
         stability: how much the clusters move under resampling.
@@ -99,7 +99,7 @@ class Draft:
 def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Draft]:
     """Write every array of a version into a hidden directory in ``parent``, and verify what was written."""
     probe = Probe.record(ranker, provenance.probe)
-    signer, signer_arrays = describe(ranker.signer, "signer")
+    representation, representation_arrays = describe(ranker.representation, "representation")
     router, router_arrays = describe(ranker.router, "router")
     scorers, scorer_arrays = dismantle(ranker.scorers, ranker.global_scorer)
     probe_arrays: dict[str, Array] = {
@@ -107,13 +107,13 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "probe.lengths.npy": np.array([len(query) for query in probe.documents], np.int64),
         "probe.scores.npy": np.concatenate(probe.scores),
     }
-    arrays = {**signer_arrays, **router_arrays, **scorer_arrays, **probe_arrays}
+    arrays = {**representation_arrays, **router_arrays, **scorer_arrays, **probe_arrays}
     members = {
         "created": provenance.created,
         "source": provenance.source,
         "contract": ranker.contract.to_json(),
         "contract_hash": ranker.contract.digest,
-        "signer": signer,
+        "representation": representation,
         "router": router,
         "scorers": scorers,
         "clusters": [cluster.to_json() for cluster in _clusters(ranker, provenance)],
@@ -158,8 +158,7 @@ def save(directory: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
 
 def _clusters(ranker: Ranker, provenance: Provenance) -> Sequence[Cluster]:
     if not provenance.clusters:
-        assigned = getattr(ranker.router, "clusters", np.zeros(0, np.int64))
-        return [Cluster(int(size)) for size in np.bincount(assigned, minlength=len(ranker.scorers))]
+        return [Cluster(int(size)) for size in ranker.router.sizes(len(ranker.scorers))]
     if len(provenance.clusters) != len(ranker.scorers):
         raise PublishFailed(
             f"expected one entry for each of {len(ranker.scorers)} clusters, found {len(provenance.clusters)}"

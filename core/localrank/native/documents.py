@@ -1,4 +1,4 @@
-"""One query's documents: put on one scale, and compared with what training saw (documents.c)."""
+"""One query's documents: put on one scale, ranked, and compared with what training saw (documents.c, percentiles.c)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from localrank.native.library import is_plain, library
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
 
-__all__ = ["DONE", "NOT_FINITE", "count_out_of_range", "scale"]
+__all__ = ["DONE", "NOT_FINITE", "count_out_of_range", "percentiles", "scale"]
 
 #: What `scale` found; any other number leaves the work to numpy.
 DONE, NOT_FINITE = 0, 1
 _UNAVAILABLE = -1
+#: Features whose values are sorted at a time.
+_ABREAST = 16
 
 
 def scale(documents: Matrix, rounding: float, *, standard: bool) -> tuple[int, Matrix]:
@@ -44,6 +46,24 @@ def scale(documents: Matrix, rounding: float, *, standard: bool) -> tuple[int, M
         scaled.ctypes.data,
     )
     return outcome, scaled
+
+
+def percentiles(documents: Matrix, rounding: float) -> Matrix | None:
+    """Return the mid-rank percentile of every value among those of its feature.
+
+    Args:
+        documents: ``[n_docs, n_features]``, at least one document; finite.
+        rounding: a feature whose spread is this share of its size is constant and becomes 1/2.
+    """
+    compiled = library()
+    if compiled is None or not is_plain(documents):
+        return None
+    n_docs, n_features = documents.shape
+    found, space = np.empty((n_docs, n_features), np.float32), np.empty(n_docs * _ABREAST, np.int64)
+    compiled.localrank_percentiles(
+        documents.ctypes.data, n_docs, n_features, rounding, space.ctypes.data, found.ctypes.data
+    )
+    return found
 
 
 def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int | None:

@@ -47,6 +47,7 @@ COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
 PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     "localrank_version": ([], TEXT),
     "localrank_scale": ([FLOATS, COUNT, COUNT, COUNT, NUMBER, FLOATS, FLOATS], COUNT),
+    "localrank_percentiles": ([FLOATS, COUNT, COUNT, NUMBER, LONGS, FLOATS], None),
     "localrank_out_of_range": ([FLOATS, COUNT, COUNT, FLOATS, FLOATS], COUNT),
     "localrank_eigen": ([FLOATS, COUNT, COUNT, FLOATS, DOUBLES, FLOATS], COUNT),
     "localrank_eigen_room": ([COUNT, COUNT], COUNT),

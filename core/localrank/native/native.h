@@ -53,6 +53,10 @@ int64_t localrank_scale(const float *documents, int64_t n_docs, int64_t n_featur
 int64_t localrank_out_of_range(const float *documents, int64_t n_docs, int64_t n_features, const float *least,
                                const float *most);
 
+/* percentiles.c */
+void localrank_percentiles(const float *documents, int64_t n_docs, int64_t n_features, double rounding, int64_t *space,
+                           float *found);
+
 /* eigen.c */
 int64_t localrank_eigen(const float *symmetric, int64_t n, int64_t count, float *scratch, double *values,
                         float *vectors);

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from localrank.scorers.anchored import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.borda import BordaScorer
+from localrank.scorers.combination import BlendScorer, SumScorer
 from localrank.scorers.linear import LinearScorer
-from localrank.scorers.role import Scorer, View
+from localrank.scorers.role import Leaf, Scorer
 from localrank.scorers.stumps import StumpScorer
 from localrank.scorers.trees import TreesScorer
 
@@ -16,12 +17,14 @@ __all__ = [
     "SCORERS",
     "AnchoredBySimilarityScorer",
     "AnchoredScorer",
+    "BlendScorer",
     "BordaScorer",
+    "Leaf",
     "LinearScorer",
     "Scorer",
     "StumpScorer",
+    "SumScorer",
     "TreesScorer",
-    "View",
 ]
 
 #: Every kind of scorer that an artifact may hold.
@@ -30,9 +33,11 @@ SCORERS: dict[str, type[Scorer]] = {
     for scorer in (
         AnchoredBySimilarityScorer,
         AnchoredScorer,
+        BlendScorer,
         BordaScorer,
         LinearScorer,
         StumpScorer,
+        SumScorer,
         TreesScorer,
     )
 }

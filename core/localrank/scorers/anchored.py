@@ -28,15 +28,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_a
 
 import numpy as np
 
-from localrank.errors import ArtifactCorrupt
-from localrank.signature import QuerySigner, Signatures
+from localrank.layout import Between, Layout, Within, between, finite
+from localrank.scorers.role import Leaf
+from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES, one_to_many
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Array, Indices, Matrix, Vector
-    from localrank.scorers.role import Scorer, View
+    from localrank.cloud import Cloud
+    from localrank.layout import Layouts
+    from localrank.scorers.role import Scorer
     from localrank.similarity import Similarity
 
 __all__ = ["CURVES", "AnchoredBySimilarityScorer", "AnchoredScorer", "Curve", "bent"]
@@ -49,10 +52,12 @@ _CELLS = 1 << 18
 #: What projections may become at most, so that their squares can be added up.
 _FARTHEST = 1e150
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+#: Of an anchor.
+_LARGEST_WEIGHT = 1e100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnchoredScorer:
+class AnchoredScorer(Leaf):
     r"""A weighted sum of curves of the distances to anchors, with the sign turned.
 
     Attributes:
@@ -61,19 +66,32 @@ class AnchoredScorer:
         origins: ``[n_anchors, n_rows]`` where they put the anchors, :math:`W_r a_r`.
         weights: ``[n_anchors]``, the :math:`\theta_r`; none negative.
         curve: what becomes of a distance.
-        view: of the documents.
+        blocks: of the documents.
     """
 
     transforms: Vector
     origins: Vector
     weights: Vector
     curve: Curve = "distance"
-    view: View = "normalised"
+    blocks: str = "normalised"
 
     kind: ClassVar[str] = "anchored"
+    layout: ClassVar[Layouts] = {
+        "transforms": Layout(("float64",), ("anchors", "rows", "width"), finite),
+        "origins": Layout(("float64",), ("anchors", "rows"), finite),
+        "weights": Layout(("float64",), ("anchors",), between(0.0, _LARGEST_WEIGHT)),
+    }
 
-    def score(self, documents: Matrix, /) -> Vector:
-        return self.score_with(self.weights, documents)
+    def __post_init__(self) -> None:
+        if self.curve not in CURVES:
+            raise ValueError(f"curve: expected one of {', '.join(CURVES)}, found {self.curve!r:.60}")
+        _, n_rows, width = self.transforms.shape
+        farthest = np.abs(self.transforms).max() * _LARGEST_FLOAT32 * width + np.abs(self.origins).max()
+        if not farthest * np.sqrt(n_rows) < _FARTHEST:
+            raise ValueError("transforms: a number is so large that a distance may not be finite")
+
+    def score_rows(self, rows: Matrix, /) -> Vector:
+        return self.score_with(self.weights, rows)
 
     def score_with(self, weights: Vector, documents: Matrix) -> Vector:
         """Score with other weights ``[n_anchors]``."""
@@ -96,46 +114,6 @@ class AnchoredScorer:
             apart = apart.reshape(-1, n_anchors, n_rows)
             np.vecdot(apart, apart, out=found[part])
         return np.sqrt(found, out=found)
-
-    def settings(self) -> dict[str, Any]:
-        return {"curve": self.curve, "view": self.view}
-
-    def arrays(self) -> dict[str, Array]:
-        return {"transforms": self.transforms, "origins": self.origins, "weights": self.weights}
-
-    def members(self) -> Sequence[Scorer]:
-        return ()
-
-    @classmethod
-    def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,
-    ) -> Self:
-        curve, view = settings.get("curve"), settings.get("view")
-        if (
-            members
-            or set(arrays) != {"transforms", "origins", "weights"}
-            or curve not in CURVES
-            or view not in {"raw", "normalised"}
-        ):
-            raise ArtifactCorrupt(
-                f"manifest.json: an anchored scorer has a view, a curve ({', '.join(CURVES)}), transforms, origins and "
-                "weights, nothing else"
-            )
-        found = arrays["transforms"].shape
-        n_anchors, n_rows = found[:2] if len(found) == 3 and 0 not in found else (1, 1)
-        transforms = _checked(arrays, "transforms", (n_anchors, n_rows, n_features))
-        origins = _checked(arrays, "origins", (n_anchors, n_rows))
-        farthest = np.abs(transforms).max() * _LARGEST_FLOAT32 * n_features + np.abs(origins).max()
-        if not farthest * np.sqrt(n_rows) < _FARTHEST:
-            raise ArtifactCorrupt(
-                "scorers.transforms.npy: a number is so large that a distance may not be finite"
-            )
-        weights = _checked_weights(_checked(arrays, "weights", (n_anchors,)))
-        return cls(transforms, origins, weights, curve, view)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,17 +145,44 @@ class AnchoredBySimilarityScorer:
     bandwidth: float
 
     kind: ClassVar[str] = "anchored_by_similarity"
+    made_of: ClassVar[tuple[str, ...]] = ("member", "signatures")
+    layout: ClassVar[Layouts] = {
+        "weights": Layout(("float64",), ("queries", "anchors"), between(0.0, _LARGEST_WEIGHT)),
+        "shares": Layout(("float64",), ("queries",), between(0.0, 1.0)),
+        # Unit vectors, but for rounding to float32.
+        "directions": Layout(("float32",), ("queries", "components", "width"), between(-1.001, 1.001)),
+        "eigenvalues": Layout(("float64",), ("queries", "components"), lambda _: Between(0.0, np.inf)),
+        "ranks": Layout(("int64",), ("queries",), lambda sizes: Within(0, sizes["components"])),
+    }
 
-    @property
-    def view(self) -> View:
-        return self.member.view
+    def __post_init__(self) -> None:
+        if self.similarity not in SIMILARITIES:
+            raise ValueError(
+                f"similarity: expected one of {', '.join(SIMILARITIES)}, found {self.similarity!r:.60}"
+            )
+        bandwidth: object = self.bandwidth  # as a file has it
+        if type(bandwidth) not in {int, float} or not 1e-6 <= self.bandwidth < 1e6:
+            raise ValueError(f"bandwidth: expected 1e-06 to 1e+06, found {self.bandwidth!r:.60}")
+        if not (self.shares > 0).all():
+            raise ValueError("shares: expected positive numbers")
+        if self.weights.shape[1] != len(self.member.weights):
+            raise ValueError(
+                f"weights: expected one for each of {len(self.member.weights)} anchors, "
+                f"found {self.weights.shape[1]}"
+            )
+        if self.signatures.directions.shape[2] != self.member.transforms.shape[2]:
+            raise ValueError("directions: expected as many numbers as the member's blocks have columns")
 
-    def score(self, documents: Matrix, /) -> Vector:
-        return self.member.score_with(self.weights_for(documents), documents)
+    def score(self, cloud: Cloud, /) -> Vector:
+        return self.score_rows(cloud.rows(self.member.blocks))
+
+    def score_rows(self, rows: Matrix) -> Vector:
+        """Score documents in the blocks of the member."""
+        return self.member.score_with(self.weights_for(rows), rows)
 
     def weights_for(self, documents: Matrix) -> Vector:
         """Return the list's weights, ``[n_anchors]``."""
-        signature = QuerySigner(self.signatures.directions.shape[1]).sign(documents)
+        signature = PcaRepresentation(self.signatures.directions.shape[1]).sign(documents)
         alike = one_to_many(signature, self.signatures, self.similarity)
         factors = self.shares * np.exp((alike - alike.max()) / self.bandwidth)
         settled: Vector = (factors / factors.sum()) @ self.weights
@@ -200,47 +205,12 @@ class AnchoredBySimilarityScorer:
 
     @classmethod
     def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, Any], members: Sequence[Scorer]
     ) -> Self:
-        roles = {"weights", "shares", "directions", "eigenvalues", "ranks"}
-        similarity, bandwidth = settings.get("similarity"), settings.get("bandwidth")
-        member = members[0] if len(members) == 1 else None
-        if not isinstance(member, AnchoredScorer) or set(arrays) != roles or similarity not in SIMILARITIES:
-            raise ArtifactCorrupt(
-                "manifest.json: an anchored_by_similarity scorer has one anchored scorer, a similarity "
-                f"({', '.join(SIMILARITIES)}), a bandwidth, weights, shares and signatures, nothing else"
-            )
-        if (
-            isinstance(bandwidth, bool)
-            or not isinstance(bandwidth, int | float)
-            or not 1e-6 <= bandwidth < 1e6
-        ):
-            raise ArtifactCorrupt(
-                f"manifest.json: expected a bandwidth from 1e-06 to 1e+06, found {bandwidth!r:.60}"
-            )
-        found = arrays["directions"].shape
-        n_queries, n_components = found[:2] if len(found) == 3 and 0 not in found else (1, 1)
-        directions = _checked(arrays, "directions", (n_queries, n_components, n_features), np.float32)
-        eigenvalues = _checked(arrays, "eigenvalues", (n_queries, n_components))
-        weights = _checked_weights(_checked(arrays, "weights", (n_queries, len(member.weights))))
-        shares = _checked(arrays, "shares", (n_queries,))
-        ranks = _checked(arrays, "ranks", (n_queries,), np.int64)
-        if np.abs(directions).max() > 1.001:
-            raise ArtifactCorrupt("scorers.directions.npy: expected unit vectors, found longer ones")
-        if (eigenvalues < 0).any() or (shares <= 0).any() or shares.max() > 1:
-            raise ArtifactCorrupt(
-                "scorers.shares.npy: expected numbers above 0 and up to 1, and eigenvalues of at least 0"
-            )
-        if ranks.min() < 0 or ranks.max() > n_components:
-            raise ArtifactCorrupt(
-                f"scorers.ranks.npy: expected 0 to {n_components}, found {ranks.min()} to {ranks.max()}"
-            )
-        signatures = Signatures(directions, eigenvalues, ranks)
-        return cls(member, weights, shares, signatures, similarity, float(bandwidth))
+        if len(members) != 1 or not isinstance(members[0], AnchoredScorer):
+            raise ValueError("expected one anchored scorer as the member of an anchored_by_similarity scorer")
+        signatures = Signatures(arrays["directions"], arrays["eigenvalues"], arrays["ranks"])
+        return cls(members[0], arrays["weights"], arrays["shares"], signatures, **settings)
 
 
 def bent(distances: Vector, curve: Curve) -> Vector:
@@ -264,25 +234,3 @@ def _distinct(documents: Vector) -> tuple[Vector, Indices | None]:
     found = np.array([places.setdefault(row, len(places)) for row in rows])
     _, first = np.unique(found, return_index=True)
     return plain[first], found
-
-
-def _checked(
-    arrays: Mapping[str, Array], role: str, shape: tuple[int, ...], dtype: type[np.generic] = np.float64
-) -> Any:
-    found = arrays[role]
-    if found.dtype != dtype or found.shape != shape:
-        raise ArtifactCorrupt(
-            f"scorers.{role}.npy: expected {np.dtype(dtype)} {shape}, found {found.dtype} {found.shape}"
-        )
-    settled = np.asarray(found, dtype)
-    if not np.isfinite(settled).all():
-        raise ArtifactCorrupt(f"scorers.{role}.npy: a number is not finite")
-    return settled
-
-
-def _checked_weights(weights: Vector) -> Vector:
-    if weights.min() < 0 or not weights.max() < 1e100:
-        raise ArtifactCorrupt(
-            f"scorers.weights.npy: expected 0 to 1e+100, found {weights.min()} to {weights.max()}"
-        )
-    return weights

@@ -18,17 +18,20 @@ so that identical documents stay tied. With a weight :math:`\alpha_k` per member
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from localrank.errors import ArtifactCorrupt
+from localrank.layout import Layout, between
+from localrank.scorers.combination import LARGEST_WEIGHT, Combination, standardised, weighted_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from localrank.arrays import Array, Matrix, Vector
-    from localrank.scorers.role import Scorer, View
+    from localrank.arrays import Vector
+    from localrank.cloud import Cloud
+    from localrank.layout import Layouts
+    from localrank.scorers.role import Scorer
 
 __all__ = ["RULES", "BordaScorer", "Rule", "ranked_behind"]
 
@@ -40,11 +43,11 @@ _RESTART = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BordaScorer:
+class BordaScorer(Combination):
     """Aggregates the rankings of its members.
 
     Attributes:
-        rankers: the members; all take the same view.
+        rankers: the members.
         weights: ``[n_members]`` how much each counts; none negative, one positive.
         rule: how the rankings become one.
     """
@@ -54,61 +57,29 @@ class BordaScorer:
     rule: Rule = "borda"
 
     kind: ClassVar[str] = "borda"
+    layout: ClassVar[Layouts] = {"weights": Layout(("float64",), ("members",), between(0.0, LARGEST_WEIGHT))}
 
-    @property
-    def view(self) -> View:
-        return self.rankers[0].view
+    def __post_init__(self) -> None:
+        if not (self.weights > 0).any():
+            raise ValueError("weights: expected one positive, found none")
+        if self.rule not in RULES:
+            raise ValueError(f"rule: expected one of {', '.join(RULES)}, found {self.rule!r:.60}")
 
-    def score(self, documents: Matrix, /) -> Vector:
+    def score(self, cloud: Cloud, /) -> Vector:
         """Score the list; ``markov`` costs the cube of its length, the others little more than sorting."""
-        if not len(documents):
+        if not len(cloud):
             return np.zeros(0)
         shares = self.weights / self.weights.sum()
-        scores = [ranker.score(documents) for ranker in self.rankers]
+        scores = [cloud.scored(ranker) for ranker in self.rankers]
         if self.rule == "scores":
-            return _weighted_sum(shares, [_standardised(one) for one in scores])
+            return weighted_sum(shares, [standardised(one) for one in scores])
         behind = [ranked_behind(one) for one in scores]
         if self.rule == "borda":
-            return _weighted_sum(shares, behind)
+            return weighted_sum(shares, behind)
         if self.rule == "median":
             # Medians differ by a quarter at least; the Borda count decides below that.
-            return _median(shares, behind) + _weighted_sum(shares, behind) / (5 * len(documents))
+            return _median(shares, behind) + weighted_sum(shares, behind) / (5 * len(cloud))
         return _stationary(shares, behind)
-
-    def settings(self) -> dict[str, Any]:
-        return {"rule": self.rule}
-
-    def arrays(self) -> dict[str, Array]:
-        return {"weights": self.weights}
-
-    def members(self) -> Sequence[Scorer]:
-        return self.rankers
-
-    @classmethod
-    def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,  # noqa: ARG003 - its members have checked it
-    ) -> Self:
-        weights, rule = arrays.get("weights"), settings.get("rule")
-        if not members or weights is None or len(arrays) != 1 or rule not in RULES:
-            raise ArtifactCorrupt(
-                f"manifest.json: a borda scorer has members, weights and a rule ({', '.join(RULES)}), nothing else"
-            )
-        if len({member.view for member in members}) > 1:
-            raise ArtifactCorrupt("manifest.json: the members of a borda scorer take different views")
-        if weights.shape != (len(members),) or weights.dtype != np.float64:
-            raise ArtifactCorrupt(
-                f"scorers.weights.npy: expected float64 ({len(members)},), found {weights.dtype} {weights.shape}"
-            )
-        settled = np.asarray(weights, np.float64)
-        if not (np.isfinite(settled).all() and (settled >= 0).all() and 0 < settled.max() < 1e100):
-            raise ArtifactCorrupt(
-                "scorers.weights.npy: expected finite weights below 1e100, none negative and one positive"
-            )
-        return cls(tuple(members), settled, rule)
 
 
 def ranked_behind(scores: Vector) -> Vector:
@@ -116,24 +87,6 @@ def ranked_behind(scores: Vector) -> Vector:
     ordered = np.sort(scores)
     lower, upper = np.searchsorted(ordered, scores, "left"), np.searchsorted(ordered, scores, "right")
     return np.asarray(0.5 * (lower + upper - 1), np.float64)
-
-
-def _weighted_sum(shares: Vector, values: Sequence[Vector]) -> Vector:
-    total = np.zeros(len(values[0]))
-    for share, value in zip(shares, values, strict=True):
-        total += share * value
-    return total
-
-
-def _standardised(scores: Vector) -> Vector:
-    """Return the scores less their mean over their deviation; zero where all are alike."""
-    if scores.max() == scores.min():
-        return np.zeros(len(scores))
-    # Scores far beyond the squares that a double holds are scaled down first.
-    scaled = scores / np.abs(scores).max()
-    centred = scaled - scaled.mean()
-    deviation = float(np.sqrt((centred * centred).mean()))
-    return centred / deviation if deviation > 0 else np.zeros(len(scores))
 
 
 def _median(shares: Vector, values: Sequence[Vector]) -> Vector:

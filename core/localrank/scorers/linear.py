@@ -7,63 +7,39 @@ differently), which is why these are row-wise dot products.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from localrank.errors import ArtifactCorrupt
+from localrank.layout import Layout, finite
+from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from localrank.arrays import Array, Matrix, Vector
-    from localrank.scorers.role import Scorer, View
+    from localrank.arrays import Matrix, Vector
+    from localrank.layout import Layouts
 
 __all__ = ["LinearScorer"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearScorer:
+class LinearScorer(Leaf):
     r"""A weighted sum of the features.
 
     .. math:: f(x) = w \cdot x
 
     There is no intercept: it would not change any order.
+
+    Attributes:
+        weights: ``[width]``.
+        blocks: of the documents.
     """
 
     weights: Vector
-    view: View = "normalised"
+    blocks: str = "normalised"
 
     kind: ClassVar[str] = "linear"
+    layout: ClassVar[Layouts] = {"weights": Layout(("float64",), ("width",), finite)}
 
-    def score(self, documents: Matrix, /) -> Vector:
-        scores: Vector = np.vecdot(documents, self.weights)
+    def score_rows(self, rows: Matrix, /) -> Vector:
+        scores: Vector = np.vecdot(rows, self.weights)
         return scores
-
-    def settings(self) -> dict[str, Any]:
-        return {"view": self.view}
-
-    def arrays(self) -> dict[str, Array]:
-        return {"weights": self.weights}
-
-    def members(self) -> Sequence[Scorer]:
-        return ()
-
-    @classmethod
-    def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,
-    ) -> Self:
-        weights, view = arrays.get("weights"), settings.get("view")
-        if members or weights is None or view not in {"raw", "normalised"}:
-            raise ArtifactCorrupt("manifest.json: a linear scorer has a view and weights, nothing else")
-        if weights.shape != (n_features,) or weights.dtype != np.float64:
-            raise ArtifactCorrupt(
-                f"scorers.weights.npy: expected float64 ({n_features},), found {weights.dtype} {weights.shape}"
-            )
-        if not np.isfinite(weights).all():
-            raise ArtifactCorrupt("scorers.weights.npy: a weight is not finite")
-        return cls(weights=np.asarray(weights, np.float64), view=view)

@@ -1,38 +1,41 @@
 """What gives a query's documents their scores.
 
-A scorer sees the whole list at once, because Borda counts, blends and list-relative features need it. It is made of
-plain settings, plain arrays and other scorers, so that any of them is stored the same way (see `localrank.artifact`).
+A scorer sees the whole cloud, because Borda counts, blends and list-relative features need it. A *leaf* names the blocks
+that it wants (`localrank.blocks`) and scores their rows; other scorers are made of scorers.
+
+All are stored the same way, by `localrank.artifact`, because each says what it is made of: plain settings, arrays and
+members. What the arrays must be is declared, `layout`, and checked there.
 
 Invariant: identical documents get identical scores wherever they stand in the list.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Array, Matrix, Vector
+    from localrank.cloud import Cloud
+    from localrank.layout import Layouts
 
-__all__ = ["Scorer", "View"]
-
-#: What a scorer wants to see: imputed raw values, or imputed and normalised ones.
-View: TypeAlias = Literal["raw", "normalised"]
+__all__ = ["Leaf", "Scorer"]
 
 
 class Scorer(Protocol):
     """Scores one query's documents."""
 
     kind: ClassVar[str]
+    #: What each array must be. Sizes: ``width`` of a leaf's blocks, ``members``, ``features``, and what arrays add.
+    layout: ClassVar[Layouts]
+    #: Fields that hold neither a setting nor an array of `layout`: members, and what is made of arrays.
+    made_of: ClassVar[tuple[str, ...]]
 
-    @property
-    def view(self) -> View:
-        """Which view of the documents `score` takes."""
-        ...
-
-    def score(self, documents: Matrix, /) -> Vector:
-        """``[n_docs, n_features] -> [n_docs]``; higher is better; finite."""
+    def score(self, cloud: Cloud, /) -> Vector:
+        """Return ``[n_docs]``; higher is better; finite."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -40,7 +43,7 @@ class Scorer(Protocol):
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays by role; the same roles for every scorer of a kind."""
+        """The arrays by role; the roles are those of `layout`."""
         ...
 
     def members(self) -> Sequence[Scorer]:
@@ -49,11 +52,51 @@ class Scorer(Protocol):
 
     @classmethod
     def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
     ) -> Self:
-        """Undo `settings`, `arrays` and `members`; raise `ArtifactCorrupt` where they do not fit."""
+        """Undo `settings`, `arrays` and `members`, given arrays that are as declared.
+
+        Raises:
+            ValueError: they do not fit together.
+        """
         ...
+
+
+class Leaf(ABC):
+    """A scorer of the rows of some blocks: a dataclass of ``blocks``, of the arrays in `layout` and of settings."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    layout: ClassVar[Layouts]
+    made_of: ClassVar[tuple[str, ...]] = ()
+    #: Which blocks of a cloud `score_rows` takes.
+    blocks: str
+
+    def score(self, cloud: Cloud, /) -> Vector:
+        return self.score_rows(cloud.rows(self.blocks))
+
+    @abstractmethod
+    def score_rows(self, rows: Matrix, /) -> Vector:
+        """Score documents whose blocks have been put next to each other: ``[n_docs, width] -> [n_docs]``."""
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.name not in self.layout
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        return {role: getattr(self, role) for role in self.layout}
+
+    def members(self) -> Sequence[Scorer]:
+        return ()
+
+    @classmethod
+    def rebuild(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
+    ) -> Self:
+        if members:
+            raise ValueError(f"expected no members of a {cls.kind} scorer, found {len(members)}")
+        return cls(**arrays, **settings)

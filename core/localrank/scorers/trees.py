@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from localrank.errors import ArtifactCorrupt, InvalidDocuments
+from localrank.errors import InvalidDocuments
+from localrank.layout import Layout, anything, below
+from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from localrank.arrays import Array, Bits, Indices, Matrix, Vector
-    from localrank.scorers.role import Scorer, View
+    from localrank.layout import Layouts
     from localrank.scorers.walk import Walk
 
 __all__ = [
@@ -46,21 +46,9 @@ DEFAULT_LEFT = 2
 MISSING_TYPE = 12
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 4, 8
 
-_DTYPES: dict[str, type[np.generic]] = {
-    "splits": np.int32,
-    "features": np.int32,
-    "thresholds": np.float64,
-    "decisions": np.uint8,
-    "left": np.int32,
-    "right": np.int32,
-    "values": np.float64,
-    "category_words": np.int32,
-    "category_bits": np.uint32,
-}
-
 
 @dataclass(frozen=True, eq=False)
-class TreesScorer:
+class TreesScorer(Leaf):
     r"""A sum over trees of the value of the leaf that a document falls into.
 
     .. math:: f(x) = \sum_t v_{t,\,\ell_t(x)}
@@ -79,7 +67,7 @@ class TreesScorer:
         values: ``[n_leaves]``.
         category_words: ``[n_category_sets]`` how many words of ``category_bits`` each set has.
         category_bits: category ``c`` is in a set if bit ``c % 32`` of its word ``c // 32`` is set.
-        view: what the thresholds were learned on.
+        blocks: what the thresholds were learned on.
     """
 
     splits: NDArray[np.int32]
@@ -91,9 +79,20 @@ class TreesScorer:
     values: Vector
     category_words: NDArray[np.int32]
     category_bits: NDArray[np.uint32]
-    view: View = "raw"
+    blocks: str = "raw"
 
     kind: ClassVar[str] = "trees"
+    layout: ClassVar[Layouts] = {
+        "splits": Layout(("int32",), ("trees",), anything),
+        "features": Layout(("int32",), ("splits",), below("width"), empty=True),
+        "thresholds": Layout(("float64",), ("splits",), anything, empty=True),
+        "decisions": Layout(("uint8",), ("splits",), anything, empty=True),
+        "left": Layout(("int32",), ("splits",), anything, empty=True),
+        "right": Layout(("int32",), ("splits",), anything, empty=True),
+        "values": Layout(("float64",), ("leaves",), anything),
+        "category_words": Layout(("int32",), ("sets",), anything, empty=True),
+        "category_bits": Layout(("uint32",), ("words",), anything, empty=True),
+    }
 
     def __post_init__(self) -> None:
         if problem := self._problem():
@@ -126,66 +125,20 @@ class TreesScorer:
 
         return walk_of(self)
 
-    def score(self, documents: Matrix, /) -> Vector:
-        if documents.ndim != 2 or documents.shape[1] < self.n_features:
+    def score_rows(self, rows: Matrix, /) -> Vector:
+        if rows.ndim != 2 or rows.shape[1] < self.n_features:
             raise InvalidDocuments(
-                f"these trees look at {self.n_features} features, found documents of shape {documents.shape}"
+                f"these trees look at {self.n_features} features, found documents of shape {rows.shape}"
             )
-        return self.walk.score(np.ascontiguousarray(documents, np.float32))
+        return self.walk.score(np.ascontiguousarray(rows, np.float32))
 
     def plus(self, other: TreesScorer) -> TreesScorer:
         """Return the trees of both, as when boosting went on from the first."""
-        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _DTYPES}
+        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.layout}
         sets = len(self.category_words)
         moved = np.where(other.decisions & CATEGORICAL, other.thresholds + sets, other.thresholds)
         joined["thresholds"] = np.concatenate([self.thresholds, moved])
-        return TreesScorer(**joined, view=self.view)
-
-    def settings(self) -> dict[str, Any]:
-        return {"view": self.view}
-
-    def arrays(self) -> dict[str, Array]:
-        return {name: getattr(self, name) for name in _DTYPES}
-
-    def members(self) -> Sequence[Scorer]:
-        return ()
-
-    @classmethod
-    def rebuild(
-        cls,
-        settings: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        members: Sequence[Scorer],
-        n_features: int,
-    ) -> Self:
-        view = settings.get("view")
-        if (
-            members
-            or set(settings) != {"view"}
-            or view not in {"raw", "normalised"}
-            or set(arrays) != set(_DTYPES)
-        ):
-            raise ArtifactCorrupt(
-                f"manifest.json: a scorer of trees has a view and the arrays {', '.join(_DTYPES)}, nothing else"
-            )
-        for name, dtype in _DTYPES.items():
-            if arrays[name].dtype != dtype or arrays[name].ndim != 1:
-                raise ArtifactCorrupt(
-                    f"scorers.{name}.npy: expected {dtype.__name__} in one dimension, "
-                    f"found {arrays[name].dtype} {arrays[name].shape}"
-                )
-        plain: dict[str, Any] = {name: np.ascontiguousarray(arrays[name]) for name in _DTYPES}
-        try:
-            scorer = cls(**plain, view=view)
-        except ValueError as error:
-            raise ArtifactCorrupt(f"scorers: {error}") from None
-        if scorer.n_features > n_features:
-            split = int(scorer.features.argmax())
-            raise ArtifactCorrupt(
-                f"scorers: {scorer._place(split)}: expected one of {n_features} features, "
-                f"found feature {scorer.features[split]}"
-            )
-        return scorer
+        return TreesScorer(**joined, blocks=self.blocks)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is cached is made of these, and the compiled walk holds addresses of this process.

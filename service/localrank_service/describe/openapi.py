@@ -87,7 +87,8 @@ _SUMMARY: dict[str, Any] = {
     "normalise": _TEXT,
     "n_features": _COUNT,
     "n_clusters": _COUNT,
-    "components": _COUNT,
+    "representation": {"type": "object", "required": ["method"], "properties": {"method": _TEXT}}
+    | {"description": "What stands for a query when queries are compared, and its settings."},
     "routing": _TEXT,
 }
 
@@ -195,8 +196,10 @@ SCHEMAS: dict[str, Any] = {
                     "signature": _closed(
                         {"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}
                     ),
+                    "vector": _closed({"width": _COUNT}),
                     "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
-                }
+                },
+                optional=("signature", "vector"),
             ),
             "timings_ms": _map(_NUMBER)
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import PERMIT
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
@@ -108,7 +106,6 @@ class Exchange:
 
     async def run(self, app: ASGIApp) -> None:
         """Answer; an application that does not is a failure of ours."""
-        PERMIT.set(self.claim)
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:
@@ -154,11 +151,7 @@ class Exchange:
             self._connection.write(_PERMISSION)
         while not self.gone and not self.answered:
             if self._problem is not None and not self.started:
-                try:
-                    raise self._problem
-                finally:
-                    # A problem knows the frames that it passed, and they know this exchange and its body.
-                    self._problem = None
+                raise self._problem
             if self.complete and not self._delivered:
                 self._delivered = True
                 if self.claim is not None and not self.claim.begin():

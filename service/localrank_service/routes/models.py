@@ -147,7 +147,7 @@ def _summary(service: Service, model: LiveModel) -> dict[str, Any]:
         "normalise": ranker.contract.normalise,
         "n_features": ranker.contract.n_features,
         "n_clusters": len(ranker.scorers),
-        "components": ranker.signer.components,
+        "representation": {"method": ranker.representation.method, **ranker.representation.settings()},
         "routing": ranker.router.strategy,
     }
 

@@ -27,22 +27,10 @@ Over: TypeAlias = Literal["sum", "highest", "latest"]
 
 
 class Instrument(Protocol):
-    """Becomes one family of samples.
-
-    Attributes:
-        name: of the metric.
-        labels: their names.
-    """
-
-    name: str
-    labels: Sequence[str]
+    """Becomes one family of samples."""
 
     def family(self, counted: Iterable[Counted]) -> Metric:
         """Return the samples over all processes."""
-        ...
-
-    def forget(self) -> None:
-        """Look up the cells of every series anew: some were dropped."""
         ...
 
 
@@ -50,18 +38,17 @@ class Counter:
     """A number that only grows: ``counter.of(…)[0] += 1.0``."""
 
     def __init__(self, counts: Counts, name: str, text: str, labels: Sequence[str]) -> None:
-        self.name, self.labels, self._text = name, labels, text
+        self._name, self._text, self._labels = name, text, labels
 
         @cache
         def of(*values: str | int) -> Cells:
             return counts.cells(name, tuple(map(str, values)), 1)
 
         self.of = of
-        self.forget = of.cache_clear
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = CounterMetricFamily(self.name, self._text, labels=self.labels)
-        for labels, (value,) in _summed(counted, self.name).items():
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, (value,) in _summed(counted, self._name).items():
             family.add_metric(labels, value)
         return family
 
@@ -90,7 +77,7 @@ class Histogram:
     def __init__(
         self, counts: Counts, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]
     ) -> None:
-        self.name, self.labels, self._text = name, labels, text
+        self._name, self._text, self._labels = name, text, labels
         self._bounds = [*map(repr, map(float, bounds)), "+Inf"]
 
         @cache
@@ -98,11 +85,10 @@ class Histogram:
             return Observations(bounds, counts.cells(name, tuple(map(str, values)), len(bounds) + 2))
 
         self.of = of
-        self.forget = of.cache_clear
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = HistogramMetricFamily(self.name, self._text, labels=self.labels)
-        for labels, (*buckets, total) in _summed(counted, self.name).items():
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, (*buckets, total) in _summed(counted, self._name).items():
             family.add_metric(labels, list(zip(self._bounds, accumulate(buckets), strict=True)), total)
         return family
 
@@ -123,7 +109,7 @@ class Gauge:
         *,
         lasting: bool = False,
     ) -> None:
-        self.name, self.labels, self._text = name, labels, text
+        self._name, self._text, self._labels = name, text, labels
         self._over, self._lasting = over, lasting
 
         @cache
@@ -133,7 +119,6 @@ class Gauge:
             return cells
 
         self.of = of
-        self.forget = of.cache_clear
 
     def set(self, value: float, *labels: str | int) -> None:
         """Set the number, and when."""
@@ -143,11 +128,11 @@ class Gauge:
         cells[1] = time.monotonic()
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = GaugeMetricFamily(self.name, self._text, labels=self.labels)
+        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
         found: dict[tuple[str, ...], list[list[float]]] = {}
         for process in counted:
             if process.alive or self._lasting:
-                for labels, cells in process.series.get(self.name, {}).items():
+                for labels, cells in process.series.get(self._name, {}).items():
                     if cells[1]:
                         found.setdefault(labels, []).append(cells)
         for labels, several in found.items():

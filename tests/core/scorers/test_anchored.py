@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from localrank.errors import ArtifactCorrupt
 from localrank.scorers import SCORERS, AnchoredBySimilarityScorer, AnchoredScorer, LinearScorer
 from localrank.scorers.anchored import CURVES, Curve, _distinct, bent
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 from localrank.similarity import one_to_many
+from tests.core.scorers.stored import again
 
 if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix, Vector
@@ -38,7 +39,7 @@ def by_similarity(rng: np.random.Generator, n_queries: int = 4) -> AnchoredBySim
         member,
         rng.random((n_queries, 3)),
         rng.random(n_queries) / 2 + 0.1,
-        QuerySigner(2).sign_all(clouds),
+        PcaRepresentation(2).sign_all(clouds),
         "eq5",
         0.2,
     )
@@ -55,7 +56,7 @@ def test_a_score_is_the_negative_sum_of_weighted_curves_of_distances(seed: int, 
     scorer, anchors = anchored(rng, int(rng.integers(1, 6)), int(rng.integers(1, 6)), curve)
     documents = cloud(rng)
 
-    scores = scorer.score(documents)
+    scores = scorer.score_rows(documents)
 
     for x, score in zip(documents.astype(float), scores, strict=True):
         expected = 0.0
@@ -92,10 +93,10 @@ def test_identical_documents_score_the_same_wherever_they_stand(n_features: int)
         documents = rng.random((n_docs, n_features)).astype(np.float32)
         documents[[0, n_docs // 2, n_docs - 1]] = documents[0]
 
-        scores = scorer.score(documents)
+        scores = scorer.score_rows(documents)
 
         assert scores[0] == scores[n_docs // 2] == scores[n_docs - 1]
-        np.testing.assert_allclose(scores[1], scorer.score(documents[1:2])[0], rtol=1e-12)
+        np.testing.assert_allclose(scores[1], scorer.score_rows(documents[1:2])[0], rtol=1e-12)
 
 
 def test_a_negative_zero_is_a_zero() -> None:
@@ -124,17 +125,17 @@ def test_long_lists_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) -> N
     rng = np.random.default_rng(1)
     scorer, _ = anchored(rng)
     documents = cloud(rng, 50)
-    whole = scorer.score(documents)
+    whole = scorer.score_rows(documents)
 
     monkeypatch.setattr("localrank.scorers.anchored._CELLS", 130)
 
-    np.testing.assert_allclose(scorer.score(documents), whole, rtol=1e-12)
+    np.testing.assert_allclose(scorer.score_rows(documents), whole, rtol=1e-12)
 
 
 def test_an_empty_list_has_no_scores() -> None:
     scorer = by_similarity(np.random.default_rng(0))
 
-    assert scorer.score(np.zeros((0, N_FEATURES), np.float32)).shape == (0,)
+    assert scorer.score_rows(np.zeros((0, N_FEATURES), np.float32)).shape == (0,)
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -143,8 +144,8 @@ def test_scores_are_finite_for_every_finite_document(curve: Curve) -> None:
     scorer = by_similarity(np.random.default_rng(1))
     extreme = np.finfo(np.float32).max * np.array([[1] * 5, [-1] * 5, [1, -1, 1, -1, 0]], np.float32)
 
-    assert np.isfinite(member.score(extreme)).all()
-    assert np.isfinite(scorer.score(extreme)).all()
+    assert np.isfinite(member.score_rows(extreme)).all()
+    assert np.isfinite(scorer.score_rows(extreme)).all()
 
 
 @settings(max_examples=30)
@@ -155,11 +156,11 @@ def test_the_weights_are_those_of_the_queries_that_the_list_resembles(seed: int)
 
     found = scorer.weights_for(documents)
 
-    alike = one_to_many(QuerySigner(2).sign(documents), scorer.signatures, "eq5")
+    alike = one_to_many(PcaRepresentation(2).sign(documents), scorer.signatures, "eq5")
     factors = [c * np.exp(s / 0.2) for c, s in zip(scorer.shares, alike, strict=True)]
     expected = sum(f * w for f, w in zip(factors, scorer.weights, strict=True)) / sum(factors)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    np.testing.assert_array_equal(scorer.score(documents), scorer.member.score_with(found, documents))
+    np.testing.assert_array_equal(scorer.score_rows(documents), scorer.member.score_with(found, documents))
 
 
 def test_a_list_without_a_signature_resembles_every_query_equally() -> None:
@@ -175,7 +176,7 @@ def test_a_training_query_gets_its_own_weights_when_the_bandwidth_is_small() -> 
     clouds = [cloud(rng) for _ in range(4)]
     member, _ = anchored(rng)
     scorer = AnchoredBySimilarityScorer(
-        member, np.eye(4, 3), np.full(4, 0.25), QuerySigner(2).sign_all(clouds), "eq5", 1e-3
+        member, np.eye(4, 3), np.full(4, 0.25), PcaRepresentation(2).sign_all(clouds), "eq5", 1e-3
     )
 
     np.testing.assert_allclose(scorer.weights_for(clouds[1]), np.eye(4, 3)[1], atol=1e-9)
@@ -185,13 +186,13 @@ def test_stored_scorers_come_back() -> None:
     rng = np.random.default_rng(0)
     scorer, documents = by_similarity(rng), cloud(rng)
 
-    member = AnchoredScorer.rebuild(scorer.member.settings(), scorer.member.arrays(), (), N_FEATURES)
-    again = AnchoredBySimilarityScorer.rebuild(scorer.settings(), scorer.arrays(), (member,), N_FEATURES)
+    read = again(scorer, N_FEATURES)
 
     assert SCORERS["anchored"] is AnchoredScorer
     assert SCORERS["anchored_by_similarity"] is AnchoredBySimilarityScorer
-    assert again.view == "normalised"
-    np.testing.assert_array_equal(again.score(documents), scorer.score(documents))
+    assert isinstance(read, AnchoredBySimilarityScorer)
+    assert read.member.blocks == "normalised"
+    np.testing.assert_array_equal(read.score_rows(documents), scorer.score_rows(documents))
 
 
 def changed(array: Array, value: float) -> Array:
@@ -203,76 +204,83 @@ def changed(array: Array, value: float) -> Array:
 @pytest.mark.parametrize(
     ("role", "change", "message"),
     [
-        ("transforms", lambda a: a[0], r"scorers\.transforms\.npy: expected float64 \(1, 1, 5\), found"),
-        ("transforms", lambda a: a[:, :, :4], r"scorers\.transforms\.npy: expected float64 \(3, 4, 5\)"),
-        ("transforms", lambda a: a[:0], r"scorers\.transforms\.npy: expected float64 \(1, 1, 5\)"),
-        ("transforms", lambda a: a.astype(np.float32), "expected float64 .*, found float32"),
-        ("transforms", lambda a: changed(a, np.nan), r"scorers\.transforms\.npy: a number is not finite"),
-        ("transforms", lambda a: changed(a, 1e120), "so large that a distance may not be finite"),
+        ("transforms", lambda a: a[0], r"transforms: expected shape \(anchors, rows, 5\), found \(4, 5\)"),
+        ("transforms", lambda a: a[:, :, :4], r"transforms: expected shape \(3, 4, 5\), found \(3, 4, 4\)"),
+        ("transforms", lambda a: a[:0], r"transforms: expected shape \(0, 4, 5\), found \(0, 4, 5\)"),
+        ("transforms", lambda a: a.astype(np.float32), "transforms: expected float64, found float32"),
         (
-            "origins",
-            lambda a: a[:2],
-            r"scorers\.origins\.npy: expected float64 \(3, 4\), found float64 \(2, 4\)",
+            "transforms",
+            lambda a: changed(a, np.nan),
+            r"scorers\.transforms\.npy: expected finite numbers, found nan",
         ),
+        ("transforms", lambda a: changed(a, 1e120), "so large that a distance may not be finite"),
+        ("origins", lambda a: a[:2], r"origins: expected shape \(3, 4\), found \(2, 4\)"),
         ("origins", lambda a: changed(a, 1e160), "so large that a distance may not be finite"),
-        ("weights", lambda a: a[:2], r"scorers\.weights\.npy: expected float64 \(3,\), found"),
+        ("weights", lambda a: a[:2], r"weights: expected shape \(3\), found \(2,\)"),
         ("weights", lambda a: changed(a, -1.0), r"scorers\.weights\.npy: expected 0 to 1e\+100, found -1\.0"),
         ("weights", lambda a: changed(a, 1e101), r"scorers\.weights\.npy: expected 0 to 1e\+100"),
     ],
 )
 def test_arrays_of_anchors_that_do_not_fit_are_refused(role: str, change: Any, message: str) -> None:
     scorer, _ = anchored(np.random.default_rng(0))
-    arrays = scorer.arrays()
 
     with pytest.raises(ArtifactCorrupt, match=message):
-        AnchoredScorer.rebuild(scorer.settings(), {**arrays, role: change(arrays[role])}, (), N_FEATURES)
+        again(scorer, N_FEATURES, arrays={role: change(scorer.arrays()[role])})
 
 
 @pytest.mark.parametrize(
     ("role", "change", "message"),
     [
-        ("weights", lambda a: a[:, :2], r"scorers\.weights\.npy: expected float64 \(4, 3\), found"),
+        ("weights", lambda a: a[:, :2], "weights: expected one for each of 3 anchors, found 2"),
         ("weights", lambda a: changed(a, -1.0), r"scorers\.weights\.npy: expected 0 to 1e\+100"),
-        ("shares", lambda a: a[:3], r"scorers\.shares\.npy: expected float64 \(4,\)"),
-        ("shares", lambda a: changed(a, 0.0), "expected numbers above 0 and up to 1"),
-        ("shares", lambda a: changed(a, 1e300), "expected numbers above 0 and up to 1"),
-        ("eigenvalues", lambda a: changed(a, -1.0), "eigenvalues of at least 0"),
-        ("eigenvalues", lambda a: a[:, :1], r"scorers\.eigenvalues\.npy: expected float64 \(4, 2\)"),
-        ("directions", lambda a: a[0], r"scorers\.directions\.npy: expected float32 \(1, 1, 5\)"),
-        ("directions", lambda a: changed(a, 3e38), r"scorers\.directions\.npy: expected unit vectors"),
-        ("ranks", lambda a: changed(a, 3), r"scorers\.ranks\.npy: expected 0 to 2, found 2 to 3"),
-        ("ranks", lambda a: changed(a, -1), r"scorers\.ranks\.npy: expected 0 to 2, found -1 to 2"),
+        ("shares", lambda a: a[:3], r"shares: expected shape \(4\), found \(3,\)"),
+        ("shares", lambda a: changed(a, 0.0), "shares: expected positive numbers"),
+        ("shares", lambda a: changed(a, 1e300), r"scorers\.shares\.npy: expected 0 to 1, found"),
+        (
+            "eigenvalues",
+            lambda a: changed(a, -1.0),
+            r"scorers\.eigenvalues\.npy: expected 0 to inf, found -1",
+        ),
+        ("eigenvalues", lambda a: a[:, :1], r"eigenvalues: expected shape \(4, 2\), found \(4, 1\)"),
+        ("directions", lambda a: a[0], r"directions: expected shape \(4, components, width\), found"),
+        ("directions", lambda a: a[:, :, :3], "directions: expected as many numbers as the member's blocks"),
+        ("directions", lambda a: changed(a, 3e38), r"scorers\.directions\.npy: expected -1\.001 to 1\.001"),
+        ("ranks", lambda a: changed(a, 3), r"scorers\.ranks\.npy: expected 0 to 2, found 3"),
+        ("ranks", lambda a: changed(a, -1), r"scorers\.ranks\.npy: expected 0 to 2, found -1"),
     ],
 )
 def test_arrays_of_training_queries_that_do_not_fit_are_refused(role: str, change: Any, message: str) -> None:
     scorer = by_similarity(np.random.default_rng(0))
-    arrays = scorer.arrays()
 
     with pytest.raises(ArtifactCorrupt, match=message):
-        AnchoredBySimilarityScorer.rebuild(
-            scorer.settings(), {**arrays, role: change(arrays[role])}, (scorer.member,), N_FEATURES
-        )
+        again(scorer, N_FEATURES, arrays={role: change(scorer.arrays()[role])})
 
 
 @pytest.mark.parametrize(
-    "settings_", [{"curve": "flat", "view": "raw"}, {"curve": "rising", "view": "list"}, {}]
+    ("stated", "message"),
+    [
+        ({"curve": "flat"}, "curve: expected one of distance, turning, rising, found 'flat'"),
+        ({"blocks": "list of them"}, "expected blocks such as"),
+        ({"blocks": "[minmax,rank]"}, "expected blocks as LocalRank writes them"),
+        ({"blocks": 3}, "expected blocks as LocalRank writes them, found 3"),
+        ({"more": 3}, "expected the settings of 'anchored'"),
+    ],
 )
-def test_strange_settings_of_anchors_are_refused(settings_: dict[str, object]) -> None:
+def test_strange_settings_of_anchors_are_refused(stated: dict[str, object], message: str) -> None:
     scorer, _ = anchored(np.random.default_rng(0))
 
-    with pytest.raises(ArtifactCorrupt, match=r"manifest\.json: an anchored scorer has a view, a curve"):
-        AnchoredScorer.rebuild(settings_, scorer.arrays(), (), N_FEATURES)
+    with pytest.raises(ArtifactCorrupt, match=message):
+        again(scorer, N_FEATURES, settings=stated)
 
 
 def test_a_member_of_another_kind_and_strange_settings_are_refused() -> None:
     scorer = by_similarity(np.random.default_rng(0))
-    settings_, arrays = scorer.settings(), scorer.arrays()
     linear = LinearScorer(np.zeros(N_FEATURES))
-    for members, wrong in (((linear,), {}), ((), {}), ((scorer.member,), {"similarity": "cosine"})):
-        with pytest.raises(ArtifactCorrupt, match="scorer has one anchored scorer, a similarity"):
-            AnchoredBySimilarityScorer.rebuild({**settings_, **wrong}, arrays, members, N_FEATURES)
+    for members in ((linear,), ()):
+        with pytest.raises(ArtifactCorrupt, match="expected one anchored scorer as the member"):
+            again(scorer, N_FEATURES, members=members)
+    with pytest.raises(ArtifactCorrupt, match=r"similarity: expected one of eq5, .*, found 'cosine'"):
+        again(scorer, N_FEATURES, settings={"similarity": "cosine"})
     for bandwidth in (0, -1.0, float("nan"), float("inf"), "1", True, None):
-        with pytest.raises(ArtifactCorrupt, match="expected a bandwidth from 1e-06"):
-            AnchoredBySimilarityScorer.rebuild(
-                {**settings_, "bandwidth": bandwidth}, arrays, (scorer.member,), N_FEATURES
-            )
+        with pytest.raises(ArtifactCorrupt, match="bandwidth: expected 1e-06 to"):
+            again(scorer, N_FEATURES, settings={"bandwidth": bandwidth})

@@ -12,10 +12,12 @@ from scipy.stats import zscore
 
 from localrank.errors import ArtifactCorrupt
 from localrank.scorers import SCORERS, BordaScorer, LinearScorer
-from localrank.scorers.borda import RULES, Rule
+from localrank.scorers.borda import RULES, Rule, ranked_behind
+from tests.core.clouds import as_cloud
+from tests.core.scorers.stored import again
 
 if TYPE_CHECKING:
-    from localrank.arrays import Array, Matrix, Vector
+    from localrank.arrays import Matrix, Vector
 
 
 def columns(count: int) -> tuple[LinearScorer, ...]:
@@ -46,7 +48,7 @@ def behind(table: Matrix, k: int, x: int) -> float:
 def test_borda_counts_the_documents_ranked_behind(seed: int) -> None:
     table, weights = lists(seed)
 
-    scores = BordaScorer(columns(len(weights)), weights).score(table)
+    scores = BordaScorer(columns(len(weights)), weights).score(as_cloud(table))
 
     expected = [
         sum(weights[k] * behind(table, k, x) for k in range(len(weights))) / weights.sum()
@@ -60,9 +62,9 @@ def test_borda_counts_the_documents_ranked_behind(seed: int) -> None:
 def test_the_median_is_that_of_the_members_repeated_by_weight(seed: int) -> None:
     table, weights = lists(seed)
 
-    scores = BordaScorer(columns(len(weights)), weights, "median").score(table)
+    scores = BordaScorer(columns(len(weights)), weights, "median").score(as_cloud(table))
 
-    medians, borda = [], BordaScorer(columns(len(weights)), weights).score(table)
+    medians, borda = [], BordaScorer(columns(len(weights)), weights).score(as_cloud(table))
     for x in range(len(table)):
         ranks = [behind(table, k, x) for k in range(len(weights)) for _ in range(int(weights[k]))]
         medians.append(float(np.median(ranks)))
@@ -85,7 +87,7 @@ def test_the_walk_is_stationary(seed: int) -> None:
             for_x = sum(w for k, w in enumerate(weights) if table[x, k] > table[y, k])
             transition[x, y if for_y > for_x else x] += 0.95 / n
 
-    scores = BordaScorer(columns(len(weights)), weights, "markov").score(table)
+    scores = BordaScorer(columns(len(weights)), weights, "markov").score(as_cloud(table))
 
     np.testing.assert_allclose(transition.sum(axis=1), 1.0)
     np.testing.assert_allclose(scores @ transition, scores, atol=1e-12)
@@ -97,8 +99,8 @@ def test_who_beats_everyone_by_majority_wins_the_walk() -> None:
     rankings = [[0, 1, 2, 3]] * 3 + [[1, 2, 3, 0]] * 2
     table = np.array([[4.0 - ranking.index(x) for ranking in rankings] for x in range(4)], np.float32)
 
-    assert int(BordaScorer(columns(5), np.ones(5), "markov").score(table).argmax()) == 0
-    assert int(BordaScorer(columns(5), np.ones(5), "borda").score(table).argmax()) == 1
+    assert int(BordaScorer(columns(5), np.ones(5), "markov").score(as_cloud(table)).argmax()) == 0
+    assert int(BordaScorer(columns(5), np.ones(5), "borda").score(as_cloud(table)).argmax()) == 1
 
 
 @settings(max_examples=30)
@@ -108,7 +110,7 @@ def test_scores_are_averaged_on_one_scale(seed: int) -> None:
     table = (rng.standard_normal((7, 3)) * [1e-6, 1.0, 1e9] + [0, 5, 0]).astype(np.float32)
     weights = rng.random(3) + 0.1
 
-    scores = BordaScorer(columns(3), weights, "scores").score(table)
+    scores = BordaScorer(columns(3), weights, "scores").score(as_cloud(table))
 
     expected = zscore(table.astype(float), axis=0) @ (weights / weights.sum())
     np.testing.assert_allclose(scores, expected, atol=1e-7)
@@ -126,20 +128,20 @@ def test_identical_documents_tie_and_the_order_of_documents_does_not_matter(rule
         tuple(LinearScorer(rng.standard_normal(5)) for _ in range(3)), rng.random(3) + 0.1, rule
     )
 
-    scores = scorer.score(doubled)
+    scores = scorer.score(as_cloud(doubled))
 
     assert scores[1] == scores[6] == scores[8]
     assert scores[4] == scores[7]
-    np.testing.assert_allclose(scorer.score(doubled[order]), scores[order], rtol=1e-9)
+    np.testing.assert_allclose(scorer.score(as_cloud(doubled[order])), scores[order], rtol=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_lists_of_no_one_or_only_equal_documents_are_scored(rule: Rule) -> None:
     scorer = BordaScorer(columns(2), np.array([1.0, 3.0]), rule)
 
-    assert scorer.score(np.zeros((0, 2), np.float32)).shape == (0,)
-    assert np.isfinite(scorer.score(np.ones((1, 2), np.float32))).all()
-    assert len(set(scorer.score(np.ones((40, 2), np.float32)).tolist())) == 1
+    assert scorer.score(as_cloud(np.zeros((0, 2), np.float32))).shape == (0,)
+    assert np.isfinite(scorer.score(as_cloud(np.ones((1, 2), np.float32)))).all()
+    assert len(set(scorer.score(as_cloud(np.ones((40, 2), np.float32))).tolist())) == 1
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
@@ -148,8 +150,8 @@ def test_extreme_scores_stay_finite(scale: float) -> None:
     documents = np.array([[1.0], [2.0], [4.0]], np.float32)
 
     for rule in RULES:
-        assert np.isfinite(BordaScorer(members, np.array([2.0, 1.0]), rule).score(documents)).all()
-    scores = BordaScorer(members, np.array([2.0, 1.0]), "scores").score(documents)
+        assert np.isfinite(BordaScorer(members, np.array([2.0, 1.0]), rule).score(as_cloud(documents))).all()
+    scores = BordaScorer(members, np.array([2.0, 1.0]), "scores").score(as_cloud(documents))
     assert (np.diff(scores) > 0).all()
 
 
@@ -157,55 +159,51 @@ def test_a_member_of_weight_zero_has_no_say() -> None:
     rng = np.random.default_rng(0)
     table = rng.standard_normal((8, 3)).astype(np.float32)
     for rule in RULES:
-        without = BordaScorer(columns(3)[:2], np.array([1.0, 2.0]), rule).score(table)
-        with_it = BordaScorer(columns(3), np.array([1.0, 2.0, 0.0]), rule).score(table)
+        without = BordaScorer(columns(3)[:2], np.array([1.0, 2.0]), rule).score(as_cloud(table))
+        with_it = BordaScorer(columns(3), np.array([1.0, 2.0, 0.0]), rule).score(as_cloud(table))
         np.testing.assert_allclose(with_it, without, atol=1e-12)
 
 
 def test_a_stored_scorer_comes_back() -> None:
     scorer = BordaScorer(columns(3), np.array([1.0, 2.0, 0.5]), "median")
 
-    again = BordaScorer.rebuild(scorer.settings(), scorer.arrays(), scorer.members(), 3)
+    read = again(scorer, 3)
 
     assert SCORERS["borda"] is BordaScorer
-    assert (again.rule, again.view) == ("median", "normalised")
-    np.testing.assert_array_equal(again.weights, scorer.weights)
+    assert isinstance(read, BordaScorer)
+    assert read.rule == "median"
+    np.testing.assert_array_equal(read.weights, scorer.weights)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rule": "mean"}, r"manifest.json: a borda scorer has members, weights and a rule"),
-        ({"members": ()}, r"manifest.json: a borda scorer has members, weights and a rule"),
-        ({"arrays": {}}, r"manifest.json: a borda scorer has members, weights and a rule"),
+        ({"settings": {"rule": "mean"}}, "rule: expected one of borda, median, markov, scores, found 'mean'"),
+        ({"settings": {"rate": 1}}, r"expected the settings of 'borda' \(rule\), found rule, rate"),
+        ({"members": ()}, r"weights: expected shape \(0\), found \(2,\)"),
+        ({"arrays": {"x": np.ones(1)}}, r"expected the arrays of 'borda' \(weights\), found weights, x"),
+        ({"arrays": {"weights": np.ones(3)}}, r"weights: expected shape \(2\), found \(3,\)"),
+        ({"arrays": {"weights": np.ones(2, np.float32)}}, "weights: expected float64, found float32"),
+        ({"arrays": {"weights": np.array([1.0, -1.0])}}, r"expected 0 to 1e\+100, found -1\.0 at position 1"),
+        ({"arrays": {"weights": np.zeros(2)}}, "weights: expected one positive, found none"),
         (
-            {"arrays": {"weights": np.ones(2), "x": np.ones(1)}},
-            r"a borda scorer has members, weights and a rule",
+            {"arrays": {"weights": np.array([1.0, np.nan])}},
+            "expected finite numbers, found nan at position 1",
         ),
-        (
-            {"arrays": {"weights": np.ones(3)}},
-            r"scorers.weights.npy: expected float64 \(2,\), found float64 \(3,\)",
-        ),
-        (
-            {"arrays": {"weights": np.ones(2, np.float32)}},
-            r"scorers.weights.npy: expected float64 \(2,\), found float32",
-        ),
-        (
-            {"arrays": {"weights": np.array([1.0, -1.0])}},
-            r"expected finite weights below 1e100, none negative",
-        ),
-        ({"arrays": {"weights": np.zeros(2)}}, r"expected finite weights below 1e100, none negative"),
-        ({"arrays": {"weights": np.array([1.0, np.nan])}}, r"expected finite weights below 1e100"),
-        ({"arrays": {"weights": np.array([1.0, 1e300])}}, r"expected finite weights below 1e100"),
-        (
-            {"members": (LinearScorer(np.ones(2)), LinearScorer(np.ones(2), "raw"))},
-            r"manifest.json: the members of a borda scorer take different views",
-        ),
+        ({"arrays": {"weights": np.array([1.0, 1e300])}}, r"expected 0 to 1e\+100, found 1e\+300"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
-    arrays: dict[str, Array] = change.get("arrays", {"weights": np.ones(2)})
     with pytest.raises(ArtifactCorrupt, match=message):
-        BordaScorer.rebuild(
-            {"rule": change.get("rule", "borda")}, arrays, change.get("members", columns(2)), 2
-        )
+        again(BordaScorer(columns(2), np.ones(2)), 2, **change)
+
+
+def test_members_take_blocks_of_their_own() -> None:
+    documents = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
+    cloud = as_cloud(documents)
+    members = (LinearScorer(np.ones(2), "raw"), LinearScorer(np.array([1.0, -1.0]), "rank"))
+
+    scores = BordaScorer(members, np.ones(2)).score(cloud)
+
+    expected = [ranked_behind(member.score_rows(cloud.block(member.blocks))) for member in members]
+    np.testing.assert_allclose(scores, (expected[0] + expected[1]) / 2)

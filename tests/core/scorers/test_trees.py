@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from localrank.errors import ArtifactCorrupt, InvalidDocuments
 from localrank.scorers import SCORERS, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
 from localrank.scorers.walk import Layout, NumpyWalk, walk_of
+from tests.core.scorers.stored import again, rebuilt
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -173,12 +174,12 @@ def test_every_forest_scores_every_document_as_defined(scorer: TreesScorer, rows
 @settings(max_examples=50)
 @given(forests())
 def test_what_is_taken_apart_is_put_together_again(scorer: TreesScorer) -> None:
-    again = TreesScorer.rebuild(scorer.settings(), scorer.arrays(), scorer.members(), n_features=3)
+    read = again(scorer, 3)
 
-    assert again.settings() == scorer.settings()
+    assert read.settings() == scorer.settings()
     for name, array in scorer.arrays().items():
-        np.testing.assert_array_equal(array, again.arrays()[name])
-        assert again.arrays()[name].dtype == array.dtype
+        np.testing.assert_array_equal(array, read.arrays()[name])
+        assert read.arrays()[name].dtype == array.dtype
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_scores_do_not_depend_on_the_place_in_the_list() -> None:
 
 
 def test_no_documents_get_no_scores() -> None:
-    assert forest(stump(0.5, 0)).score(np.zeros((0, 1), np.float32)).shape == (0,)
+    assert forest(stump(0.5, 0)).score_rows(np.zeros((0, 1), np.float32)).shape == (0,)
 
 
 def test_a_tree_without_splits_is_a_constant() -> None:
@@ -250,14 +251,14 @@ def test_a_tree_without_splits_is_a_constant() -> None:
 def test_rows_that_are_not_contiguous_are_scored_as_they_are_read() -> None:
     documents = np.array([[9.0, 1.0], [9.0, -1.0]], np.float32)[:, 1:]
 
-    np.testing.assert_array_equal(forest(stump(0.0, 0)).score(documents), [1.0, -1.0])
+    np.testing.assert_array_equal(forest(stump(0.0, 0)).score_rows(documents), [1.0, -1.0])
 
 
 def test_documents_with_too_few_features_are_refused() -> None:
     scorer = forest(stump(0.0, 0, feature=2))
 
     with pytest.raises(InvalidDocuments, match=r"look at 3 features, found documents of shape \(4, 2\)"):
-        scorer.score(np.zeros((4, 2), np.float32))
+        scorer.score_rows(np.zeros((4, 2), np.float32))
 
 
 def test_two_forests_add_up() -> None:
@@ -272,12 +273,12 @@ def test_two_forests_add_up() -> None:
 
 def test_a_scorer_crosses_processes_without_its_addresses() -> None:
     scorer = forest(stump(0.0, 0))
-    scorer.score(column(1.0))
+    scorer.score_rows(column(1.0))
 
-    again = pickle.loads(pickle.dumps(scorer))
+    copied = pickle.loads(pickle.dumps(scorer))
 
-    assert "walk" not in again.__dict__
-    np.testing.assert_array_equal(again.score(column(1.0, -1.0)), [1.0, -1.0])
+    assert "walk" not in copied.__dict__
+    np.testing.assert_array_equal(copied.score_rows(column(1.0, -1.0)), [1.0, -1.0])
 
 
 def test_an_artifact_may_hold_trees() -> None:
@@ -303,9 +304,9 @@ DEEP: dict[str, list[Any]] = {
         ("left", [1, 0, -1], "tree 1, split 1: expected a later split or a leaf .*found 0"),
         ("left", [2, 2, -1], "tree 1, split 1: expected exactly one parent"),
         ("left", [1, 2, -2], "leaf 2: expected exactly one parent"),
-        ("features", [0, -1, 0], "tree 1, split 1: expected a feature, found -1"),
-        ("features", [0, 2, 0], "tree 1, split 1: expected one of 2 features, found feature 2"),
-        ("features", [0, 1], "features: expected one for each of 4 splits, found 3"),
+        ("features", [0, -1, 0], r"scorers\.features\.npy: expected 0 to 1, found -1 at position 2"),
+        ("features", [0, 2, 0], r"scorers\.features\.npy: expected 0 to 1, found 2 at position 2"),
+        ("features", [0, 1], r"thresholds: expected shape \(3\), found \(4,\)"),
         ("thresholds", [0.0, NAN, 0.0], "tree 1, split 1: expected a threshold, found nan"),
         ("decisions", [0, 12, 0], "tree 1, split 1: expected decision bits, found 12"),
         ("decisions", [0, 16, 0], "tree 1, split 1: expected decision bits, found 16"),
@@ -322,34 +323,31 @@ def test_a_malformed_forest_is_refused(name: str, change: list[Any], sentence: s
     arrays[name] = np.concatenate([arrays[name][:ahead], np.array(change, arrays[name].dtype)])
 
     with pytest.raises(ArtifactCorrupt, match=sentence):
-        TreesScorer.rebuild({"view": "raw"}, arrays, (), n_features=2)
+        rebuilt("trees", {"blocks": "raw"}, arrays, n_features=2)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"splits": np.zeros(0, np.int32)}, "expected at least one tree"),
+        ({"splits": np.zeros(0, np.int32)}, r"splits: expected shape \(0\), found \(0,\)"),
         ({"splits": np.array([-1, 5], np.int32)}, "tree 0: expected a number of splits, found -1"),
         ({"splits": np.array([2**31 - 1, 2**31 - 1], np.int32)}, "at most a thousand million splits"),
-        ({"splits": np.array([1, 3], np.int64)}, "splits.npy: expected int32 in one dimension, found int64"),
-        (
-            {"left": np.zeros((2, 2), np.int32)},
-            r"left.npy: expected int32 in one dimension, found int32 \(2, 2\)",
-        ),
+        ({"splits": np.array([1, 3], np.int64)}, "splits: expected int32, found int64"),
+        ({"left": np.zeros((2, 2), np.int32)}, r"left: expected shape \(4\), found \(2, 2\)"),
         ({"category_words": np.array([2], np.int32)}, "cover 0 words"),
         ({"category_words": np.array([1, -1], np.int32)}, "cover 0 words"),
         (
             {"decisions": np.array([1, 0, 0, 0], np.uint8)},
             "tree 0, split 0: expected one of 0 category sets, found 0.5",
         ),
-        ({"surprise": np.zeros(1)}, "nothing else"),
+        ({"surprise": np.zeros(1)}, "expected the arrays of 'trees' .*, found .*surprise"),
     ],
 )
 def test_a_forest_of_arrays_that_do_not_fit_is_refused(changes: dict[str, Any], sentence: str) -> None:
     arrays = {**forest(stump(0.5, 0), DEEP).arrays(), **changes}
 
     with pytest.raises(ArtifactCorrupt, match=sentence):
-        TreesScorer.rebuild({"view": "raw"}, arrays, (), n_features=2)
+        rebuilt("trees", {"blocks": "raw"}, arrays, n_features=2)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 0.5, 2.0, NAN])
@@ -358,10 +356,16 @@ def test_a_category_set_that_is_not_there_is_refused(threshold: float) -> None:
         forest(stump(threshold, CATEGORICAL), sets=((1,), (2,)))
 
 
-@pytest.mark.parametrize("stated", [{}, {"view": "list"}, {"view": "raw", "more": 1}])
-def test_settings_that_are_not_a_view_are_refused(stated: dict[str, Any]) -> None:
-    with pytest.raises(ArtifactCorrupt, match="has a view and the arrays"):
-        TreesScorer.rebuild(stated, forest(stump(0.5, 0)).arrays(), (), n_features=1)
+@pytest.mark.parametrize(
+    ("stated", "sentence"),
+    [
+        ({"blocks": "text"}, "blocks: expected one of raw, .*, found 'text'"),
+        ({"blocks": "raw", "more": 1}, r"expected the settings of 'trees' \(blocks\), found blocks, more"),
+    ],
+)
+def test_strange_settings_are_refused(stated: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ArtifactCorrupt, match=sentence):
+        rebuilt("trees", stated, forest(stump(0.5, 0)).arrays(), n_features=1)
 
 
 @settings(max_examples=200)
@@ -378,7 +382,7 @@ def test_no_corrupted_forest_leads_the_walk_astray(scorer: TreesScorer, data: st
     documents = np.random.default_rng(0).standard_normal((9, 3)).astype(np.float32)
 
     try:
-        changed = TreesScorer.rebuild(scorer.settings(), arrays, (), n_features=3)
+        changed = cast("TreesScorer", again(scorer, 3, arrays=arrays))
     except ArtifactCorrupt as error:
         assert "expected" in str(error) or "values" in str(error)  # noqa: PT017 - either outcome is right
     else:
@@ -392,7 +396,7 @@ def test_scoring_with_trees_needs_no_library_that_grows_them() -> None:
     probe = (
         "import sys, numpy as np; from localrank.scorers import TreesScorer\n"
         f"arrays = {{name: np.array(values, {dtypes}[name]) for name, values in {arrays}.items()}}\n"
-        "TreesScorer(**arrays).score(np.zeros((3, 1), np.float32))\n"
+        "TreesScorer(**arrays).score_rows(np.zeros((3, 1), np.float32))\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
     )
 

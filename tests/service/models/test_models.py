@@ -62,7 +62,7 @@ async def test_models_are_listed(served: httpx.AsyncClient, tiny_ranker: Ranker)
         "normalise": "none",
         "n_features": 4,
         "n_clusters": 3,
-        "components": 2,
+        "representation": {"method": "pca", "components": 2},
         "routing": "exact",
         "default": False,
     } == demo

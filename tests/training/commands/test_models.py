@@ -12,9 +12,9 @@ from localrank import Ranker, Registry
 from localrank.__main__ import main
 from localrank.artifact import Cluster, Provenance
 from localrank.contract import FeatureContract
-from localrank.routing import CentroidRouter
+from localrank.routing import MedoidRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def models(tmp_path: Path) -> Path:
     """Three versions of ``web``, the second being champion."""
     documents = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.0]], np.float32)
-    signer = QuerySigner(1)
+    representation = PcaRepresentation(1)
     registry = Registry(tmp_path / "models")
     for weight in (1.0, 2.0, -1.0):
         ranker = Ranker(
             contract=FeatureContract.learn(documents, [3], names=["bm25", "pagerank"]),
-            signer=signer,
-            router=CentroidRouter(signer.sign_all([documents])),
+            representation=representation,
+            router=MedoidRouter(representation.sign_all([documents])),
             scorers=(LinearScorer(np.array([weight, 0.0])),),
             global_scorer=LinearScorer(np.array([1.0, 1.0])),
         )

@@ -31,8 +31,8 @@ def ndcg_of(ranker: Ranker, queries: QuerySet) -> tuple[float, float]:
     """NDCG@10 of the routed model, and of its global scorer alone."""
     clouds = list(queries.clouds())
     local = [ranker.rank(cloud).scores for cloud in clouds]
-    normalised = [ranker.contract.view(cloud).normalised for cloud in clouds]
-    return ndcg_at_10(queries, local), ndcg_at_10(queries, list(map(ranker.global_scorer.score, normalised)))
+    global_ = [ranker.global_scorer.score(ranker.contract.cloud(cloud)) for cloud in clouds]
+    return ndcg_at_10(queries, local), ndcg_at_10(queries, global_)
 
 
 def gain(recipe: Recipe, *, clusters: int = 4, seed: int = 0) -> float:
@@ -73,8 +73,8 @@ def test_one_scorer_per_kind_wins_though_clouds_look_alike() -> None:
     scorers = [RankSvm().fit(Lesson(lesson.select(np.flatnonzero(kinds == kind)))) for kind in range(4)]
     everyone = RankSvm().fit(Lesson(lesson))
 
-    by_kind = [scorers[k].score(cloud) for k, cloud in zip(exam_kinds, exam.clouds(), strict=True)]
-    by_all = [everyone.score(cloud) for cloud in exam.clouds()]
+    by_kind = [scorers[k].score_rows(cloud) for k, cloud in zip(exam_kinds, exam.clouds(), strict=True)]
+    by_all = [everyone.score_rows(cloud) for cloud in exam.clouds()]
 
     assert ndcg_at_10(exam, by_kind) - ndcg_at_10(exam, by_all) > 0.10
 

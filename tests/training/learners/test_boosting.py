@@ -64,7 +64,9 @@ def test_gbrt_is_lightgbms_regression_on_gains(queries: QuerySet) -> None:
     scorer = plain(Gbrt, num_iterations=20).fit(Lesson(queries))
 
     booster = by_hand({"objective": "regression"}, queries, 2**queries.labels - 1, 20)
-    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), booster.predict(queries.documents), rtol=1e-9
+    )
 
 
 def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
@@ -86,7 +88,9 @@ def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
         },
         queries, queries.labels, 20,
     )  # fmt: skip
-    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), booster.predict(queries.documents), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
@@ -105,10 +109,10 @@ def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet)
             "label_gain": (0.0, 1.0, 2.0, 3.0), "lambdarank_truncation_level": 1, "lambdarank_norm": False,
             "sigmoid": 3.0,
         }  # fmt: skip
-    before = base.fit(Lesson(queries)).score(queries.documents)
+    before = base.fit(Lesson(queries)).score_rows(queries.documents)
 
     for name, value in changes.items():
-        changed = replace(base, **{name: value}).fit(Lesson(queries)).score(queries.documents)
+        changed = replace(base, **{name: value}).fit(Lesson(queries)).score_rows(queries.documents)
         assert not np.allclose(before, changed), name
 
 
@@ -131,9 +135,9 @@ def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySe
     learner = plain(LambdaMart, num_iterations=10, feature_fraction=0.5)
 
     first, second = (
-        replace(learner, seed=seed).fit(Lesson(queries)).score(queries.documents) for seed in (5, 6)
+        replace(learner, seed=seed).fit(Lesson(queries)).score_rows(queries.documents) for seed in (5, 6)
     )
-    both = replace(learner, seed=5, members=2).fit(Lesson(queries)).score(queries.documents)
+    both = replace(learner, seed=5, members=2).fit(Lesson(queries)).score_rows(queries.documents)
 
     assert not np.allclose(first, second)
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-12)
@@ -148,7 +152,7 @@ def test_boosting_stops_where_validation_is_best(queries: QuerySet, validation: 
     figures = []
     for trees in range(1, 61):
         prefix = replace(whole, **_first(whole, trees))
-        scores = prefix.score(validation.documents)
+        scores = prefix.score_rows(validation.documents)
         # LightGBM counts a query without relevant documents one, which moves all figures alike.
         figures.append(ndcg(validation.labels, scores, validation.offsets, 5, "standard-one").mean())
     assert stopped.n_trees == 1 + int(np.argmax(figures)) < 60
@@ -172,7 +176,8 @@ def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: Qu
     whole = learner.fit(Lesson(queries))
     errors = [
         np.square(
-            replace(whole, **_first(whole, trees)).score(validation.documents) - (2**validation.labels - 1)
+            replace(whole, **_first(whole, trees)).score_rows(validation.documents)
+            - (2**validation.labels - 1)
         ).sum()
         for trees in range(1, 61)
     ]
@@ -208,9 +213,11 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
     weights = np.ones(len(queries))
     weights[:10] = 2.0
 
-    weighted = learner.fit(Lesson(queries, weights=weights)).score(queries.documents)
+    weighted = learner.fit(Lesson(queries, weights=weights)).score_rows(queries.documents)
 
-    twice = learner.fit(Lesson(queries.select([*range(len(queries)), *range(10)]))).score(queries.documents)
+    twice = learner.fit(Lesson(queries.select([*range(len(queries)), *range(10)]))).score_rows(
+        queries.documents
+    )
     np.testing.assert_allclose(weighted, twice, rtol=1e-5, atol=1e-7)  # LightGBM keeps weights in float32
 
 
@@ -219,10 +226,10 @@ def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: Quer
     learner = plain(kind, num_iterations=10)
     weights = np.where(np.arange(len(queries)) < 30, 1.0, 0.0)
 
-    weighted = learner.fit(Lesson(queries, weights=weights)).score(queries.documents)
+    weighted = learner.fit(Lesson(queries, weights=weights)).score_rows(queries.documents)
 
     np.testing.assert_array_equal(
-        learner.fit(Lesson(queries.select(range(30)))).score(queries.documents), weighted
+        learner.fit(Lesson(queries.select(range(30)))).score_rows(queries.documents), weighted
     )
 
 
@@ -233,18 +240,21 @@ def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: 
 
     going_on = learner.fit(Lesson(queries, towards=first))
 
-    begun = first.score(queries.documents)
+    begun = first.score_rows(queries.documents)
     objective = "regression" if kind is Gbrt else "lambdarank"
     labels = 2**queries.labels - 1 if kind is Gbrt else queries.labels
     booster = by_hand({"objective": objective}, queries, labels, 10, init_score=begun)
     np.testing.assert_allclose(
-        going_on.score(queries.documents), begun + booster.predict(queries.documents), rtol=1e-9, atol=1e-12
+        going_on.score_rows(queries.documents),
+        begun + booster.predict(queries.documents),
+        rtol=1e-9,
+        atol=1e-12,
     )
     assert going_on.n_trees == 20
     # Twice ten trees are twenty, but for rounding: boosting has no memory besides the scores.
-    at_once = replace(learner, num_iterations=20).fit(Lesson(queries)).score(queries.documents)
+    at_once = replace(learner, num_iterations=20).fit(Lesson(queries)).score_rows(queries.documents)
     if kind is Gbrt:
-        np.testing.assert_allclose(going_on.score(queries.documents), at_once, rtol=1e-4)
+        np.testing.assert_allclose(going_on.score_rows(queries.documents), at_once, rtol=1e-4)
 
 
 def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: QuerySet) -> None:
@@ -266,7 +276,7 @@ def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: 
         (LinearScorer(np.ones(5)), "kind 'linear' on normalised ones"),
         (
             TreesScorer.rebuild(
-                {"view": "normalised"},
+                {"blocks": "normalised"},
                 {
                     **{
                         name: np.zeros(0, np.int32)
@@ -279,13 +289,12 @@ def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: 
                     "category_bits": np.zeros(0, np.uint32),
                 },
                 (),
-                5,
             ),
             "kind 'trees' on normalised ones",
         ),
     ],
 )
-def test_only_trees_on_the_same_view_are_continued(towards: Any, found: str, queries: QuerySet) -> None:
+def test_only_trees_on_the_same_blocks_are_continued(towards: Any, found: str, queries: QuerySet) -> None:
     with pytest.raises(InvalidConfiguration, match=f"towards: expected trees on raw features.*{found}"):
         plain(LambdaMart, num_iterations=5).fit(Lesson(queries, towards=towards))
 
@@ -296,7 +305,7 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
     with_holes = queries.with_documents(documents)
 
-    scores = plain(LambdaMart, num_iterations=20).fit(Lesson(with_holes)).score(documents)
+    scores = plain(LambdaMart, num_iterations=20).fit(Lesson(with_holes)).score_rows(documents)
 
     assert scores[queries.labels >= 2].min() > scores[queries.labels < 2].max()
 
@@ -312,7 +321,7 @@ def test_categories_are_not_amounts(queries: QuerySet) -> None:
     scorer = learner.fit(Lesson(queries.with_documents(documents)))
 
     assert (scorer.decisions & 1).any()
-    assert np.isfinite(scorer.score(documents)).all()
+    assert np.isfinite(scorer.score_rows(documents)).all()
 
 
 def test_a_category_that_is_no_feature_is_refused(queries: QuerySet) -> None:
@@ -356,7 +365,9 @@ def test_regression_takes_any_number_that_is_not_negative(queries: QuerySet) -> 
     scorer = plain(Gbrt, gain="label", num_iterations=10).fit(Lesson(replace(queries, labels=labels)))
 
     booster = by_hand({"objective": "regression"}, queries, labels, 10)
-    np.testing.assert_allclose(scorer.score(queries.documents), booster.predict(queries.documents), rtol=1e-9)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), booster.predict(queries.documents), rtol=1e-9
+    )
 
 
 def test_an_infinite_feature_is_refused(queries: QuerySet) -> None:
@@ -399,7 +410,7 @@ class TestDegenerate:
     def test_one_query(self, kind: type[Boosting], judged: Judged) -> None:
         one = made(judged, 0, n_queries=1)
 
-        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(Lesson(one)).score(one.documents)
+        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(Lesson(one)).score_rows(one.documents)
 
         assert ndcg(one.labels, scores, one.offsets).mean() > 0.9
 
@@ -410,8 +421,8 @@ class TestDegenerate:
         learner = plain(kind, num_iterations=5)
 
         np.testing.assert_array_equal(
-            learner.fit(Lesson(queries)).score(queries.documents),
-            learner.fit(Lesson(with_gap)).score(queries.documents),
+            learner.fit(Lesson(queries)).score_rows(queries.documents),
+            learner.fit(Lesson(with_gap)).score_rows(queries.documents),
         )
 
 
@@ -422,7 +433,7 @@ class TestDegenerate:
         ({"learning_rate": 0.0}, "learning_rate: expected more than 0.*, found 0"),
         ({"feature_fraction": 1.5}, "feature_fraction: expected at most 1.*, found 1.5"),
         ({"num_trees": 3}, "unknown setting 'num_trees'"),
-        ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
+        ({"blocks": "lists"}, "blocks: expected one of raw, .*, found 'lists'; did you mean 'list'"),
         ({"label_gain": [-1.0, 1.0]}, "label_gain: expected at least 0"),
     ],
 )

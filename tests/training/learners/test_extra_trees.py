@@ -39,14 +39,18 @@ def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: Query
         random_state=4,
         bootstrap=bootstrap,
     ).fit(queries.documents, 2**queries.labels - 1)
-    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
+    )
 
 
 def test_labels_themselves_may_be_learned(queries: QuerySet) -> None:
     scorer = ExtraTrees(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(Lesson(queries))
 
     forest = ExtraTreesRegressor(n_estimators=5, random_state=0).fit(queries.documents, queries.labels)
-    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
+    )
 
 
 def test_the_trees_do_not_depend_on_the_threads(queries: QuerySet) -> None:
@@ -70,7 +74,9 @@ def test_queries_count_by_their_weight(queries: QuerySet) -> None:
         max_features=learner.max_features,
         random_state=0,
     ).fit(some.documents, 2**some.labels - 1, sample_weight=weights[some.query_of])
-    np.testing.assert_allclose(scorer.score(queries.documents), forest.predict(queries.documents), rtol=1e-12)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
+    )
 
 
 def test_missing_values_are_learned_from(queries: QuerySet) -> None:
@@ -78,7 +84,9 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
 
     scores = (
-        ExtraTrees(trees=30, max_features=1.0).fit(Lesson(queries.with_documents(documents))).score(documents)
+        ExtraTrees(trees=30, max_features=1.0)
+        .fit(Lesson(queries.with_documents(documents)))
+        .score_rows(documents)
     )
 
     assert scores[queries.labels >= 2].mean() > scores[queries.labels < 2].max()

@@ -68,7 +68,7 @@ def test_documents_are_scored_by_their_distance_to_the_anchor(queries: QuerySet)
     )
     apart = queries.documents.astype(float) - anchor
     expected = -np.sqrt(np.einsum("nf,fg,ng->n", apart, metric, apart))
-    np.testing.assert_allclose(scorer.score(queries.documents), expected, rtol=1e-9)
+    np.testing.assert_allclose(scorer.score_rows(queries.documents), expected, rtol=1e-9)
 
 
 def test_the_anchor_is_the_relevant_document_that_ranks_the_queries_best(queries: QuerySet) -> None:
@@ -88,7 +88,7 @@ def test_the_anchor_is_the_relevant_document_that_ranks_the_queries_best(queries
         values[int(place)] = np.mean(each)
     best = max(values, key=lambda place: values[place])
     np.testing.assert_allclose(notes[0].figures["value"], values[best], rtol=1e-9)
-    np.testing.assert_allclose(scorer.score(queries.documents[best : best + 1]), 0.0, atol=1e-9)
+    np.testing.assert_allclose(scorer.score_rows(queries.documents[best : best + 1]), 0.0, atol=1e-9)
 
 
 def test_what_tells_documents_apart_counts_more_than_noise(queries: QuerySet) -> None:
@@ -105,7 +105,9 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
         Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
     )
 
-    np.testing.assert_allclose(weighted.score(queries.documents), twice.score(queries.documents), rtol=1e-9)
+    np.testing.assert_allclose(
+        weighted.score_rows(queries.documents), twice.score_rows(queries.documents), rtol=1e-9
+    )
 
 
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
@@ -113,13 +115,15 @@ def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
 
     weighted = GeometricMeanMetric().fit(Lesson(queries, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0])))
 
-    np.testing.assert_allclose(weighted.score(queries.documents), without.score(queries.documents), rtol=1e-9)
+    np.testing.assert_allclose(
+        weighted.score_rows(queries.documents), without.score_rows(queries.documents), rtol=1e-9
+    )
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
     first, second = (GeometricMeanMetric(candidates=3, seed=7).fit(Lesson(queries)) for _ in range(2))
 
-    np.testing.assert_array_equal(first.score(queries.documents), second.score(queries.documents))
+    np.testing.assert_array_equal(first.score_rows(queries.documents), second.score_rows(queries.documents))
 
 
 def test_a_low_rank_is_kept_in_the_scorer(queries: QuerySet) -> None:
@@ -139,7 +143,7 @@ def test_very_many_queries_are_sampled_for_the_anchor(
 
     scorer = GeometricMeanMetric().fit(Lesson(queries))
 
-    distances = -scorer.score(queries.documents)
+    distances = -scorer.score_rows(queries.documents)
     nearest = int(distances.argmin())
     assert distances[nearest] < 1e-9
     assert queries.labels[nearest] > 0

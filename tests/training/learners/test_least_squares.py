@@ -99,7 +99,7 @@ def test_adding_up_in_portions_changes_nothing(
     whole = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
 
     monkeypatch.setattr("localrank_training.learners.least_squares.BLOCK", 33)
-    monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 33)
+    monkeypatch.setattr("localrank_training.learners.products.BLOCK", 33)
 
     portions = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
     np.testing.assert_allclose(portions.gram, whole.gram, atol=1e-12)

@@ -16,6 +16,7 @@ from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
+from tests.core.clouds import as_cloud
 from tests.training.learners.test_ranksvm import ExplicitPairs
 from tests.training.learners.test_svmmap import constraints
 
@@ -257,7 +258,7 @@ def test_a_start_of_any_kind_changes_no_model(queries: QuerySet, method: str) ->
     for start in (plain, tree, LinearScorer(AIM)):
         again = learner.fit(Lesson(queries, start=start))
 
-        expected = plain.score(queries.documents)
+        expected = plain.score(as_cloud(queries.documents))
         np.testing.assert_allclose(
-            again.score(queries.documents), expected, atol=1e-3 * np.abs(expected).max()
+            again.score(as_cloud(queries.documents)), expected, atol=1e-3 * np.abs(expected).max()
         )

@@ -18,6 +18,7 @@ from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.notes import collected
 from localrank_training.learners.warp import learn_weights
+from tests.core.clouds import as_cloud
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Vector
@@ -62,7 +63,7 @@ def test_a_metric_and_its_anchor_are_those_of_the_candidate_set(judged: Judged) 
     expected = distances / distances.max()
     np.testing.assert_allclose(scorer.distances(queries.documents)[:, 0], expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
-        scorer.score(queries.documents), -expected * np.exp(-expected), rtol=1e-9, atol=1e-12
+        scorer.score_rows(queries.documents), -expected * np.exp(-expected), rtol=1e-9, atol=1e-12
     )
 
 
@@ -154,7 +155,7 @@ def test_similar_queries_lend_their_weights(judged: Judged) -> None:
         scorer = LocalGeometricMeanMetrics(
             metrics=10, weights=weights, queries_per_set=1, rounds=300, step=0.3
         ).fit(Lesson(queries))
-        scores = np.concatenate([scorer.score(cloud) for cloud in fresh.clouds()])
+        scores = np.concatenate([scorer.score(as_cloud(cloud)) for cloud in fresh.clouds()])
         values[weights] = judgements.per_query(scores, "map").mean()
 
     assert values["similarity"] > values["mean"] + 0.02
@@ -166,7 +167,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(judged: Judge
     first, second, third = (
         LocalGeometricMeanMetrics(metrics=3, queries_per_set=2, rounds=5, seed=seed)
         .fit(Lesson(queries))
-        .score(queries.documents)
+        .score(as_cloud(queries.documents))
         for seed in (0, 0, 1)
     )
 

@@ -10,6 +10,7 @@ import pytest
 from localrank.errors import InvalidData
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
+from tests.core.clouds import as_cloud
 
 if TYPE_CHECKING:
     from tests.training.learners.conftest import Judged
@@ -51,9 +52,9 @@ def test_a_poor_cluster_gets_a_scorer_of_finite_scores(
     scorer = make(*ranker).fit(Lesson(queries))
 
     for cloud in queries.clouds():
-        assert np.isfinite(scorer.score(cloud)).all()
+        assert np.isfinite(scorer.score(as_cloud(cloud))).all()
     unseen = np.full((3, queries.n_features), np.finfo(np.float32).max, np.float32)
-    assert np.isfinite(scorer.score(unseen)).all()
+    assert np.isfinite(scorer.score(as_cloud(unseen))).all()
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
@@ -68,7 +69,7 @@ def test_relevant_documents_come_first_where_that_is_easy(judged: Judged, ranker
 
     fresh = rng.random((20, 3)).astype(np.float32)
     fresh[:5, 0] += 2.0
-    scores = scorer.score(fresh)
+    scores = scorer.score(as_cloud(fresh))
     assert scores[:5].min() > scores[5:].max()
 
 

@@ -17,6 +17,7 @@ from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.mhr import MultipleHyperplanes, fit_weights
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
+from tests.core.clouds import as_cloud
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -126,7 +127,7 @@ def test_the_aggregation_is_a_setting(queries: QuerySet, aggregate: Any) -> None
 
     assert isinstance(scorer, BordaScorer)
     assert scorer.rule == aggregate
-    scores = np.concatenate([scorer.score(cloud) for cloud in queries.clouds()])
+    scores = np.concatenate([scorer.score(as_cloud(cloud)) for cloud in queries.clouds()])
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.5
 
 
@@ -139,7 +140,7 @@ def test_weights_by_hand_are_used_with_any_aggregation(queries: QuerySet) -> Non
 
 def behind(rankers: list[LinearScorer], queries: QuerySet) -> np.ndarray:
     return np.array(
-        [np.concatenate([ranked_behind(one.score(c)) for c in queries.clouds()]) for one in rankers]
+        [np.concatenate([ranked_behind(one.score_rows(c)) for c in queries.clouds()]) for one in rankers]
     )
 
 
@@ -310,17 +311,3 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
 def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("mhr", values)
-
-
-def test_one_ranker_may_hold_all_the_weight(judged: Judged) -> None:
-    """Its ranking is right, and a twentieth of any other is enough to spoil it."""
-    right = np.arange(40.0)[::-1]
-    # What the others have first is second, and the other way round.
-    wrong = np.argsort(np.argsort(np.concatenate([[0.0, 1e3], np.arange(1.0, 39)])))
-    queries = judged([np.column_stack([right, wrong, wrong])], [np.eye(40)[0]])
-    rankers = [LinearScorer(np.eye(3)[number]) for number in range(3)]
-
-    weights, value = fit_weights(rankers, queries, "map", np.ones(1))
-
-    np.testing.assert_array_equal([1.0, 0.0, 0.0], weights)
-    assert 1.0 == value

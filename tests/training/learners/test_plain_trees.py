@@ -45,7 +45,7 @@ def assert_same_scores(
     expected: np.ndarray, scorer: TreesScorer, values: np.ndarray, rtol: float = 1e-12
 ) -> None:
     size = np.abs(scorer.values).max()
-    for actual in (scorer.score(values), NumpyWalk(Layout.of(scorer)).score(values)):
+    for actual in (scorer.score_rows(values), NumpyWalk(Layout.of(scorer)).score(values)):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * size)
 
 
@@ -113,7 +113,7 @@ def test_scores_are_equal_to_the_bit_where_sums_are_in_one_order() -> None:
         100,
     )
 
-    scores = from_lightgbm(booster.model_to_string()).score(values)
+    scores = from_lightgbm(booster.model_to_string()).score_rows(values)
 
     np.testing.assert_array_equal(booster.predict(values, num_threads=1), scores)
 
@@ -156,7 +156,7 @@ def test_a_booster_without_splits_is_a_constant() -> None:
 
     scorer = from_lightgbm(booster.model_to_string())
 
-    np.testing.assert_allclose(scorer.score(values), np.arange(30.0).mean())
+    np.testing.assert_allclose(scorer.score_rows(values), np.arange(30.0).mean())
 
 
 def _trained(**changes: Any) -> str:
@@ -210,7 +210,7 @@ def test_scores_are_scikit_learns(
     scorer = from_sklearn(forest.estimators_)
 
     assert_same_scores(forest.predict(asked_of), scorer, asked_of)
-    assert np.isfinite(scorer.score(questions)).all()
+    assert np.isfinite(scorer.score_rows(questions)).all()
 
 
 def test_the_mean_of_scorers_has_the_mean_of_their_scores() -> None:
@@ -220,6 +220,6 @@ def test_the_mean_of_scorers_has_the_mean_of_their_scores() -> None:
     mixed = mean(scorers)
 
     np.testing.assert_allclose(
-        mixed.score(values), np.mean([scorer.score(values) for scorer in scorers], axis=0)
+        mixed.score_rows(values), np.mean([scorer.score_rows(values) for scorer in scorers], axis=0)
     )
-    np.testing.assert_allclose(mean([*scorers, None]).score(values), 0.75 * mixed.score(values))
+    np.testing.assert_allclose(mean([*scorers, None]).score_rows(values), 0.75 * mixed.score_rows(values))

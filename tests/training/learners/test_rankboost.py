@@ -106,7 +106,7 @@ def test_the_scorer_is_the_sum_of_the_rounds(queries: QuerySet) -> None:
     scorer = RankBoost(rounds=10, thresholds="all", balance=0.0).fit(Lesson(queries, weights=weights))
 
     _, scores = by_definition(queries, weights, 0.0, 10)
-    np.testing.assert_allclose(scorer.score(queries.documents), scores, atol=1e-9)
+    np.testing.assert_allclose(scorer.score_rows(queries.documents), scores, atol=1e-9)
 
 
 def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None:
@@ -151,7 +151,9 @@ def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> No
     taught, held = queries.select([0, 1, 2]), queries.select([3, 4])
     judgements = Judgements(held.labels, held.offsets)
     means = [
-        judgements.measure(RankBoost(rounds=n).fit(Lesson(taught)).score(held.documents), ["map"])[0].mean
+        judgements.measure(RankBoost(rounds=n).fit(Lesson(taught)).score_rows(held.documents), ["map"])[
+            0
+        ].mean
         for n in range(1, 31)
     ]
 
@@ -160,8 +162,8 @@ def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> No
     best = int(np.argmax(means)) + 1
     assert 1 < best < 30
     np.testing.assert_allclose(
-        scorer.score(held.documents),
-        RankBoost(rounds=best).fit(Lesson(taught)).score(held.documents),
+        scorer.score_rows(held.documents),
+        RankBoost(rounds=best).fit(Lesson(taught)).score_rows(held.documents),
         atol=1e-12,
     )
 
@@ -191,8 +193,8 @@ def test_boosting_goes_on_from_a_given_scorer(queries: QuerySet) -> None:
     whole = RankBoost(rounds=10).fit(Lesson(queries, towards=half))
 
     np.testing.assert_allclose(
-        whole.score(queries.documents),
-        RankBoost(rounds=20).fit(Lesson(queries)).score(queries.documents),
+        whole.score_rows(queries.documents),
+        RankBoost(rounds=20).fit(Lesson(queries)).score_rows(queries.documents),
         atol=1e-9,
     )
     np.testing.assert_array_equal(RankBoost(rounds=10).fit(Lesson(queries, start=half)).steps, half.steps)
@@ -225,7 +227,9 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
 
     weighted = RankBoost().fit(Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0])))
 
-    np.testing.assert_allclose(weighted.score(queries.documents), twice.score(queries.documents), atol=1e-9)
+    np.testing.assert_allclose(
+        weighted.score_rows(queries.documents), twice.score_rows(queries.documents), atol=1e-9
+    )
 
 
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
@@ -234,8 +238,8 @@ def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
     weighted = RankBoost(thresholds="all").fit(Lesson(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0])))
 
     np.testing.assert_array_equal(
-        weighted.score(four.documents) > 0,
-        RankBoost(thresholds="all").fit(Lesson(four)).score(four.documents) > 0,
+        weighted.score_rows(four.documents) > 0,
+        RankBoost(thresholds="all").fit(Lesson(four)).score_rows(four.documents) > 0,
     )
 
 
@@ -248,7 +252,7 @@ def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
 def test_real_valued_labels_are_levels(judged: Judged) -> None:
     queries = judged([[[1.0], [2.0], [3.0], [4.0]]], [[0.1, 0.2, 0.35, 2.0]])
 
-    scores = RankBoost().fit(Lesson(queries)).score(queries.documents)
+    scores = RankBoost().fit(Lesson(queries)).score_rows(queries.documents)
 
     assert (np.diff(scores) > 0).all()
 
@@ -295,7 +299,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
         ({"rounds": 0}, "learner 'rankboost': rounds: expected at least 1, found 0"),
         ({"thresholds": "many"}, "thresholds: expected whole number or 'all', found 'many'"),
         ({"balance": 2}, "balance: expected at most 1, found 2"),
-        ({"view": "list"}, "view: expected one of 'raw', 'normalised', found 'list'"),
+        ({"blocks": "lists"}, "blocks: expected one of raw, .*, found 'lists'; did you mean 'list'"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:

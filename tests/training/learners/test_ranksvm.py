@@ -383,5 +383,5 @@ def test_ranksvm_tuned_on_validation_queries_is_as_good_as_a_plain_one_was(
 
 
 def mean_average_precision(queries: QuerySet, scorer: LinearScorer) -> float:
-    scores = scorer.score(queries.documents)
+    scores = scorer.score_rows(queries.documents)
     return float(Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean())

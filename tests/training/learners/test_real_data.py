@@ -39,7 +39,7 @@ def test_regression_on_the_labels_gives_the_known_figures() -> None:
     for first in range(5):
         scorer = LeastSquares(ridge=1e-9, centre="all").fit(Lesson(parts(first, 3)))
         test = parts(first + 4, 1)
-        scores = np.concatenate([scorer.score(documents) for documents in test.clouds()])
+        scores = np.concatenate([scorer.score_rows(documents) for documents in test.clouds()])
         measured = Judgements(test.labels, test.offsets, "letor3").measure(scores, ["map", "ndcg@10"])
         figures.append([one.mean for one in measured])
 
@@ -55,5 +55,5 @@ def test_svmmap_learns_a_fold_in_seconds_and_proves_its_gap() -> None:
 
     assert time.process_time() - started < 5.0
     assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]
-    scores = np.concatenate([scorer.score(documents) for documents in train.clouds()])
+    scores = np.concatenate([scorer.score_rows(documents) for documents in train.clouds()])
     assert Judgements(train.labels, train.offsets).per_query(scores, "map").mean() > 0.45

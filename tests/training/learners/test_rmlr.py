@@ -67,7 +67,7 @@ def test_the_metric_minimises_the_objective_over_all_rankings(judged: Judged, we
     figures = notes[-1].figures
     np.testing.assert_allclose(figures["objective"], best, rtol=1e-4)
     assert figures["gap"] <= 1e-5 * best
-    assert scorer.view == "normalised"
+    assert scorer.blocks == "normalised"
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_features_without_use_take_no_part(queries: QuerySet) -> None:
 def test_a_document_scores_the_negative_distance_to_the_anchor(queries: QuerySet) -> None:
     scorer = RobustMetric().fit(Lesson(queries))
 
-    scores = scorer.score(queries.documents)
+    scores = scorer.score_rows(queries.documents)
 
     nearest = int(scores.argmax())
     assert queries.labels[nearest] == 1
@@ -102,9 +102,9 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
     settings = RobustMetric(anchor="mean", tolerance=1e-6)
     few = queries.select([0, 1, 2])
 
-    twice = settings.fit(Lesson(queries.select([0, 1, 1, 2]))).score(queries.documents)
+    twice = settings.fit(Lesson(queries.select([0, 1, 1, 2]))).score_rows(queries.documents)
 
-    weighted = settings.fit(Lesson(few, weights=np.array([1.0, 2.0, 1.0]))).score(queries.documents)
+    weighted = settings.fit(Lesson(few, weights=np.array([1.0, 2.0, 1.0]))).score_rows(queries.documents)
     np.testing.assert_allclose(weighted, twice, rtol=1e-2, atol=1e-2)
 
 
@@ -115,21 +115,21 @@ def test_where_no_feature_is_worth_its_row_the_distance_is_euclidean(queries: Qu
     assert "C is too small, documents are ranked by their Euclidean distance" in notes[-1].text
     means = [queries.documents_of(q)[queries.labels_of(q) > 0].astype(float).mean(axis=0) for q in range(8)]
     distances = np.linalg.norm(queries.documents - np.mean(means, axis=0), axis=1)
-    np.testing.assert_allclose(np.argsort(scorer.score(queries.documents)), np.argsort(-distances))
+    np.testing.assert_allclose(np.argsort(scorer.score_rows(queries.documents)), np.argsort(-distances))
 
 
 def test_documents_are_worked_on_in_portions(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score(queries.documents)
+    whole = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score_rows(queries.documents)
 
     monkeypatch.setattr("localrank_training.learners.rmlr._PORTION", 7)
 
-    portions = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score(queries.documents)
+    portions = RobustMetric(anchor="mean", tolerance=1e-4).fit(Lesson(queries)).score_rows(queries.documents)
     np.testing.assert_allclose(portions, whole, rtol=1e-2, atol=1e-2)
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
     first, second = (
-        RobustMetric(candidates=5).fit(Lesson(queries)).score(queries.documents) for _ in range(2)
+        RobustMetric(candidates=5).fit(Lesson(queries)).score_rows(queries.documents) for _ in range(2)
     )
 
     np.testing.assert_array_equal(first, second)

@@ -130,7 +130,7 @@ def test_documents_in_portions_give_the_same_optimum(
 ) -> None:
     whole = SvmMap(tolerance=1e-8).fit(Lesson(queries))
 
-    monkeypatch.setattr("localrank_training.learners.blocks.BLOCK", 50)
+    monkeypatch.setattr("localrank_training.learners.products.BLOCK", 50)
 
     np.testing.assert_allclose(SvmMap(tolerance=1e-8).fit(Lesson(queries)).weights, whole.weights, atol=1e-3)
 
@@ -144,7 +144,7 @@ def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
 def test_a_separable_query_is_ranked_perfectly(judged: Judged) -> None:
     separable = judged([[[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]], [[0, 0, 1, 1]])
 
-    scores = SvmMap(C=100.0).fit(Lesson(separable)).score(separable.documents)
+    scores = SvmMap(C=100.0).fit(Lesson(separable)).score_rows(separable.documents)
 
     assert scores[:2].max() < scores[2:].min()
 
@@ -164,7 +164,7 @@ def test_features_of_any_size_are_learned_from(queries: QuerySet, scale: float) 
     scaled = queries.with_documents(queries.documents * np.float32(scale))
 
     with collected() as notes:
-        scores = SvmMap().fit(Lesson(scaled)).score(scaled.documents)
+        scores = SvmMap().fit(Lesson(scaled)).score_rows(scaled.documents)
 
     assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.6

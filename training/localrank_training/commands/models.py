@@ -114,7 +114,7 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
         ("features", f"{contract.n_features}: {_shortly(contract.names)}"),
         ("normalise", contract.normalise),
         ("missing", ", ".join(sorted(set(contract.missing)))),
-        ("signature", f"{manifest.raw['signer']['fields'].get('components')} components"),
+        ("representation", _described(manifest.raw["representation"])),
         ("router", manifest.raw["router"].get("part")),
         ("scorers", ", ".join(sorted({form["kind"] for form in manifest.raw["scorers"]["forms"]}))),
         ("files", f"{len(manifest.files)}, {sum(entry.size for entry in manifest.files.values())} bytes"),
@@ -340,6 +340,12 @@ def _flat(members: Mapping[str, Any], path: str = "") -> list[tuple[str, object]
         inner = f"{path}.{name}" if path else name
         rows += _flat(value, inner) if isinstance(value, dict) else [(inner, _cell(value))]
     return rows
+
+
+def _described(part: dict[str, Any]) -> str:
+    """Return a part of the manifest as its name and settings."""
+    settings = [f"{name} = {value}" for name, value in part["fields"].items() if not isinstance(value, dict)]
+    return ", ".join([part["part"], *settings])
 
 
 def _is_table(value: object) -> bool:

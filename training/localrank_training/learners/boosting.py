@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import TreesScorer
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean
-from localrank_training.learners.role import Learner
+from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -77,12 +78,13 @@ class Boosting(Learner):
     categorical: tuple[str, ...] = setting(
         (), meaning="features whose values are categories rather than amounts"
     )
-    view: Literal["raw", "normalised"] = setting("raw", meaning="the values that trees split")
+    blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
     continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> TreesScorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
@@ -128,11 +130,11 @@ class Boosting(Learner):
 
     def _towards(self, lesson: Lesson) -> TreesScorer | None:
         towards = lesson.towards
-        if towards is None or (isinstance(towards, TreesScorer) and towards.view == self.view):
+        if towards is None or (isinstance(towards, TreesScorer) and towards.blocks == self.blocks):
             return towards
         raise InvalidConfiguration(
-            f"{self.method}: towards: expected trees on {self.view} features, found a scorer of kind {towards.kind!r} on "
-            f"{towards.view} ones"
+            f"{self.method}: towards: expected trees on {self.blocks} features, found a scorer of kind {towards.kind!r} on "
+            f"{getattr(towards, 'blocks', 'other')} ones"
         )
 
     @abstractmethod
@@ -178,7 +180,7 @@ class Boosting(Learner):
         if held and towards is not None and not before.gained(booster):
             return None
         text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
-        return from_lightgbm(text, view=self.view)
+        return from_lightgbm(text, blocks=self.blocks)
 
     def _settings(self, seed: int) -> dict[str, Any]:
         """Return LightGBM's settings; the same trees come of them with any number of threads."""
@@ -223,7 +225,7 @@ class Boosting(Learner):
             self.targets(queries.labels).copy(),  # LightGBM warns of views
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
-            init_score=None if towards is None else towards.score(queries.documents),
+            init_score=None if towards is None else towards.score_rows(queries.documents),
             categorical_feature=[queries.feature_names.index(name) for name in self.categorical],
             reference=reference,
             params=settings,

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidData
 from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn
-from localrank_training.learners.role import Learner
+from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ class ExtraTrees(Learner):
     num_threads: int = setting(
         0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
     )
-    view: Literal["raw", "normalised"] = setting("raw", meaning="the values that trees split")
+    blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
     method: ClassVar[str] = "extra_trees"
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> TreesScorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
@@ -74,7 +76,7 @@ class ExtraTrees(Learner):
             gains,
             sample_weight=None if (shares == shares[0]).all() else shares[queries.query_of],
         )
-        scorer = from_sklearn(forest.estimators_, view=self.view)
+        scorer = from_sklearn(forest.estimators_, blocks=self.blocks)
         if not len(scorer.features):
             raise InvalidData(
                 f"{self.method}: expected documents that a tree can split, found {queries.n_docs} that none could with "

@@ -25,7 +25,6 @@ from localrank_training.learners.role import Grid, Learner
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
-    from localrank.scorers import View
     from localrank_training.learners.lesson import Lesson
 
 __all__ = ["GeometricMeanMetric"]
@@ -63,7 +62,7 @@ class GeometricMeanMetric(Learner):
         check_bounds(self)
 
     @property
-    def view(self) -> View:
+    def blocks(self) -> str:
         return "normalised"
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
@@ -92,4 +91,6 @@ class GeometricMeanMetric(Learner):
                 f"nearness to the anchor reaches {self.metric} {value:.4f} in training",
                 value=value,
             )
-        return AnchoredScorer(transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.view)
+        return AnchoredScorer(
+            transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.blocks
+        )

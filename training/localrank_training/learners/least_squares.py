@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from localrank_training.learners.blocks import BLOCK, Products
+from localrank_training.learners.products import BLOCK, Products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,23 +7,26 @@ boosting goes on from its trees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
 from localrank.scorers import LinearScorer
 from localrank_training.learners.judged import check_finite, check_informative, query_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["Lesson"]
+
+_LARGEST = np.finfo(np.float32).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +34,13 @@ class Lesson:
     """Weighted queries for one model.
 
     Attributes:
-        queries: judged queries whose documents are as the learner wants them (`Learner.view`).
+        queries: judged queries whose documents are the blocks that the learner wants (`Learner.blocks`).
         weights: ``[n_queries]`` how much each query counts, not negative; all the same by default.
         validation: queries that tell a learner when to stop.
         start: a scorer that may be near the optimum, such as that of a neighbouring setting.
         towards: the scorer that the model is shrunk to, or continues; `None` stands for zero.
+        blocks: what the columns of the documents are.
+        widths: of every block (`FeatureContract.widths`); for `seen_as`.
 
     Raises:
         InvalidData: the weights are not one finite number per query, or none is positive.
@@ -46,6 +51,8 @@ class Lesson:
     validation: QuerySet | None = None
     start: Scorer | None = None
     towards: Scorer | None = None
+    blocks: str = "raw"
+    widths: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weights is not None:
@@ -75,6 +82,53 @@ class Lesson:
         weights = None if self.weights is None else self.weights[np.asarray(queries, np.int64)]
         return replace(self, queries=self.queries.select(queries), weights=weights)
 
+    def seen_as(self, blocks: str) -> Lesson:
+        """Return the lesson with the columns of some of its blocks, for a learner made of learners.
+
+        Args:
+            blocks: each of them is, without a scale, among those of this lesson.
+
+        Raises:
+            InvalidConfiguration: one is not.
+        """
+        if blocks == self.blocks:
+            return self
+        begins: dict[str, int] = {}
+        width = 0
+        for block in parse(self.blocks):
+            if block.scale == 1:
+                begins[block.name] = width
+            width += self.widths.get(block.name, 0)
+        if width != self.queries.n_features or not all(block.name in begins for block in parse(blocks)):
+            raise InvalidConfiguration(
+                f"expected a lesson that holds {blocks}, found one that holds {self.blocks}"
+            )
+        columns = np.concatenate(
+            [
+                np.arange(begins[block.name], begins[block.name] + self.widths[block.name])
+                for block in parse(blocks)
+            ]
+        )
+        scales = np.repeat(
+            np.array([block.scale for block in parse(blocks)], np.float32),
+            [self.widths[block.name] for block in parse(blocks)],
+        )
+
+        def seen(queries: QuerySet) -> QuerySet:
+            documents = queries.documents[:, columns]
+            with np.errstate(over="ignore"):
+                documents *= scales
+            # As `Cloud.rows` does; a missing value stays one.
+            np.clip(documents, -_LARGEST, _LARGEST, out=documents)
+            return replace(
+                queries,
+                documents=np.ascontiguousarray(documents),
+                feature_names=tuple(queries.feature_names[column] for column in columns),
+            )
+
+        held = None if self.validation is None else seen(self.validation)
+        return replace(self, queries=seen(self.queries), validation=held, blocks=blocks)
+
     def counted(self) -> Lesson:
         """Return the lesson of the queries that count."""
         shares = self.shares
@@ -89,7 +143,7 @@ class Lesson:
         if self.towards is not None:
             raise InvalidConfiguration(f"{method} cannot be learned towards another scorer: {reason}")
 
-    def towards_weights(self, method: str, view: View) -> Vector:
+    def towards_weights(self, method: str, blocks: str) -> Vector:
         """Return the weights that a linear learner shrinks to, ``[n_features]``; zeros by default.
 
         Raises:
@@ -101,10 +155,10 @@ class Lesson:
             raise InvalidConfiguration(
                 f"{method}: towards: expected a linear scorer, found one of kind {self.towards.kind!r}"
             )
-        found = len(self.towards.weights), self.towards.view
-        if found != (self.queries.n_features, view):
+        found = len(self.towards.weights), self.towards.blocks
+        if found != (self.queries.n_features, blocks):
             raise InvalidConfiguration(
-                f"{method}: towards: expected weights of {self.queries.n_features} {view} features, found {found[0]} of "
+                f"{method}: towards: expected weights of {self.queries.n_features} {blocks} features, found {found[0]} of "
                 f"{found[1]} features"
             )
         return self.towards.weights

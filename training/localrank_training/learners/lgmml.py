@@ -19,7 +19,7 @@ import numpy as np
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
-from localrank.signature import QuerySigner
+from localrank.signature import PcaRepresentation
 
 # `checked` reads the annotations of settings when it runs.
 from localrank.similarity import Similarity  # noqa: TC001
@@ -32,7 +32,7 @@ from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
@@ -100,7 +100,7 @@ class LocalGeometricMeanMetrics(Learner):
         check_bounds(self)
 
     @property
-    def view(self) -> View:
+    def blocks(self) -> str:
         return "normalised"
 
     def fit(self, lesson: Lesson) -> Scorer:
@@ -135,9 +135,9 @@ class LocalGeometricMeanMetrics(Learner):
             learned[empty] = metrics.weights
         if self.weights == "mean":
             return AnchoredScorer(
-                metrics.transforms, metrics.origins, own @ learned, metrics.curve, metrics.view
+                metrics.transforms, metrics.origins, own @ learned, metrics.curve, metrics.blocks
             )
-        signatures = QuerySigner(self.components).sign_all(list(some.clouds()))
+        signatures = PcaRepresentation(self.components).sign_all(list(some.clouds()))
         return AnchoredBySimilarityScorer(metrics, learned, own, signatures, self.similarity, self.bandwidth)
 
     def sampled(
@@ -172,7 +172,7 @@ class LocalGeometricMeanMetrics(Learner):
         )
         stacked = np.stack(transforms)
         origins = np.matmul(stacked, np.stack(anchors)[:, :, None])[..., 0]
-        return AnchoredScorer(stacked, origins, np.full(len(sets), 1.0 / len(sets)), self.curve, self.view)
+        return AnchoredScorer(stacked, origins, np.full(len(sets), 1.0 / len(sets)), self.curve, self.blocks)
 
     def _drawn(self, shares: Vector, rng: np.random.Generator) -> list[Indices]:
         """Draw the queries of each candidate set, ascending."""

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.scorers import LinearScorer
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Learner
+from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import View
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
@@ -56,21 +56,19 @@ class LeastSquares(Learner):
     gain: Literal["label", "exponential"] = setting(
         "label", meaning="regress on the label itself, or on 2^label - 1"
     )
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "linear"
     continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def view(self) -> View:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)
         queries, shares = lesson.queries, lesson.shares
-        towards = lesson.towards_weights(self.method, self.view)
+        towards = lesson.towards_weights(self.method, self.blocks)
         gains = self.gains(queries.labels)
         equations = NormalEquations.of(queries, gains, weights=shares, centre=self.centre)
         if self.ridge == "auto":
@@ -79,7 +77,7 @@ class LeastSquares(Learner):
             )
         else:
             ridge = equations.ridge(self.ridge)
-        return LinearScorer(equations.solve(ridge, towards), view=self.view)
+        return LinearScorer(equations.solve(ridge, towards), blocks=self.blocks)
 
     def gains(self, labels: Vector) -> Vector:
         """Return what is regressed on, ``[n_docs]``."""

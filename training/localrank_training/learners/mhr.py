@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import BordaScorer, LinearScorer
@@ -23,14 +24,14 @@ from localrank_training.data.queries import QuerySet
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Bits, Vector
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank.scorers.borda import Rule
     from localrank_training.learners.notes import Note
 
@@ -82,6 +83,7 @@ class MultipleHyperplanes(Learner):
     samples: int = setting(10, low=1, meaning='how many rankers, with `base = "sampled"`')
     share: float = setting(0.6, above=0, high=1, meaning="of the queries that each sampled ranker sees")
     seed: int = setting(0, low=0, meaning="draws the queries of sampled rankers")
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "mhr"
     grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
@@ -89,12 +91,9 @@ class MultipleHyperplanes(Learner):
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        settle_blocks(self)
         if self.weights is not None and not any(weight > 0 for weight in self.weights):
             raise InvalidConfiguration("weights: expected at least one positive, found none")
-
-    @property
-    def view(self) -> View:
-        return "normalised"
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. One base ranker alone is returned as it is.
@@ -164,7 +163,7 @@ class MultipleHyperplanes(Learner):
 
     def _base_rankers(self, lesson: Lesson, parts: list[Part]) -> tuple[list[LinearScorer], list[int]]:
         """Learn the base rankers; also say which parts they are of, as some may have no pair of documents."""
-        svm = RankSvm(C=self.C, balance=self.balance)
+        svm = RankSvm(C=self.C, balance=self.balance, blocks=self.blocks)
         starts = _one_for_each(lesson.start, len(parts)) or [None] * len(parts)
         towards = _one_for_each(lesson.towards, len(parts))
         if towards is None:
@@ -275,7 +274,9 @@ def fit_weights(
     behind = np.empty((len(rankers), queries.n_docs))
     for query in range(len(queries)):
         for number, ranker in enumerate(rankers):
-            behind[number, queries.span(query)] = ranked_behind(ranker.score(queries.documents_of(query)))
+            behind[number, queries.span(query)] = ranked_behind(
+                ranker.score_rows(queries.documents_of(query))
+            )
     judgements = Judgements(queries.labels, queries.offsets)
 
     def value_of(shares: Vector) -> float:

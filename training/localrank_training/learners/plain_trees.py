@@ -19,12 +19,11 @@ from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank.scorers import View
 
 __all__ = ["from_lightgbm", "from_sklearn", "mean"]
 
 
-def from_lightgbm(text: str, *, view: View = "raw") -> TreesScorer:
+def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
     """Read the text of a model that gives one number per document.
 
     The scores are LightGBM's raw ones (``predict(raw_score=True)``); objectives that transform them keep the order.
@@ -33,9 +32,9 @@ def from_lightgbm(text: str, *, view: View = "raw") -> TreesScorer:
         InvalidData: it is no such text, or its trees are of a kind that cannot be walked this way (several classes,
             linear models in the leaves).
     """
-    head, *blocks = text.split("\n\nend of trees", 1)[0].split("\nTree=")
+    head, *texts = text.split("\n\nend of trees", 1)[0].split("\nTree=")
     fields = _fields(head)
-    if not head.startswith("tree\n") or not blocks:
+    if not head.startswith("tree\n") or not texts:
         raise InvalidData(
             "expected the text of a LightGBM model with at least one tree, found something else"
         )
@@ -43,16 +42,16 @@ def from_lightgbm(text: str, *, view: View = "raw") -> TreesScorer:
         raise InvalidData(
             f"expected a LightGBM model of one score, found num_tree_per_iteration={fields.get('num_tree_per_iteration')}"
         )
-    trees = [_fields(block) for block in blocks]
+    trees = [_fields(one) for one in texts]
     if any(tree.get("is_linear", "0") != "0" for tree in trees):
         raise InvalidData("expected a LightGBM model of constant leaves, found linear_tree")
     try:
-        return _joined(trees, averaged="average_output" in head.split("\n"), view=view)
+        return _joined(trees, averaged="average_output" in head.split("\n"), blocks=blocks)
     except (KeyError, ValueError) as error:
         raise InvalidData(f"the text of this LightGBM model cannot be read: {error!r}") from None
 
 
-def from_sklearn(estimators: Sequence[Any], *, view: View = "raw") -> TreesScorer:
+def from_sklearn(estimators: Sequence[Any], *, blocks: str = "raw") -> TreesScorer:
     """Return the mean of fitted scikit-learn regression trees (a forest's ``estimators_``)."""
     parts: dict[str, list[np.ndarray[Any, Any]]] = {
         name: [] for name in ("splits", "features", "thresholds", "decisions", "left", "right", "values")
@@ -71,7 +70,7 @@ def from_sklearn(estimators: Sequence[Any], *, view: View = "raw") -> TreesScore
         parts["left"].append(number[tree.children_left[inner]])
         parts["right"].append(number[tree.children_right[inner]])
         parts["values"].append(tree.value[~inner, 0, 0] / len(estimators))
-    return _scorer(parts, [], [], view)
+    return _scorer(parts, [], [], blocks)
 
 
 def mean(scorers: Sequence[TreesScorer | None]) -> TreesScorer:
@@ -84,7 +83,7 @@ def _fields(block: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
 
 
-def _joined(trees: Sequence[dict[str, str]], *, averaged: bool, view: View) -> TreesScorer:
+def _joined(trees: Sequence[dict[str, str]], *, averaged: bool, blocks: str) -> TreesScorer:
     parts: dict[str, list[np.ndarray[Any, Any]]] = {
         name: [] for name in ("splits", "features", "thresholds", "decisions", "left", "right", "values")
     }
@@ -111,14 +110,14 @@ def _joined(trees: Sequence[dict[str, str]], *, averaged: bool, view: View) -> T
         parts["decisions"].append(decisions)
         parts["left"].append(np.array(tree["left_child"].split(), np.int64))
         parts["right"].append(np.array(tree["right_child"].split(), np.int64))
-    return _scorer(parts, words, bits, view)
+    return _scorer(parts, words, bits, blocks)
 
 
 def _scorer(
     parts: dict[str, list[np.ndarray[Any, Any]]],
     words: list[np.ndarray[Any, Any]],
     bits: list[np.ndarray[Any, Any]],
-    view: View,
+    blocks: str,
 ) -> TreesScorer:
     def join(arrays: list[np.ndarray[Any, Any]], dtype: type[np.generic]) -> Any:
         return np.concatenate([np.zeros(0), *arrays]).astype(dtype)
@@ -133,5 +132,5 @@ def _scorer(
         values=join(parts["values"], np.float64),
         category_words=join(words, np.int32),
         category_bits=join(bits, np.uint32),
-        view=view,
+        blocks=blocks,
     )

@@ -30,14 +30,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements, Metric
 
 # `checked` reads the annotations of settings when it runs.
-from localrank.scorers import StumpScorer, View
+from localrank.scorers import StumpScorer
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.pairs import levels_within
-from localrank_training.learners.role import Learner
+from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -70,13 +71,14 @@ class RankBoost(Learner):
     metric: str = setting(
         "ndcg@10", check=Metric.parse, meaning="by which validation queries choose the number of rounds"
     )
-    view: View = setting("normalised", meaning="the values that have thresholds")
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features that have thresholds")
 
     method: ClassVar[str] = "rankboost"
     continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> StumpScorer:
         """Learn one scorer; see `Learner.fit`. Boosting goes on from ``lesson.towards``, whose steps are kept."""
@@ -105,7 +107,7 @@ class RankBoost(Learner):
             rounds=kept,
             bound=bound,
         )
-        return _sum_of(rounds[:kept], first, self.view)
+        return _sum_of(rounds[:kept], first, self.blocks)
 
     def settled(self, notes: Sequence[Note]) -> Self:
         """Boost as many rounds as validation queries chose."""
@@ -114,11 +116,11 @@ class RankBoost(Learner):
 
     def _towards(self, lesson: Lesson) -> StumpScorer | None:
         towards = lesson.towards
-        if towards is None or (isinstance(towards, StumpScorer) and towards.view == self.view):
+        if towards is None or (isinstance(towards, StumpScorer) and towards.blocks == self.blocks):
             return towards
         raise InvalidConfiguration(
-            f"rankboost: towards: expected steps on {self.view} features, found a scorer of kind {towards.kind!r} on "
-            f"{towards.view} ones"
+            f"rankboost: towards: expected steps on {self.blocks} features, found a scorer of kind {towards.kind!r} on "
+            f"{getattr(towards, 'blocks', 'other')} ones"
         )
 
     def _rounds_to_keep(self, rounds: list[Round], validation: QuerySet, scores: Vector) -> int:
@@ -261,7 +263,7 @@ class Thresholds:
         return float(self.values[feature][number])
 
 
-def _sum_of(rounds: list[Round], first: StumpScorer | None, view: View) -> StumpScorer:
+def _sum_of(rounds: list[Round], first: StumpScorer | None, blocks: str) -> StumpScorer:
     features = np.array([one.feature for one in rounds], np.int64)
     thresholds = np.array([one.threshold for one in rounds])
     steps = np.array([one.step for one in rounds])
@@ -269,11 +271,11 @@ def _sum_of(rounds: list[Round], first: StumpScorer | None, view: View) -> Stump
         features = np.concatenate([first.features, features])
         thresholds = np.concatenate([first.thresholds, thresholds])
         steps = np.concatenate([first.steps, steps])
-    return StumpScorer.of(features, thresholds, steps, view)
+    return StumpScorer.of(features, thresholds, steps, blocks)
 
 
 def _scores(first: StumpScorer | None, queries: QuerySet) -> Vector:
-    return np.zeros(queries.n_docs) if first is None else first.score(queries.documents)
+    return np.zeros(queries.n_docs) if first is None else first.score_rows(queries.documents)
 
 
 def _below(by_level: Vector | Indices) -> Vector:

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from localrank.blocks import parse
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.scorers import View
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.pairs import ActivePairs
 
@@ -65,6 +65,7 @@ class RankSvm(Learner):
         1e-7, above=0, high=0.1, meaning="stop at this distance from the optimum, as a share of its norm"
     )
     iterations: int = setting(100, low=1, meaning="Newton steps at most")
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "ranksvm"
     grid: ClassVar[Grid] = {"C": (1.0, 10.0, 100.0, 1000.0)}
@@ -72,14 +73,11 @@ class RankSvm(Learner):
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def view(self) -> View:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         """Learn one scorer; see `Learner.fit`. A query of weight 2 counts as if it were there twice."""
-        towards = lesson.towards_weights(self.method, self.view)
+        towards = lesson.towards_weights(self.method, self.blocks)
         objective = Objective.of(lesson, C=self.C, balance=self.balance, total=self.total, towards=towards)
         first = lesson.first_weights(towards)
         solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
@@ -91,7 +89,7 @@ class RankSvm(Learner):
                 iterations=solution.iterations,
                 distance=solution.distance,
             )
-        return LinearScorer(solution.weights, view=self.view)
+        return LinearScorer(solution.weights, blocks=self.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Bits, Vector
-    from localrank.scorers import View
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
@@ -78,7 +77,7 @@ class RobustMetric(Learner):
         check_bounds(self)
 
     @property
-    def view(self) -> View:
+    def blocks(self) -> str:
         return "normalised"
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
@@ -125,7 +124,9 @@ class RobustMetric(Learner):
         )
         metric = solution.metric if features else np.eye(queries.n_features)
         transform = _root(metric) / scale
-        return AnchoredScorer(transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.view)
+        return AnchoredScorer(
+            transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.blocks
+        )
 
     def _anchor(self, queries: QuerySet, relevant: Bits, shares: Vector) -> Vector:
         if self.anchor == "mean":

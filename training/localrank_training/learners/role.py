@@ -1,7 +1,7 @@
 """What every learner does.
 
 A learner is a frozen dataclass of its settings, so that it can be written into the manifest, compared and tried with
-other values. It is given documents already in the view it asks for, and returns a scorer of `localrank.scorers`.
+other values. It is given documents in the blocks it asks for, and returns a scorer of `localrank.scorers`.
 The next learner is one module here with one entry in `localrank_training.learners.catalogue`.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
+from localrank.blocks import canonical
+
 if TYPE_CHECKING:
-    from localrank.scorers import Scorer, View
+    from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
 
-__all__ = ["Grid", "Learner"]
+__all__ = ["Grid", "Learner", "settle_blocks"]
 
 #: Values to choose from, by setting.
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
@@ -33,8 +35,11 @@ class Learner(Protocol):
     continues: ClassVar[bool] = False
 
     @property
-    def view(self) -> View:
-        """Which view of the documents `fit` takes; the scorer it returns asks for the same."""
+    def blocks(self) -> str:
+        """Which blocks of the documents `fit` takes, such as ``[raw, zscore * 0.25, rank]`` (`localrank.blocks`).
+
+        A scorer that it returns asks for these or for some of them.
+        """
         ...
 
     def fit(self, lesson: Lesson) -> Scorer:
@@ -53,3 +58,8 @@ class Learner(Protocol):
             notes: what it noted when it learned with validation queries.
         """
         return self
+
+
+def settle_blocks(learner: Learner) -> None:
+    """Give the setting ``blocks`` of a learner its one spelling; for its ``__post_init__``."""
+    object.__setattr__(learner, "blocks", canonical(learner.blocks))

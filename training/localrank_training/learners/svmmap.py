@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
 from localrank_training.learners.average_precision import AveragePrecisionLoss
-from localrank_training.learners.blocks import Products
 from localrank_training.learners.cutting_plane import minimise
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.products import Products
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.scorers import View
     from localrank_training.learners.lesson import Lesson
 
 __all__ = ["SvmMap"]
@@ -47,6 +47,7 @@ class SvmMap(Learner):
         1e-4, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
     )
     max_cuts: int = setting(1000, low=1, meaning="stop after this many cutting planes in any case")
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "svmmap"
     grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
@@ -54,15 +55,12 @@ class SvmMap(Learner):
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def view(self) -> View:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)
         queries = lesson.queries
-        towards = lesson.towards_weights(self.method, self.view)
+        towards = lesson.towards_weights(self.method, self.blocks)
         loss = AveragePrecisionLoss(queries, relevant=self.relevant)
         shares = np.where(loss.usable, lesson.shares, 0.0)
         if not shares.any():
@@ -97,4 +95,4 @@ class SvmMap(Learner):
             gap=solution.gap,
             queries_left_out=left_out,
         )
-        return LinearScorer(towards + solution.weights, self.view)
+        return LinearScorer(towards + solution.weights, self.blocks)

@@ -1,0 +1,127 @@
+r"""Scorers made of scorers: members with blocks of their own, each scored once per query whoever else refers to it.
+
+``blend`` adds what the members say, put on one scale: with :math:`z_k(x)` the score of member ``k`` less its mean over
+the list, divided by its deviation in the list (0 if the member scores all documents alike),
+
+.. math:: f(x) = \sum_k w_k \, z_k(x).
+
+``sum`` adds the scores as they are, :math:`f(x) = \sum_k f_k(x)`: a base and a correction that was learned on top of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from localrank.layout import Layout, between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localrank.arrays import Array, Vector
+    from localrank.cloud import Cloud
+    from localrank.layout import Layouts
+    from localrank.scorers.role import Scorer
+
+__all__ = ["LARGEST_WEIGHT", "BlendScorer", "Combination", "SumScorer", "standardised", "weighted_sum"]
+
+#: Of a member; larger ones could make scores that are not finite.
+LARGEST_WEIGHT = 1e100
+
+
+class Combination:
+    """A scorer of scorers: a dataclass of ``rankers``, of the arrays in `layout` and of settings."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    layout: ClassVar[Layouts]
+    made_of: ClassVar[tuple[str, ...]] = ("rankers",)
+    rankers: tuple[Scorer, ...]
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.name not in self.made_of and field.name not in self.layout
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        return {role: getattr(self, role) for role in self.layout}
+
+    def members(self) -> Sequence[Scorer]:
+        return self.rankers
+
+    @classmethod
+    def rebuild(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
+    ) -> Self:
+        if not members:
+            raise ValueError(f"expected members of a {cls.kind} scorer, found none")
+        return cls(rankers=tuple(members), **arrays, **settings)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlendScorer(Combination):
+    """A weighted sum of its members' scores, each with mean 0 and deviation 1 within the list.
+
+    Attributes:
+        rankers: the members.
+        weights: ``[n_members]``; one at least is not zero.
+    """
+
+    rankers: tuple[Scorer, ...]
+    weights: Vector
+
+    kind: ClassVar[str] = "blend"
+    layout: ClassVar[Layouts] = {
+        "weights": Layout(("float64",), ("members",), between(-LARGEST_WEIGHT, LARGEST_WEIGHT))
+    }
+
+    def __post_init__(self) -> None:
+        if not self.weights.any():
+            raise ValueError("weights: expected one that is not zero, found none")
+
+    def score(self, cloud: Cloud, /) -> Vector:
+        counted = [(w, ranker) for w, ranker in zip(self.weights, self.rankers, strict=True) if w]
+        return weighted_sum(
+            [weight for weight, _ in counted], [standardised(cloud.scored(ranker)) for _, ranker in counted]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumScorer(Combination):
+    """The sum of its members' scores.
+
+    Attributes:
+        rankers: the members, such as the global scorer and a cluster's correction.
+    """
+
+    rankers: tuple[Scorer, ...]
+
+    kind: ClassVar[str] = "sum"
+    layout: ClassVar[Layouts] = {}
+
+    def score(self, cloud: Cloud, /) -> Vector:
+        return weighted_sum([1.0] * len(self.rankers), [cloud.scored(ranker) for ranker in self.rankers])
+
+
+def weighted_sum(weights: Sequence[float] | Vector, values: Sequence[Vector]) -> Vector:
+    """Return the sum in the order of the members."""
+    total = np.zeros(len(values[0]))
+    for weight, value in zip(weights, values, strict=True):
+        total += weight * value
+    return total
+
+
+def standardised(scores: Vector) -> Vector:
+    """Return the scores less their mean over their deviation; zero if all are alike."""
+    if not len(scores) or scores.max() == scores.min():
+        return np.zeros(len(scores))
+    # Scores far beyond the squares that a double holds are scaled down first.
+    scaled = scores / np.abs(scores).max()
+    centred = scaled - scaled.mean()
+    deviation = float(np.sqrt((centred * centred).mean()))
+    return centred / deviation if deviation > 0 else np.zeros(len(scores))

@@ -1,0 +1,49 @@
+"""Scorers cross to other processes and back without copies of those that both sides have.
+
+A cluster's scorer may refer to members of the global one. Were it pickled as it is, every cluster would come back with its
+own copy of them, to be stored and scored once per cluster. So what is known on both sides is sent as its number.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from localrank.scorers import Scorer
+
+__all__ = ["packed", "unpacked"]
+
+
+def packed(scorer: Scorer, known: Scorer) -> bytes:
+    """Return a scorer as bytes that refer to ``known`` and whatever it is made of."""
+    numbers = {id(one): number for number, one in enumerate(_all_of(known))}
+
+    class Packer(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> int | None:
+            return numbers.get(id(obj))
+
+    file = io.BytesIO()
+    Packer(file, pickle.HIGHEST_PROTOCOL).dump(scorer)
+    return file.getvalue()
+
+
+def unpacked(content: bytes, known: Scorer) -> Scorer:
+    """Undo `packed`; what was sent as a number is the scorer itself that ``known`` is made of here."""
+    scorers = _all_of(known)
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, pid: int) -> Scorer:
+            return scorers[pid]
+
+    found: Scorer = Unpacker(io.BytesIO(content)).load()
+    return found
+
+
+def _all_of(scorer: Scorer) -> list[Scorer]:
+    """Return a scorer and all that it is made of, in one order on both sides."""
+    found = [scorer]
+    for member in scorer.members():
+        found += _all_of(member)
+    return found
