@@ -61,6 +61,7 @@ BENCHMARKS = {
     "growth": Benchmark(writes=True),
     "load": Benchmark(writes=True),
     "locust_run": Benchmark(writes=True),
+    "overload": Benchmark(writes=True),
     "mixed": Benchmark(writes=True),
     "second_worker": Benchmark(short=("--queries", "20000"), writes=True),
     # Beside the servers that a user would take instead; installs them first.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """An answer that is not 200."""
+    """An answer that is neither 200 nor 429."""
 
 
 class Connection:
@@ -38,6 +38,7 @@ class Connection:
         self.unsent = memoryview(b"")
         self.due = 0.0
         self.kind = 0
+        self.overloaded = False
         self._answer = b""
 
     def send(self) -> bool:
@@ -50,7 +51,7 @@ class Connection:
         return True
 
     def receive(self) -> bool:
-        """Read what is there; tell whether the answer is whole."""
+        """Read what is there; tell whether the answer is whole. It is `overloaded` if it has status 429."""
         part = self.socket.recv(1 << 20)
         if not part:
             raise Refused("the server closed the connection")
@@ -61,7 +62,8 @@ class Connection:
         length = declared(head)
         if len(body) < length if length is not None else not body.endswith(b"0\r\n\r\n"):
             return False
-        if not head.startswith(b"HTTP/1.1 200"):
+        self.overloaded = head.startswith(b"HTTP/1.1 429")
+        if not (self.overloaded or head.startswith(b"HTTP/1.1 200")):
             raise Refused(self._answer[:400].decode(errors="replace"))
         self._answer = b""
         return True
@@ -77,6 +79,8 @@ def closed(port: int, request: bytes, count: int) -> Vector:
             connection.socket.sendall(request)
             while not connection.receive():
                 pass
+            if connection.overloaded:
+                raise Refused("the server is overloaded by one request at a time")
             times[i] = time.perf_counter() - start
     return times
 
@@ -87,6 +91,8 @@ class Outcome:
 
     Attributes:
         latencies: seconds from the intended start to the whole answer, by kind of request.
+        answered: when that was, by kind of request: seconds from the beginning.
+        refused: the same of answers with status 429.
         seconds: from the first intended start to the last answer.
         unanswered: requests that had no answer when time was up.
     """
@@ -94,6 +100,8 @@ class Outcome:
     latencies: list[list[float]]
     seconds: float = 0.0
     unanswered: int = 0
+    answered: list[list[float]] = field(default_factory=list)
+    refused: list[list[float]] = field(default_factory=list)
     offered: float = 0.0
     quantiles: tuple[float, ...] = field(default=(0.5, 0.9, 0.99, 0.999))
 
@@ -116,8 +124,9 @@ def open_loop(
     *,
     connections: int = 64,
     wait: float = 3.0,
+    seed: int | None = None,
 ) -> Outcome:
-    """Send each kind of request at its own constant rate.
+    """Send each kind of request at its own rate: at constant times, or at random ones (Poisson) with a seed.
 
     Args:
         port: of the server.
@@ -125,11 +134,17 @@ def open_loop(
         seconds: for how long there are arrivals.
         connections: at most; a request that finds none free waits for one, and that counts.
         wait: seconds after the last arrival in which answers still count.
+        seed: of the gaps between arrivals.
     """
-    arrivals = sorted(
-        (i / rate, kind) for kind, (_, rate) in enumerate(requests) for i in range(int(seconds * rate))
-    )
+    gaps = None if seed is None else np.random.default_rng(seed)
+    arrivals: list[tuple[float, int]] = []
+    for kind, (_, rate) in enumerate(requests):
+        count = int(seconds * rate)
+        moments = np.arange(count) / rate if gaps is None else np.cumsum(gaps.exponential(1 / rate, count))
+        arrivals += [(moment, kind) for moment in moments.tolist()]
+    arrivals.sort()
     outcome = Outcome([[] for _ in requests], offered=sum(rate for _, rate in requests))
+    outcome.answered, outcome.refused = [[] for _ in requests], [[] for _ in requests]
     idle: list[Connection] = []
     made: list[Connection] = []
     for _ in range(min(4, connections)):
@@ -178,7 +193,11 @@ def open_loop(
                         selector.modify(connection.socket, selectors.EVENT_READ, connection)
                     if events & selectors.EVENT_READ and connection.receive():
                         last = time.perf_counter()
-                        outcome.latencies[connection.kind].append(last - connection.due)
+                        if connection.overloaded:
+                            outcome.refused[connection.kind].append(last - begun)
+                        else:
+                            outcome.latencies[connection.kind].append(last - connection.due)
+                            outcome.answered[connection.kind].append(last - begun)
                         idle.append(connection)
                         busy -= 1
         finally:

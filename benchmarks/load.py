@@ -51,7 +51,8 @@ FIGURES = ("achieved", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "cpu_ms", "clien
 
 def kept(outcome: arrivals.Outcome) -> bool:
     answered = len(outcome.latencies[0])
-    return answered >= 0.99 * (answered + outcome.unanswered) and outcome.milliseconds()[0] < 20
+    lost = outcome.unanswered + len(outcome.refused[0])
+    return answered >= 0.99 * (answered + lost) and outcome.milliseconds()[0] < 20
 
 
 def highest(server: servers.Server, request: bytes, alone: float) -> float:
@@ -99,7 +100,10 @@ def once(server: servers.Server, request: bytes, rate: float, seconds: float) ->
     client = 100 * (time.process_time() - own) / (time.perf_counter() - began)
     cpu = 1e3 * (server.cpu() - used) / max(1, len(outcome.latencies[0]))
     figures = (outcome.achieved, *outcome.milliseconds(), cpu, client)
-    return {**dict(zip(FIGURES, figures, strict=True)), "unanswered": outcome.unanswered}
+    return {
+        **dict(zip(FIGURES, figures, strict=True)),
+        "unanswered": outcome.unanswered + len(outcome.refused[0]),
+    }
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.probe import choose
 from localrank.ranker import Ranker
 from localrank.routing import LshRouter
-from localrank.scorers import LinearScorer
+from localrank.scorers import LinearScorer, TreesScorer
 from localrank.signature import PcaRepresentation
 
 if TYPE_CHECKING:
@@ -47,6 +47,26 @@ def near(made: Ranker, n_docs: int, seed: int) -> Matrix:
     along = random.standard_normal((n_docs, len(signature.eigenvalues))) * np.sqrt(signature.eigenvalues)
     noise = 0.01 * random.standard_normal((n_docs, signature.directions.shape[1]))
     return np.asarray(along @ signature.directions + noise, np.float32)
+
+
+def forest(n_trees: int, depth: int, n_features: int) -> TreesScorer:
+    """Return a forest of full trees whose splits and leaves are random."""
+    random = np.random.default_rng(0)
+    n_splits = 2**depth - 1
+    children = np.arange(1, 2 * n_splits + 1).reshape(n_splits, 2)
+    children = np.where(children < n_splits, children, n_splits - 1 - children)
+    left, right = np.tile(children, (n_trees, 1)).T.astype(np.int32)
+    return TreesScorer(
+        splits=np.full(n_trees, n_splits, np.int32),
+        features=random.integers(0, n_features, n_trees * n_splits, np.int32),
+        thresholds=random.random(n_trees * n_splits),
+        decisions=np.zeros(n_trees * n_splits, np.uint8),
+        left=np.ascontiguousarray(left),
+        right=np.ascontiguousarray(right),
+        values=random.standard_normal(n_trees * (n_splits + 1)),
+        category_words=np.zeros(0, np.int32),
+        category_bits=np.zeros(0, np.uint32),
+    )
 
 
 def ranker(

@@ -3,37 +3,143 @@
 One thread reads large bodies and one ranks large lists. More threads would only take the interpreter and the processor
 from each other and from small requests, which do not wait for these threads. There are two because a body that is to be
 read should not wait for a list that is being ranked.
+
+Each thread has a queue of its own here, not the executor's: what waits in it can be given up, and how long it will wait
+is known, so that a request can be refused instead.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from contextvars import ContextVar
+from time import monotonic
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["rank_aside", "read_aside"]
+__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-_READER = ThreadPoolExecutor(1, "large-bodies")
-_RANKER = ThreadPoolExecutor(1, "large-requests")
+#: Weight of the newest observation in the running mean of the pace.
+_NEWEST = 0.1
+#: Calls handed to a thread at once: one runs, and the next one begins without waiting for the event loop.
+_HANDED = 2
 
 
-async def read_aside(function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
-    """Call the function in the thread that reads large bodies."""
-    return await _in(_READER, function, *arguments, **named)
+class Permit(Protocol):
+    """What a request may take of this worker."""
+
+    def hold(self, documents: int) -> None:
+        """Take note that the request has so many documents, or raise a `Problem` if that is too many now."""
+
+    def use(self, lane: Lane, units: float) -> None:
+        """Take note of what the request is about to do there, or raise a `Problem` if it would wait too long."""
+
+    def wait_for(self, waiter: asyncio.Future[None]) -> None:
+        """Fail the waiter if the client hangs up."""
 
 
-async def rank_aside(function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
-    """Call the function in the thread that ranks large lists."""
-    return await _in(_RANKER, function, *arguments, **named)
+#: Of the request that is being answered, where there is one.
+PERMIT: ContextVar[Permit | None] = ContextVar("PERMIT", default=None)
 
 
-async def _in(
-    thread: ThreadPoolExecutor, function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs
-) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(thread, lambda: function(*arguments, **named))
+class Lane:
+    """A thread, and those who wait for it.
+
+    Attributes:
+        name: of the thread.
+        pace: seconds for one unit of work, as a running mean; 0 before the first.
+        empty: when nobody waited last, on the monotonic clock.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pace = 0.0
+        self.empty = monotonic()
+        self._thread = ThreadPoolExecutor(1, name)
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._handed = 0
+        #: Units of all work in the lane, and of that which the thread does now.
+        self._units = self._running = 0.0
+        self._begun = 0.0
+
+    def wait(self) -> float:
+        """Return how many seconds it would take until work that comes now could begin."""
+        if not self._handed:
+            return 0.0
+        running = self._running
+        done = monotonic() - self._begun if running else 0.0
+        return (self._units - running) * self.pace + max(0.0, running * self.pace - done)
+
+    async def run(
+        self, units: float, function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs
+    ) -> _T:
+        """Call the function in the thread, which takes so many units of work."""
+        permit = PERMIT.get()
+        if not self._handed:
+            self.empty = monotonic()
+        if permit is not None:
+            permit.use(self, units)
+        self._units += units
+        try:
+            await self._enter(permit)
+            try:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(
+                    self._thread, self._call, units, lambda: function(*arguments, **named)
+                )
+            finally:
+                self._leave()
+        finally:
+            self._units -= units
+
+    async def _enter(self, permit: Permit | None) -> None:
+        if self._handed < _HANDED:
+            self._handed += 1
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if permit is not None:
+            permit.wait_for(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._leave()
+            raise
+        finally:
+            del waiter  # it may hold an error, which knows the frames that it passed, this one too
+
+    def _leave(self) -> None:
+        """Let the next one in."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._handed -= 1
+        if self._handed <= 1:
+            self.empty = monotonic()
+
+    def _call(self, units: float, function: Callable[[], _T]) -> _T:
+        """Call the function and measure the pace; this runs in the thread."""
+        begun = self._begun = monotonic()
+        self._running = units
+        try:
+            return function()
+        finally:
+            self._running = 0.0
+            pace = (monotonic() - begun) / units
+            self.pace += (pace - self.pace) * (_NEWEST if self.pace else 1.0)
+
+
+#: Units are bytes.
+READER = Lane("large-bodies")
+#: Units are documents times `LiveModel.work`.
+RANKER = Lane("large-requests")
+LANES = (READER, RANKER)

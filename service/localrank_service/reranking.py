@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from localrank.errors import InvalidDocuments, LocalRankError
-from localrank_service.aside import rank_aside, read_aside
+from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.describe.explanation import explain
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
@@ -125,16 +125,19 @@ class Attempt:
         with self.timing("decode"):
             if cost < LARGE_BODY:
                 return read(*arguments, **named)
-            return await read_aside(read, *arguments, **named)
+            return await READER.run(cost, read, *arguments, **named)
 
     async def rank(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
         """Rank the documents; many in a thread, so that health checks and small requests are answered meanwhile."""
         self._model = model
+        n_documents = len(documents.matrix)
+        if (permit := PERMIT.get()) is not None:
+            permit.hold(n_documents)
         given = model, documents, options, self.timing
-        if len(documents.matrix) * model.work < LARGE:
+        if (work := n_documents * model.work) < LARGE:
             self._ranked = ranked = _ranked(*given)
         else:
-            self._ranked = ranked = await rank_aside(_ranked, *given)
+            self._ranked = ranked = await RANKER.run(work, _ranked, *given)
         return ranked
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from localrank import probe
 from localrank.contract import FeatureContract
+from localrank.errors import ProbeMismatch
 from localrank.ranker import Ranker
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
@@ -71,3 +74,24 @@ def test_of_many_candidates_an_even_part_is_looked_at(
 def test_nothing_is_chosen_from_nothing(ranker: Ranker) -> None:
     assert [] == probe.choose(ranker, [])
     assert [] == probe.choose(ranker, [along(0, n_docs=0)])
+
+
+@pytest.mark.parametrize(
+    ("off", "refused"), [(0.9e-6, False), (1.1e-6, True), (-0.9e-6, False), (-1.1e-6, True)]
+)
+def test_scores_may_differ_by_a_millionth_of_the_largest(
+    ranker: Ranker, off: float, *, refused: bool
+) -> None:
+    kept = probe.Probe.record(ranker, [along(10), along(70)])
+    moved = tuple(
+        scores + off * np.abs(scores).max() * (np.arange(len(scores)) == 1) for scores in kept.scores
+    )
+
+    try:
+        largest = replace(kept, scores=moved).check(ranker)
+    except ProbeMismatch as error:
+        assert refused
+        assert "query 0: expected the score" in str(error)  # noqa: PT017 - either outcome is right for some
+    else:
+        assert not refused
+        assert largest == pytest.approx(abs(off), rel=1e-6)

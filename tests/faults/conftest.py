@@ -35,4 +35,4 @@ def models_dir(tmp_path: Path, demo: Artifact) -> Path:
 @pytest.fixture(scope="session")
 def body(demo: Artifact) -> bytes:
     """A request that the demo model can rank."""
-    return json.dumps({"features": demo.probe.documents[0].tolist()}).encode()
+    return json.dumps({"features": demo.probe.documents[1].tolist()}).encode()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     Connect = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
 
 FEATURES = 4
 
@@ -222,3 +226,28 @@ def test_work_is_the_features_or_four_for_each_tree(ranker: Ranker, forest: Scor
     assert FEATURES == of(ranker, linear).work
     assert 4 * 3 == of(ranker, forest).work
     assert 4 * (3 + 3) == of(ranker, both).work
+
+
+@pytest.mark.parametrize(("missing", "aside"), [(1, False), (0, True)])
+async def test_bodies_of_the_documented_size_are_read_aside(
+    connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch, *, missing: int, aside: bool
+) -> None:
+    page = " ".join((ROOT / "docs" / "operations.md").read_text().split())
+    documented = re.search(r"bodies of (\d+) MiB or more are read in another", page)
+    assert documented is not None
+    threads: list[threading.Thread] = []
+    read = rerank_json.read
+
+    def seen(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return read(*given)
+
+    monkeypatch.setattr(rerank_json, "read", seen)
+    content = json.dumps(body(3)).encode().ljust(int(documented[1]) * 2**20 - missing)
+    async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
+        answer = await client.post(
+            "/v1/rerank", content=content, headers={"content-type": "application/json"}
+        )
+
+    assert 200 == answer.status_code
+    assert [aside] == [thread is not threading.current_thread() for thread in threads]

@@ -202,3 +202,37 @@ def test_clusters_are_learned_towards_the_global_scorer_only_if_told(*, continua
     for lesson in clusters:
         assert lesson.start is built.ranker.global_scorer
         assert lesson.towards is (built.ranker.global_scorer if continuation else None)
+
+
+@pytest.mark.parametrize("mute", [[0], [5], [0, 1, 7], [22, 23]])
+def test_exemplars_are_counted_among_the_queries_that_have_a_signature(mute: list[int]) -> None:
+    """Queries whose documents are all alike are in no table, so those behind them move up."""
+    queries = two_kinds()
+    documents = queries.documents.copy()
+    documents[np.isin(queries.query_of, mute)] = 1.0
+
+    built = build(queries.with_documents(documents), config(routing={"method": "lsh"}), RankSvm())
+
+    router = built.ranker.router
+    assert isinstance(router, LshRouter)
+    signed = np.delete(np.arange(24), mute)
+    np.testing.assert_array_equal(np.full(len(mute), -1), built.clusters[mute])
+    np.testing.assert_array_equal(built.clusters[signed], router.clusters)
+    assert built.exemplars == tuple(queries.query_ids[signed[one]] for one in router.exemplars)
+    np.testing.assert_array_equal(np.arange(2), router.clusters[list(router.exemplars)])
+
+
+@pytest.mark.parametrize("of_the_kind", [9, 10])
+def test_a_cluster_stops_by_its_own_validation_queries_if_it_gets_ten(of_the_kind: int) -> None:
+    """Fewer say too little, so that all of them are taken."""
+    learner = Remembering()
+    held = two_kinds(24, seed=1)
+    # The even ones are of the first kind, the odd ones of the second.
+    held = held.select([*range(0, 2 * of_the_kind, 2), *range(1, 24, 2)])
+
+    built = build(two_kinds(), config(), learner, validation=held)
+
+    exams = [lesson.validation for lesson in learner.lessons[1:]]
+    first = built.clusters[0]
+    sizes = {number: 0 if exam is None else len(exam) for number, exam in enumerate(exams)}
+    assert {first: 10 if of_the_kind == 10 else 21, 1 - first: 12} == sizes

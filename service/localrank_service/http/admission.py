@@ -1,9 +1,13 @@
 """Which requests are taken on, and when each has its turn.
 
-A worker computes one small request after the other on its event loop, and large ones in a thread beside it. Requests
-that come faster would wait ever longer, so a request that would wait too long is refused, 429, as soon as its head is
-read. How long is too long follows CoDel [nichols2012] as servers use it [maurer2015]: a burst may wait for long, but a
-queue that has not been empty for a while may only be short.
+A worker computes one small request after the other on its event loop, and large ones in threads beside it
+(`localrank_service.aside`). Requests that come faster would wait ever longer, so a request that would wait too long is
+refused, 429, as soon as its head is read. How long is too long follows CoDel [nichols2012] as servers use it
+[maurer2015]: a burst may wait for long, but a queue that has not been empty for a while may only be short.
+
+From its head no more is known of a request than its length. What requests to the same path with the same content type
+and about the same length took before is what this one is expected to take; once it is decoded, its documents are known,
+and it may still be refused.
 
 Turns keep health checks fast: between two requests the event loop looks at every socket, answers health checks, and
 refuses what must be refused.
@@ -15,17 +19,19 @@ import asyncio
 import math
 from collections import deque
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
+from localrank_service.aside import LANES
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from localrank_service.aside import Lane
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.metrics import Metrics
 
-__all__ = ["Admission", "Claim", "Pressure"]
+__all__ = ["Admission", "Claim", "Client", "Kind", "Pressure"]
 
 #: Seconds without an empty queue after which a queue stands.
 _INTERVAL = 0.1
@@ -35,8 +41,27 @@ _CALM = 0.5
 _NEWEST = 0.05
 #: Seconds that a client is told to wait at most.
 _LONGEST_WAIT = 30
-#: So many small requests may always wait.
-_LEAST = 8
+#: So many small requests may always wait, and so many large ones for each thread.
+_LEAST, _LEAST_ASIDE = 8.0, 1.5
+#: Kinds of requests that are told apart. Clients make them up, so their number is limited.
+_MOST_KINDS = 512
+#: Seconds over which the connections that ask are counted.
+_PERIOD = 0.5
+
+#: Path, content type, and binary digits of the length of the body.
+Kind: TypeAlias = tuple[bytes, bytes, int]
+
+
+class Client(Protocol):
+    """A connection, as far as requests are shared out between them.
+
+    Attributes:
+        due: when it has had no more than its share, on the monotonic clock.
+        period: in which it asked last.
+    """
+
+    due: float
+    period: int
 
 
 class Pressure:
@@ -49,12 +74,13 @@ class Pressure:
 
     Attributes:
         mean: seconds that one request takes, as a running mean.
+        empty: when nothing waited last, on the monotonic clock.
     """
 
-    def __init__(self, burst: float, standing: float, least: int) -> None:
+    def __init__(self, burst: float, standing: float, least: float) -> None:
         self.mean = 1e-3
+        self.empty = monotonic()
         self._burst, self._standing, self._least = burst, standing, least
-        self._empty = monotonic()
         self._strict_until = 0.0
         self._promised = 0.0
 
@@ -62,14 +88,13 @@ class Pressure:
         """Take note of how long a request took."""
         self.mean += _NEWEST * (seconds - self.mean)
 
-    def empty(self, now: float) -> None:
-        """Take note that nothing waits."""
-        self._empty = now
-
-    def most(self, now: float) -> float:
-        """Return the seconds that a request may have to wait."""
-        standing = now - self._empty > _INTERVAL or now < self._strict_until
-        return max(self._standing if standing else self._burst, self._least * self.mean)
+    def most(self, now: float, due: float = 0.0) -> float:
+        """Return the seconds that a request may have to wait, half of them before its connection is due."""
+        least = self._least * self.mean
+        if now - self.empty <= _INTERVAL and now >= self._strict_until:
+            return max(self._burst, least)
+        most = max(self._standing, least)
+        return most if due <= now else most / 2
 
     def refuse(self, now: float, wait: float) -> int:
         """Return after how many seconds a refused client should ask again.
@@ -81,35 +106,112 @@ class Pressure:
         return max(1, math.ceil(self._promised - now))
 
 
+class _Usual:
+    """What requests of one kind took, as running means: documents, and the share of them that used each lane."""
+
+    __slots__ = ("documents", "lanes")
+
+    def __init__(self) -> None:
+        self.documents = 0.0
+        self.lanes: dict[Lane, float] = {}
+
+    def learn(self, documents: int, used: dict[Lane, float] | None) -> None:
+        self.documents += 0.2 * (documents - self.documents)
+        if used or self.lanes:
+            for lane in LANES:
+                before = self.lanes.get(lane, 0.0)
+                self.lanes[lane] = before + 0.2 * ((lane in (used or ())) - before)
+
+
 class Admission:
     """The requests of one worker that are being answered or wait for that.
 
     Attributes:
         working: requests with a complete body that are not answered yet.
         waiting: those of them whose turn has not come.
+        documents: of all of them; as many as usual where they are not decoded yet.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.working = self.waiting = 0
+        self.documents = 0.0
         self._most = settings.max_concurrent_requests
-        self._longest = settings.max_queue_ms / 1e3
+        self._most_documents = settings.max_documents_in_flight
         self._refused = metrics.refused_requests
         self._waited = metrics.queue_wait.of()
-        self._pressure = Pressure(self._longest, settings.standing_queue_ms / 1e3, _LEAST)
+        self._shown = metrics.documents_in_flight.of()
+        self._longest = burst = settings.max_queue_ms / 1e3
+        standing = settings.standing_queue_ms / 1e3
+        self._pressure = Pressure(burst, standing, _LEAST)
+        self._aside = {lane: Pressure(burst, standing, _LEAST_ASIDE) for lane in LANES}
+        self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
         self._taken = False
         self._granted = 0.0
+        #: Connections that asked in this period, and how many there were in the last.
+        self._period = self._asking = 0
+        self._active = 1
 
-    def admit(self) -> Claim:
+    def admit(self, client: Client, kind: Kind) -> Claim:
         """Take on a request whose head was read, or raise a `Problem` with status 429."""
-        if self.waiting:
+        usual = self._usual.get(kind)
+        if self.working:
             now = monotonic()
-            wait = self.waiting * self._pressure.mean
-            if wait > self._pressure.most(now):
-                raise self._refusal("queue", now, wait)
+            period = int(now / _PERIOD)
+            if period != self._period:
+                self._period, self._active, self._asking = period, max(1, self._asking), 0
+            if client.period != period:
+                client.period = period
+                self._asking += 1
+            pressure = self._pressure
+            wait = self.waiting * pressure.mean
+            if wait > pressure.most(now, client.due):
+                raise self._refusal("queue", pressure, now, wait)
+            seconds = pressure.mean
+            if usual is not None:
+                for lane, share in usual.lanes.items():
+                    if share > 0.5:
+                        seconds += self._check(lane, now, client.due)
+                if self.documents + usual.documents > self._most_documents:
+                    raise self._refusal("documents", pressure, now, wait)
             if self.working >= self._most:
-                raise self._refusal("requests", now, wait)
-        return Claim(self)
+                raise self._refusal("requests", pressure, now, wait)
+            client.due = max(client.due, now) + self._active * seconds
+        return Claim(self, kind, 0.0 if usual is None else usual.documents)
+
+    def _check(self, lane: Lane, now: float, due: float = 0.0) -> float:
+        """Return how many seconds a request takes in the lane; refuse it if it would wait there too long."""
+        pressure = self._aside[lane]
+        pressure.empty = lane.empty
+        wait = lane.wait()
+        if wait > pressure.most(now, due):
+            raise self._refusal("queue", pressure, now, wait)
+        return pressure.mean
+
+    def use(self, lane: Lane, units: float) -> None:
+        """Refuse a request that would wait too long for the lane."""
+        self._check(lane, monotonic())
+        if lane.pace:
+            self._aside[lane].learn(units * lane.pace)
+
+    def hold(self, documents: float) -> None:
+        """Count documents in flight."""
+        self.documents += documents
+        self._shown[0] = self.documents
+
+    def check_documents(self) -> None:
+        """Refuse a request whose documents are one request's too many."""
+        if self.documents > self._most_documents and self.working > 1:
+            raise self._refusal("documents", self._pressure, monotonic(), self.waiting * self._pressure.mean)
+
+    def learn(self, kind: Kind, documents: int, used: dict[Lane, float] | None) -> None:
+        """Take note of what a request of this kind took."""
+        usual = self._usual.get(kind)
+        if usual is None:
+            if len(self._usual) >= _MOST_KINDS:
+                self._usual.clear()
+            usual = self._usual[kind] = _Usual()
+        usual.learn(documents, used)
 
     def take(self, claim: Claim) -> bool:
         """Give the turn to this request if nobody has it or waits for it."""
@@ -120,7 +222,7 @@ class Admission:
         return True
 
     def join(self, claim: Claim) -> None:
-        """Put the request into the queue for turns."""
+        """Put a request that `take` did not give the turn into the queue."""
         self._turns.append(claim)
 
     def _grant(self, claim: Claim, now: float) -> None:
@@ -128,51 +230,57 @@ class Admission:
         self._granted = now
         self._waited.observe(now - claim.arrived)
         if not self.waiting:
-            self._pressure.empty(now)
+            self._pressure.empty = now
         # It runs after the request has computed, or has begun to wait for something.
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
         """Give the turn to who waits longest."""
         now = monotonic()
-        self._pressure.learn(now - self._granted)
+        pressure = self._pressure
+        pressure.learn(now - self._granted)
         while self._turns:
             claim = self._turns.popleft()
             if claim.waiter is None or claim.waiter.done():
                 continue
             waited = now - claim.arrived
-            if waited > self._longest + self._pressure.mean:
-                claim.waiter.set_exception(self._refusal("queue", now, waited))
+            if waited > self._longest + pressure.mean:
+                claim.waiter.set_exception(self._refusal("queue", pressure, now, waited))
                 continue
             claim.waiter.set_result(None)
             self._grant(claim, now)
             return
         self._taken = False
 
-    def _refusal(self, reason: str, now: float, wait: float) -> Problem:
+    def _refusal(self, reason: str, pressure: Pressure, now: float, wait: float) -> Problem:
         self._refused.of(reason)[0] += 1.0
-        after = self._pressure.refuse(now, wait)
+        after = pressure.refuse(now, wait)
         return Problem(
             429,
-            f"the server is overloaded: {self.waiting} requests wait; try again in {after} s",
+            f"the server is overloaded: {self.working} requests are in flight; try again in {after} s",
             headers={"Retry-After": str(after)},
         )
 
 
 class Claim:
-    """The share of the worker that one request takes.
+    """What one request takes of the worker.
 
     Attributes:
         arrived: when its body was complete.
-        waiter: resolved when its turn has come; failed when it will not.
+        waiter: resolved when it may go on; failed when it may not.
     """
 
-    __slots__ = ("_admission", "_state", "arrived", "waiter")
+    __slots__ = ("_admission", "_counted", "_documents", "_kind", "_state", "_used", "arrived", "waiter")
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, kind: Kind, documents: float) -> None:
         self.arrived = 0.0
         self.waiter: asyncio.Future[None] | None = None
         self._admission = admission
+        self._kind = kind
+        #: Documents held, and how many of them were really found.
+        self._documents = documents
+        self._counted = 0
+        self._used: dict[Lane, float] | None = None
         #: 0 while the body is read, 1 while it waits, 2 while it is answered, 3 afterwards.
         self._state = 0
 
@@ -183,6 +291,7 @@ class Claim:
             self.arrived = monotonic()
             self._admission.working += 1
             self._admission.waiting += 1
+            self._admission.hold(self._documents)
 
     def begin(self) -> bool:
         """Take the turn, if it is free."""
@@ -192,13 +301,41 @@ class Claim:
         """Wait for the turn. Raises a `Problem` with status 429 if that takes too long, or `ClientDisconnect`."""
         self.waiter = asyncio.get_running_loop().create_future()
         self._admission.join(self)
-        await self.waiter
+        try:
+            await self.waiter
+        finally:
+            self.waiter = (
+                None  # it may hold an error, which knows the frames that it passed, and they this claim
+            )
 
     def granted(self) -> None:
         """Take notice that the turn has come."""
         if self._state == 1:
             self._state = 2
             self._admission.waiting -= 1
+
+    def hold(self, documents: int) -> None:
+        """Take note that the request has so many documents (more), instead of as many as usual."""
+        first = not self._counted
+        self._counted += documents
+        self._admission.hold(self._counted - self._documents)
+        self._documents = self._counted
+        if first:
+            self._admission.check_documents()
+
+    def use(self, lane: Lane, units: float) -> None:
+        """Take note of work aside, or raise a `Problem` if it would wait too long; what has begun there may go on."""
+        used = self._used
+        if used is None:
+            used = self._used = {}
+        if lane not in used:
+            used[lane] = 0.0
+            self._admission.use(lane, units)
+        used[lane] += units
+
+    def wait_for(self, waiter: asyncio.Future[None]) -> None:
+        """Fail the waiter if the client hangs up."""
+        self.waiter = waiter
 
     def give_up(self) -> None:
         """Stop waiting, because the client is gone."""
@@ -210,4 +347,7 @@ class Claim:
         self.granted()
         if self._state == 2:
             self._admission.working -= 1
+            self._admission.hold(-self._documents)
+            if self._counted or self._used:
+                self._admission.learn(self._kind, self._counted, self._used)
         self._state = 3

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import read_aside
+from localrank_service.aside import READER
 from localrank_service.http.problems import Problem
 
 if sys.version_info >= (3, 14):
@@ -118,7 +118,7 @@ async def _decompressed(body: bytes, encoding: str, limit: int) -> bytes:
     pieces = _pieces(body, encoding)
     buffer = BytesIO()
     if not _fill(buffer, pieces, limit, steps=_STEPS_INLINE):
-        await read_aside(_fill, buffer, pieces, limit)
+        await READER.run(len(body), lambda: _fill(buffer, pieces, limit))
     return buffer.getvalue()
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect
 
+from localrank_service.aside import PERMIT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
@@ -106,6 +108,7 @@ class Exchange:
 
     async def run(self, app: ASGIApp) -> None:
         """Answer; an application that does not is a failure of ours."""
+        PERMIT.set(self.claim)
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:
@@ -151,7 +154,11 @@ class Exchange:
             self._connection.write(_PERMISSION)
         while not self.gone and not self.answered:
             if self._problem is not None and not self.started:
-                raise self._problem
+                try:
+                    raise self._problem
+                finally:
+                    # A problem knows the frames that it passed, and they know this exchange and its body.
+                    self._problem = None
             if self.complete and not self._delivered:
                 self._delivered = True
                 if self.claim is not None and not self.claim.begin():

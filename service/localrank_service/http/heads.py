@@ -29,7 +29,7 @@ MOST_HEADERS = 100
 _END = b"\r\n\r\n"
 #: Nearly every head is shorter than this.
 _USUAL = 2048
-#: Headers that say where a message ends, or what the connection is for.
+#: Headers that say where a message ends, what it holds, or what the connection is for.
 _NOTED = frozenset(
     {
         b"host",
@@ -84,6 +84,16 @@ class Head:
         self._target = b""
         self._tail = b""
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+
+    @property
+    def path(self) -> bytes:
+        """The target without its query, as sent."""
+        return self._target.partition(b"?")[0]
+
+    @property
+    def content_type(self) -> bytes:
+        """What the body is declared to be."""
+        return self._noted.get(b"content-type", b"")
 
     @property
     def complete(self) -> bool:

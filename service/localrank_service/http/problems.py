@@ -89,7 +89,8 @@ class Problem(Exception):
             "title": title if self.kind is None else self.kind.replace("-", " ").capitalize(),
             "status": self.status,
             "detail": self.detail,
-            "instance": "urn:localrank:request:" + quote(request_id, safe=""),
+            "instance": "urn:localrank:request:"
+            + (request_id if request_id.isalnum() else quote(request_id, safe="")),
             "error": self.detail,
             "pointer": self.pointer,
             **self.members,

@@ -39,7 +39,9 @@ __all__ = ["Http"]
 #: A refused body of up to so many bytes is thrown away to keep the connection; of a larger one the connection ends.
 _THROWN_AWAY = 1 << 20
 #: Requests to these paths are neither counted nor refused, and do not wait for a turn.
-_ALWAYS = frozenset({"/livez", "/readyz", "/startupz", "/metrics", "/v2/health/live", "/v2/health/ready"})
+_ALWAYS = frozenset(
+    {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
+)
 
 
 class _Phase(enum.Enum):
@@ -60,6 +62,7 @@ class Http(asyncio.BufferedProtocol):
 
     Attributes:
         since: when it began to wait for what it waits for; `Connections` sets that.
+        due, period: what its share is; `Admission` keeps that.
         place: among which connections it waits; `Connections` sets that.
         held: bytes of its requests that are in memory; `Connections` counts them.
         arrived: bytes of the present body that have arrived.
@@ -76,8 +79,8 @@ class Http(asyncio.BufferedProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self.since = 0.0
-        self.held = self.arrived = 0
+        self.since = self.due = 0.0
+        self.held = self.arrived = self.period = 0
         self.place: dict[Http, None] | None = None
         self.stalled = False
         self.logs_access = config.access_log
@@ -337,6 +340,14 @@ class Http(asyncio.BufferedProtocol):
 
     def _begin(self, head: Head) -> None:
         """Begin to answer the request, or refuse it."""
+        self.arrived, self._missing = 0, head.length or 0
+        path, claim = head.path, None
+        if path not in _ALWAYS:
+            try:
+                claim = self._admission.admit(self, (path, head.content_type, self._missing.bit_length()))
+            except Problem as problem:
+                self._refuse(problem, head)
+                return
         scope: dict[str, Any] = {
             "type": "http",
             "asgi": self._asgi,
@@ -347,14 +358,6 @@ class Http(asyncio.BufferedProtocol):
             "state": self._app_state.copy(),
         }
         head.locate(cast("Any", scope))
-        self.arrived, self._missing = 0, head.length or 0
-        claim = None
-        if scope["path"] not in _ALWAYS:
-            try:
-                claim = self._admission.admit()
-            except Problem as problem:
-                self._refuse(problem, head)
-                return
         self._exchange = exchange = Exchange(self, scope, claim, keeps=head.keeps, waits=head.waits)
         if head.length == 0:
             self._end_body(exchange)

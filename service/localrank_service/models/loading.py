@@ -98,6 +98,7 @@ class Loader:
             self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
             self._publish()
             self.tried.set()
+            await self._retire()
 
     async def fetch(self, address: str) -> LiveModel | None:
         """Return a version that no alias stands for, ``name@version``, loading it if need be.
@@ -122,6 +123,7 @@ class Loader:
             while len(self._extra) > self._extra_versions:
                 self._extra.popitem(last=False)
             self._publish()
+            await self._retire()
             return model
 
     def _look(self) -> _Seen:
@@ -187,6 +189,10 @@ class Loader:
         read, hold = self._copies.load(reference)
         _log.info("model %s loaded in %.3f s", reference, time.perf_counter() - begun)
         return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold)
+
+    async def _retire(self) -> None:
+        live = {(model.name, model.version) for model in self._live.addresses.values()}
+        await asyncio.to_thread(self._metrics.retire, live)
 
     def _publish(self) -> None:
         addresses = dict(self._extra)

@@ -85,6 +85,12 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Requests of one worker that are answered or wait for their turn, at most; more are refused, 429.",
     )
+    max_documents_in_flight: int = Field(
+        default=100_000,
+        gt=0,
+        le=2**31,
+        description="Documents of all requests that a worker answers at the same time; more are refused, 429.",
+    )
     max_queue_ms: float = Field(
         default=250.0,
         gt=0,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+import time
 from array import array
 from contextlib import suppress
 from threading import Lock
@@ -26,6 +27,7 @@ import orjson
 from localrank_service.models.locks import is_free, take
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     Cells: TypeAlias = list[float] | memoryview[float]
@@ -40,6 +42,9 @@ _CELL = 8
 _SERIES = ".series"
 _CELLS = ".cells"
 _LOCK = ".lock"
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+#: Seconds after which nobody can still be reading cells of a series that was dropped.
+_SETTLED = 60.0
 
 
 class Counted(NamedTuple):
@@ -85,6 +90,20 @@ class Counts:
         own = self._unshared[key] = [0.0] * count
         return own
 
+    def drop(self, gone: Callable[[str, tuple[str, ...]], bool]) -> None:
+        """Forget the series of this process for which ``gone(name, labels)``; who holds their cells counts in vain."""
+        with self._adding:
+            shared = {key: cells for key, cells in self._shared.items() if not gone(*key)}
+            if self._file is not None and len(shared) < len(self._shared):
+                try:
+                    self._file.keep(shared.keys())
+                except OSError as error:
+                    # They are dropped next time, when the disk is no longer full.
+                    _log.warning("series of versions that are gone stay: %s", error.strerror or error)
+                    return
+            self._shared = shared
+            self._unshared = {key: cells for key, cells in self._unshared.items() if not gone(*key)}
+
     def counted(self) -> list[Counted]:
         """Return what every process has counted so far."""
         found = []
@@ -108,6 +127,14 @@ def _opened(folder: Path) -> _File | None:
         return None
 
 
+class _Free(NamedTuple):
+    """Cells of series that were dropped: where they begin, how many, and since when on the monotonic clock."""
+
+    at: int
+    size: int
+    since: float
+
+
 class _File:
     """The files of this process.
 
@@ -118,50 +145,95 @@ class _File:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path, self._lock = take(folder, "")
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._series = os.open(path.with_suffix(_SERIES), flags, 0o600)
-        self._cells = os.open(path.with_suffix(_CELLS), flags & ~os.O_APPEND, 0o600)
+        self._path = path.with_suffix(_SERIES)
+        self._series = os.open(self._path, _APPEND, 0o600)
+        self._cells = os.open(path.with_suffix(_CELLS), _APPEND & ~os.O_APPEND, 0o600)
         self.inherited: dict[_Key, Cells] = {}
+        self._lines: dict[_Key, tuple[int, int, bool]] = {}
+        self._free: list[_Free] = []
+        self._chunks: list[tuple[int, memoryview[float]]] = []
         self._used = 0
         # What is beyond the last whole chunk was never used.
         self._size = os.fstat(self._cells).st_size // _CHUNK * _CHUNK
         if self._size:
-            self._chunk = self._mapped(0, self._size)
-            self._inherit(path.with_suffix(_SERIES))
+            self._map(0, self._size)
+            self._inherit()
         else:
-            self._chunk = self._grown()
+            self._grow(1)
 
     def add(self, key: _Key, count: int, *, lasting: bool) -> Cells:
         """Add a series."""
-        if self._used + count * _CELL > self._size:
-            self._chunk = self._grown()
-        at = self._used // _CELL
-        self._used += count * _CELL
-        # A reader takes whole lines only, and finds zeros where nothing was counted. It begins with the end of a line, in
-        # case the disk was full in the middle of the one before.
-        line = b"\n" + orjson.dumps([*key, at, count, lasting]) + b"\n"
-        if os.write(self._series, line) != len(line):
+        at = self._reused(count)
+        if at is None:
+            if self._used + count * _CELL > self._size:
+                self._grow(count)
+            at = self._used // _CELL
+            self._used += count * _CELL
+        if os.write(self._series, line := _line(key, at, count, lasting)) != len(line):
             raise OSError("the disk is full")
-        first = at - (self._size // _CELL - len(self._chunk))
-        return self._chunk[first : first + count]
+        self._lines[key] = at, count, lasting
+        return self._found(at, count)
 
-    def _inherit(self, path: Path) -> None:
-        for name, labels, at, count, lasting in _lines(path):
-            cells = self._chunk[at : at + count]
+    def keep(self, keys: Collection[_Key]) -> None:
+        """Forget all series but these; their cells are used again later, as somebody may be reading them."""
+        lines = {key: self._lines[key] for key in keys}
+        content = b"".join(_line(key, *place) for key, place in lines.items())
+        draft = self._path.with_suffix(".draft")
+        series = os.open(draft, _APPEND | os.O_TRUNC, 0o600)
+        if os.write(series, content) != len(content):
+            os.close(series)
+            raise OSError("the disk is full")
+        draft.replace(self._path)
+        os.close(self._series)
+        self._series = series
+        now = time.monotonic()
+        self._free += [
+            _Free(at, count, now) for key, (at, count, _) in self._lines.items() if key not in lines
+        ]
+        self._lines = lines
+
+    def _reused(self, count: int) -> int | None:
+        """Return where there are cells that nobody uses any more, all zero."""
+        until = time.monotonic() - _SETTLED
+        for position, free in enumerate(self._free):
+            if free.size >= count and free.since < until:
+                rest = _Free(free.at + count, free.size - count, free.since)
+                self._free[position : position + 1] = [rest] if rest.size else []
+                self._found(free.at, count)[:] = array("d", bytes(_CELL * count))
+                return free.at
+        return None
+
+    def _found(self, at: int, count: int) -> memoryview[float]:
+        start, chunk = next(one for one in reversed(self._chunks) if one[0] <= at)
+        return chunk[at - start : at - start + count]
+
+    def _inherit(self) -> None:
+        end = 0
+        for name, labels, at, count, lasting in sorted(_lines(self._path), key=lambda line: line[2]):
+            cells = self._found(at, count)
             if not lasting:
                 cells[:] = array("d", bytes(_CELL * count))
-            self.inherited[name, tuple(labels)] = cells
-            self._used = max(self._used, (at + count) * _CELL)
+            key = name, tuple(labels)
+            self.inherited[key], self._lines[key] = cells, (at, count, lasting)
+            if at > end:
+                self._free.append(_Free(end, at - end, time.monotonic()))
+            end = max(end, at + count)
+        self._used = end * _CELL
+        rest = self._size // _CELL - end
+        self._found(end, rest)[:] = array("d", bytes(_CELL * rest))
 
-    def _grown(self) -> memoryview[float]:
+    def _grow(self, count: int) -> None:
+        """Make room for so many cells."""
+        more = -(-count * _CELL // _CHUNK) * _CHUNK
         # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
-        if os.pwrite(self._cells, bytes(_CHUNK), self._size) != _CHUNK:
+        if os.pwrite(self._cells, bytes(more), self._size) != more:
             raise OSError("the disk is full")
-        self._used, self._size = self._size, self._size + _CHUNK
-        return self._mapped(self._used, _CHUNK)
+        self._used, self._size = self._size, self._size + more
+        self._map(self._used, more)
 
-    def _mapped(self, start: int, size: int) -> memoryview[float]:
-        return memoryview(mmap.mmap(self._cells, size, offset=start)).cast("d")
+    def _map(self, start: int, size: int) -> None:
+        chunk = memoryview(mmap.mmap(self._cells, size, offset=start)).cast("d")
+        self._chunks.append((start // _CELL, chunk))
 
 
 def _read(path: Path) -> Counted:
@@ -175,6 +247,15 @@ def _read(path: Path) -> Counted:
         for name, labels, at, count, _ in lines:
             series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
     return Counted(alive=alive, series=series)
+
+
+def _line(key: _Key, at: int, count: int, lasting: bool) -> bytes:  # noqa: FBT001
+    """Return the line of a series.
+
+    It begins with the end of a line, in case the disk was full in the middle of the one before. A reader takes whole lines
+    only, and finds zeros where nothing was counted.
+    """
+    return b"\n" + orjson.dumps([*key, at, count, lasting]) + b"\n"
 
 
 def _lines(path: Path) -> list[tuple[str, list[str], int, int, bool]]:

@@ -27,10 +27,22 @@ Over: TypeAlias = Literal["sum", "highest", "latest"]
 
 
 class Instrument(Protocol):
-    """Becomes one family of samples."""
+    """Becomes one family of samples.
+
+    Attributes:
+        name: of the metric.
+        labels: their names.
+    """
+
+    name: str
+    labels: Sequence[str]
 
     def family(self, counted: Iterable[Counted]) -> Metric:
         """Return the samples over all processes."""
+        ...
+
+    def forget(self) -> None:
+        """Look up the cells of every series anew: some were dropped."""
         ...
 
 
@@ -38,17 +50,18 @@ class Counter:
     """A number that only grows: ``counter.of(…)[0] += 1.0``."""
 
     def __init__(self, counts: Counts, name: str, text: str, labels: Sequence[str]) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self.name, self.labels, self._text = name, labels, text
 
         @cache
         def of(*values: str | int) -> Cells:
             return counts.cells(name, tuple(map(str, values)), 1)
 
         self.of = of
+        self.forget = of.cache_clear
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, (value,) in _summed(counted, self._name).items():
+        family = CounterMetricFamily(self.name, self._text, labels=self.labels)
+        for labels, (value,) in _summed(counted, self.name).items():
             family.add_metric(labels, value)
         return family
 
@@ -77,7 +90,7 @@ class Histogram:
     def __init__(
         self, counts: Counts, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]
     ) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self.name, self.labels, self._text = name, labels, text
         self._bounds = [*map(repr, map(float, bounds)), "+Inf"]
 
         @cache
@@ -85,10 +98,11 @@ class Histogram:
             return Observations(bounds, counts.cells(name, tuple(map(str, values)), len(bounds) + 2))
 
         self.of = of
+        self.forget = of.cache_clear
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, (*buckets, total) in _summed(counted, self._name).items():
+        family = HistogramMetricFamily(self.name, self._text, labels=self.labels)
+        for labels, (*buckets, total) in _summed(counted, self.name).items():
             family.add_metric(labels, list(zip(self._bounds, accumulate(buckets), strict=True)), total)
         return family
 
@@ -109,7 +123,7 @@ class Gauge:
         *,
         lasting: bool = False,
     ) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self.name, self.labels, self._text = name, labels, text
         self._over, self._lasting = over, lasting
 
         @cache
@@ -119,6 +133,7 @@ class Gauge:
             return cells
 
         self.of = of
+        self.forget = of.cache_clear
 
     def set(self, value: float, *labels: str | int) -> None:
         """Set the number, and when."""
@@ -128,11 +143,11 @@ class Gauge:
         cells[1] = time.monotonic()
 
     def family(self, counted: Iterable[Counted]) -> Metric:
-        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        family = GaugeMetricFamily(self.name, self._text, labels=self.labels)
         found: dict[tuple[str, ...], list[list[float]]] = {}
         for process in counted:
             if process.alive or self._lasting:
-                for labels, cells in process.series.get(self._name, {}).items():
+                for labels, cells in process.series.get(self.name, {}).items():
                     if cells[1]:
                         found.setdefault(labels, []).append(cells)
         for labels, several in found.items():

@@ -16,13 +16,14 @@ from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from prometheus_client import Metric
 
     from localrank.ranker import Ranking
     from localrank_service.models.live import LiveModel
+    from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.instruments import Instrument
 
 __all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Metrics"]
@@ -46,9 +47,11 @@ TIME_BUCKETS = (
     10.0,
 )
 DOCUMENT_BUCKETS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+#: Versions of a model that have series although no alias stands for them.
+MOST_VERSIONS = 10
+#: Clusters of a model that have series of their own: the first; there may be one for each training query.
+MOST_CLUSTERS = 64
 MARGIN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
-#: Clusters that are counted one by one. A model may have one for every training query; the largest come first.
-MOST_CLUSTERS = 100
 
 
 class Metrics:
@@ -69,6 +72,9 @@ class Metrics:
             ["key", "outcome"],
         )
         self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
+        self.documents_in_flight = Gauge(
+            counts, "localrank_inflight_documents", "Documents of the requests being answered.", [], "sum"
+        )
         self.refused_requests = Counter(
             counts,
             "localrank_refused_total",
@@ -175,6 +181,7 @@ class Metrics:
             self.http_requests,
             self.key_checks,
             self.in_flight,
+            self.documents_in_flight,
             self.refused_requests,
             self.queue_wait,
             self.connections,
@@ -194,11 +201,66 @@ class Metrics:
             build,
         )
 
+        self._versioned = {
+            one.name: (one.labels.index("model"), one.labels.index("version"))
+            for one in self.instruments
+            if {"model", "version"} <= set(one.labels)
+        }
+
     def collect(self) -> Iterator[Metric]:
-        """Return every metric over all processes that share the folder, else of this one."""
+        """Return every metric over all processes that share the folder, else of this one.
+
+        Of each model only the versions that an alias stands for and the latest to be used are shown, the same by every
+        process.
+        """
         counted = self._counts.counted()
+        known = self._known(counted)
+        for process in counted:
+            for name in self._versioned.keys() & process.series.keys():
+                process.series[name] = {
+                    labels: cells
+                    for labels, cells in process.series[name].items()
+                    if self._version(name, labels) in known
+                }
         for instrument in self.instruments:
             yield instrument.family(counted)
+
+    def retire(self, live: Collection[tuple[str, int]]) -> None:
+        """Drop the series of versions that are neither ``live`` here nor shown."""
+        known = self._known(self._counts.counted()) | {(name, str(version)) for name, version in live}
+
+        def gone(name: str, labels: tuple[str, ...]) -> bool:
+            return name in self._versioned and self._version(name, labels) not in known
+
+        self._counts.drop(gone)
+        for instrument in self.instruments:
+            if instrument.name in self._versioned:
+                instrument.forget()
+
+    def _version(self, name: str, labels: tuple[str, ...]) -> tuple[str, str]:
+        """Return the model and the version that a series is about."""
+        model, version = self._versioned[name]
+        return labels[model], labels[version]
+
+    def _known(self, counted: Iterable[Counted]) -> set[tuple[str, str]]:
+        """Return the models and versions that are shown."""
+        # Requests that name no model have a series too.
+        known = {("", "")}
+        used: dict[str, dict[str, float]] = {}
+        for process in counted:
+            for (model, _), (version, when) in process.series.get(self.model_version.name, {}).items():
+                if process.alive and when:
+                    known.add((model, str(int(version))))
+            for name in self._versioned.keys() & process.series.keys():
+                for labels, cells in process.series[name].items():
+                    model, number = self._version(name, labels)
+                    last = cells[0] if name == self.last.name else 0.0
+                    versions = used.setdefault(model, {})
+                    versions[number] = max(last, versions.get(number, 0.0))
+        for model, versions in used.items():
+            latest = sorted(versions, key=lambda number: (versions[number], number), reverse=True)
+            known |= {(model, number) for number in latest[:MOST_VERSIONS]}
+        return known
 
     def expose(self) -> bytes:
         """Return Prometheus text."""
@@ -259,7 +321,7 @@ class Metrics:
         route = ranking.route
         cluster: int | str = "global" if route.cluster is None else route.cluster
         if isinstance(cluster, int) and cluster >= MOST_CLUSTERS:
-            cluster = "others"
+            cluster = "other"
         self.routes.of(name, version, cluster, route.fallback or "")[0] += 1.0
         if route.margin is not None:
             self.margin.of(name).observe(route.margin)

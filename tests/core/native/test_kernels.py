@@ -153,3 +153,12 @@ def test_values_outside_are_counted_one_by_one(documents: Matrix, data: st.DataO
     )
 
     assert expected == scaling.count_outside(documents, least, most)
+
+
+@pytest.mark.parametrize("matrix", [
+    np.diag([2.0, 1.0, 0.0, 1.0, 2.0]) + np.eye(5, k=1) + np.eye(5, k=-1),
+    np.where(np.eye(9, k=3) + np.eye(9, k=-3), np.nan, np.eye(9)),
+], ids=["a negative eigenvalue", "no number off the diagonal"])  # fmt: skip
+def test_eigenvalues_that_do_not_converge_are_left_to_lapack(matrix: np.ndarray) -> None:
+    """They are looked for between 0 and the trace; what is refined away from where it was bracketed is not used."""
+    assert largest_eigenpairs(matrix.astype(np.float32), 5) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from localrank.errors import ArtifactCorrupt
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.native.library import library, load
 from localrank.native.nearest import TrainingQueries
+from localrank.native.tables import _scratch
 from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.signature import Signature, Signatures
 from localrank.similarity import one_to_many
@@ -22,6 +24,7 @@ from tests.core.native.building import built
 
 if TYPE_CHECKING:
     import ctypes
+    from collections.abc import Callable
     from pathlib import Path
 
     from localrank.arrays import Indices
@@ -219,3 +222,41 @@ def test_ranks_of_other_training_queries_are_refused() -> None:
 
     with pytest.raises(ValueError, match="expected ranks of 50 training queries"):
         tables.candidates(signatures.of(0), np.full(49, 3, np.uint16), 5)
+
+
+def in_a_thread_of_its_own(run: Callable[[], None]) -> None:
+    """Every thread begins with scratch for 4,096 candidates."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run).result(timeout=30)
+
+
+@pytest.mark.parametrize(("n_queries", "room"), [(4095, 4096), (4096, 4096), (4097, 8192)])
+def test_scratch_holds_4096_candidates_and_grows_for_one_more(n_queries: int, room: int) -> None:
+    one = np.zeros((n_queries, 1, 4), np.float32)
+    one[:, 0, 0] = 1
+    signatures = Signatures(one, np.ones((n_queries, 1)), np.ones(n_queries, np.int64))
+    built_tables = HyperplaneTables.build(signatures, draw_planes(4, 2, 3, seed=0))
+
+    def look_up() -> None:
+        found, votes = built_tables.votes(signatures.of(0))
+
+        np.testing.assert_array_equal(found, np.arange(n_queries))
+        assert (votes == 2).all()
+        assert room == _scratch.room
+
+    in_a_thread_of_its_own(look_up)
+
+
+def test_an_id_equal_to_the_number_of_queries_is_not_followed() -> None:
+    """It is the first that does not exist."""
+    signatures = scattered(40)
+    good = HyperplaneTables.build(signatures, draw_planes(20, 3, 2, seed=0))
+    wrong = HyperplaneTables(good.planes, good.offsets, np.where(good.ids == 7, 40, good.ids))
+    asked = signatures.of(7)
+
+    found, votes = wrong.votes(asked)
+
+    expected, theirs = good.votes(asked)
+    np.testing.assert_array_equal(expected[expected != 7], found)
+    np.testing.assert_array_equal(theirs[expected != 7], votes)
+    assert 7 in expected

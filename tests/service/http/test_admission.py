@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect
 
+from localrank_service.aside import RANKER, Lane
 from localrank_service.http import admission as module
-from localrank_service.http.admission import Admission, Claim, Pressure
+from localrank_service.http.admission import Admission, Claim, Client, Pressure
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.metrics import Metrics
@@ -42,8 +44,18 @@ def admissions(**settings: Any) -> Admission:
     return Admission(Settings(**settings), Metrics())
 
 
-def arrived(admission: Admission) -> Claim:
-    claim = admission.admit()
+class Connection:
+    """Stands for a connection."""
+
+    due = 0.0
+    period = 0
+
+
+KIND = (b"/v1/rerank", b"application/json", 10)
+
+
+def arrived(admission: Admission, client: Client | None = None) -> Claim:
+    claim = admission.admit(client or Connection(), KIND)
     claim.arrive()
     return claim
 
@@ -56,7 +68,7 @@ def test_a_burst_may_wait_longer_than_a_queue_that_stands(clock: Clock) -> None:
     assert 0.25 == pressure.most(clock.now)
     clock.now += 0.002
     assert 0.005 == pressure.most(clock.now)
-    pressure.empty(clock.now)
+    pressure.empty = clock.now
     assert 0.25 == pressure.most(clock.now)
 
 
@@ -64,10 +76,10 @@ def test_a_queue_counts_as_standing_for_a_while_after_a_refusal(clock: Clock) ->
     """An overloaded queue is empty now and then; that must not let the next burst in."""
     pressure = pressed(1e-4)
     pressure.refuse(clock.now, 0.01)
-    pressure.empty(clock.now)
+    pressure.empty = clock.now
 
     assert 0.005 == pressure.most(clock.now + 0.4)
-    pressure.empty(clock.now + 0.5)
+    pressure.empty = clock.now + 0.5
     assert 0.25 == pressure.most(clock.now + 0.51)
 
 
@@ -151,30 +163,131 @@ async def test_a_request_that_waited_too_long_is_refused(clock: Clock) -> None:
     assert (429, "3") == (caught.value.status, caught.value.headers["Retry-After"])
 
 
-@pytest.mark.anyio
-async def test_a_request_that_would_wait_too_long_is_refused_at_its_head(clock: Clock) -> None:
+@pytest.mark.usefixtures("clock")
+def test_a_request_that_would_wait_too_long_is_refused_at_its_head() -> None:
     admission = admissions(max_queue_ms=20, max_concurrent_requests=1000)
     # A request takes a millisecond as long as nothing else is known.
     claims = [arrived(admission) for _ in range(21)]
 
     with pytest.raises(Problem) as caught:
-        admission.admit()
+        admission.admit(Connection(), KIND)
 
     assert 429 == caught.value.status
     for claim in claims:
         claim.finish()
     arrived(admission).finish()
-    assert clock.now
 
 
-def test_so_many_requests_are_answered_at_once(clock: Clock) -> None:
+def test_so_many_documents_are_answered_at_once() -> None:
+    """As many as usual are counted from the head on, and those that there are once they are decoded."""
+    admission = admissions(max_documents_in_flight=100)
+    for _ in range(50):
+        usual = arrived(admission)
+        usual.hold(40)
+        usual.finish()
+
+    one, two = arrived(admission), arrived(admission)
+    assert pytest.approx(80, rel=0.01) == admission.documents
+    with pytest.raises(Problem, match="overloaded"):
+        arrived(admission)
+    one.hold(10)
+    three = arrived(admission)
+    two.hold(40)
+    with pytest.raises(Problem, match="overloaded"):
+        three.hold(60)
+    for claim in (one, two, three):
+        claim.finish()
+    assert pytest.approx(0, abs=1e-9) == admission.documents
+
+
+def test_one_request_may_have_more_documents_than_all_may_have() -> None:
+    admission = admissions(max_documents_in_flight=100)
+
+    arrived(admission).hold(200)
+
+    assert 200 == admission.documents
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_usually_needs_a_thread_is_refused_at_its_head_when_the_thread_is_busy() -> None:
+    admission = admissions()
+    for _ in range(20):
+        usual = arrived(admission)
+        usual.use(RANKER, 1.0)
+        usual.finish()
+    small = (b"/v1/rerank", b"application/json", 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "wait", lambda lane: 10.0 if lane is RANKER else 0.0)
+        running = admission.admit(Connection(), small)
+        running.arrive()
+
+        with pytest.raises(Problem) as caught:
+            arrived(admission)
+        admission.admit(Connection(), small).arrive()
+        with pytest.raises(Problem):
+            running.use(RANKER, 1.0)
+
+    assert 429 == caught.value.status
+    # Nothing is known to be shorter than ten seconds.
+    assert 10 <= int(caught.value.headers["Retry-After"]) <= 12
+
+
+def test_kinds_of_requests_that_clients_make_up_are_not_all_remembered() -> None:
+    admission = admissions()
+
+    for number in range(10_000):
+        claim = admission.admit(Connection(), (b"/%d" % number, b"", 0))
+        claim.arrive()
+        claim.hold(1)
+        claim.finish()
+
+    assert len(admission._usual) <= 512
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_asks_rarely_is_hardly_ever_refused(clock: Clock) -> None:
+    """Twenty connections ask again at once, whatever they are answered; another asks now and then."""
+    admission = admissions(standing_queue_ms=8)
+    greedy, modest = [Connection() for _ in range(20)], Connection()
+    answered, refused = {"greedy": 0, "modest": 0}, {"greedy": 0, "modest": 0}
+    each = [0] * len(greedy)
+    random = Random(1)
+    queue: list[Claim] = []
+
+    def ask(client: Connection, name: str) -> bool:
+        try:
+            queue.append(arrived(admission, client))
+        except Problem:
+            refused[name] += 1
+            return False
+        answered[name] += 1
+        return True
+
+    for millisecond in range(20_000):
+        for number in random.sample(range(len(greedy)), 3):
+            each[number] += ask(greedy[number], "greedy")
+        if millisecond % 97 == 0:
+            ask(modest, "modest")
+        # One request is answered in each millisecond.
+        if queue:
+            queue.pop(0).finish()
+        clock.now += 0.001
+
+    assert refused["modest"] <= 0.05 * answered["modest"]
+    assert refused["greedy"] > answered["greedy"]
+    assert answered["greedy"] + answered["modest"] > 0.95 * 20_000
+    # Those that ask alike are answered alike.
+    assert max(each) < 1.2 * min(each)
+
+
+@pytest.mark.usefixtures("clock")
+def test_so_many_requests_are_answered_at_once() -> None:
     admission = admissions(max_concurrent_requests=5)
     claims = [arrived(admission) for _ in range(5)]
 
     with pytest.raises(Problem) as caught:
-        admission.admit()
+        admission.admit(Connection(), KIND)
 
     assert 429 == caught.value.status
     claims[0].finish()
-    admission.admit()
-    assert clock.now
+    admission.admit(Connection(), KIND)

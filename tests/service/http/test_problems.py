@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from localrank.errors import LocalRankError
 from localrank_service.app import create_app
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
+    from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -170,3 +174,50 @@ async def test_a_caller_that_hangs_up_is_no_failure(
     exposed = app.state.service.metrics.expose().decode()
     assert 'localrank_http_requests_total{method="POST",route="/v1/rerank",status="499"} 1.0' in exposed
     assert "localrank_inflight_requests 0.0" in exposed
+
+
+async def test_a_failure_after_the_answer_has_begun_ends_the_connection(
+    connect: Any, tiny_model: LiveModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing can be said any more: a second answer would be read as a part of the first."""
+
+    class Half:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"half of", "more_body": True})
+            raise RuntimeError("the secret reason")
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with connect(models=[tiny_model]) as client:
+        app = client._transport.app
+        app.router.routes.insert(0, Route("/half", Half()))
+        scope = client.build_request("GET", "/half")
+        with pytest.raises(RuntimeError, match="the secret reason"), caplog.at_level(logging.ERROR):
+            await app(asgi(scope), lambda: asyncio.sleep(60), send)
+        counted = (await client.get("/metrics")).text
+
+    assert ["http.response.start", "http.response.body"] == [message["type"] for message in sent]
+    assert any("/half failed" in record.getMessage() for record in caplog.records)
+    assert re.search(r'localrank_http_requests_total{[^}]*status="200"} 1', counted)
+
+
+def asgi(request: httpx.Request) -> Scope:
+    """The request as a server hands it to the application."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": request.url.path,
+        "raw_path": request.url.raw_path,
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }

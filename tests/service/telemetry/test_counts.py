@@ -279,3 +279,87 @@ def test_threads_that_ask_for_a_series_at_once_get_the_same(tmp_path: Path) -> N
     (process,) = counts.counted()
 
     assert {(str(number),): [40.0] for number in range(50)} == process.series["c"]
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.just("count"), st.sampled_from("abcdef"), st.integers(1, 20_000))
+    | st.tuples(st.just("drop"), st.sampled_from("abcdef"), st.just(0))
+    | st.tuples(st.just("die"), st.just(""), st.just(0)),
+    max_size=30,
+)
+
+
+@given(OPERATIONS)
+def test_series_are_counted_whatever_is_dropped_and_whoever_dies(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, int]]
+) -> None:
+    """Cells that were dropped are used again at once here; nobody is reading."""
+    folder, expected = tmp_path_factory.mktemp("metrics"), dict[tuple[str, ...], list[float]]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("localrank_service.telemetry.counts._SETTLED", -1.0)
+        counts = Counts(folder)
+        for operation, label, size in operations:
+            if operation == "count":
+                size = len(expected.get((label,), ())) or size  # noqa: PLW2901
+                cells = counts.cells("c", (label,), size)
+                cells[0] += 1.0
+                cells[-1] += size
+                cell = expected.setdefault((label,), [0.0] * size)
+                cell[0] += 1.0
+                cell[-1] += size
+            elif operation == "drop":
+                counts.drop(lambda name, labels, label=label: (name, labels) == ("c", (label,)))  # type: ignore[misc]
+                expected.pop((label,), None)
+            else:
+                assert counts._file is not None
+                os.close(counts._file._lock)
+                counts = Counts(folder)
+
+            (one,) = counts.counted()
+            assert expected == one.series.get("c", {})
+
+
+def test_series_that_come_and_go_take_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localrank_service.telemetry.counts._SETTLED", -1.0)
+    counts, sizes = Counts(tmp_path), set()
+    counts.cells("stays", (), 3)[1] = 7.0
+
+    for version in range(2000):
+        for number in range(20):
+            counts.cells("c", (str(version), str(number)), 18)[17] += version
+        counts.drop(lambda name, labels, version=version: name == "c" and int(labels[0]) < version)  # type: ignore[misc]
+        sizes.add(sum(path.stat().st_size for path in tmp_path.iterdir()))
+
+    (one,) = counts.counted()
+    assert {("1999", str(number)): [0.0] * 17 + [1999.0] for number in range(20)} == one.series["c"]
+    assert {(): [0.0, 7.0, 0.0]} == one.series["stays"]
+    assert max(sizes) < 2**16 + 10_000
+
+
+def test_cells_that_somebody_may_be_reading_are_not_used_again(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("old",), 1)[0] = 5.0
+
+    counts.drop(lambda _name, labels: labels == ("old",))
+    counts.cells("c", ("new",), 1)
+
+    assert [{"c": {("new",): [0.0]}}] == [one.series for one in counts.counted()]
+    assert b'"new"],1,1,' in next(tmp_path.glob("*.series")).read_bytes()
+
+
+def test_a_full_disk_keeps_series_that_should_be_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("old",), 1)[0] = 5.0
+    counts.cells("c", ("stays",), 1)
+    write = os.write
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", lambda file, line: write(file, line[:9]))
+        counts.drop(lambda _name, labels: labels == ("old",))
+        kept = [one.series["c"]["old",] for one in counts.counted()]
+    counts.drop(lambda _name, labels: labels == ("old",))
+
+    assert [[5.0]] == kept
+    assert all(("old",) not in one.series.get("c", {}) for one in counts.counted())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,15 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     import httpx
 
     from localrank.arrays import Matrix
-    from localrank.ranker import Ranker
+    from localrank.ranker import Ranker, Ranking
 
 pytestmark = pytest.mark.anyio
 
@@ -153,3 +156,65 @@ async def test_the_version_served_is_shown(connect: Any, loaded: Any, models_dir
 
     assert 1 == found["localrank_model_version", "champion", "demo"]
     assert 0 == found["localrank_model_broken", "demo"]
+
+
+def ranked(metrics: Metrics, model: LiveModel, ranking: Ranking) -> None:
+    metrics.ranked("rerank", model, ranking, 0, {"decode": 0.1, "score": 0.2, "total": 0.4})
+
+
+def shown(metrics: Metrics, name: str, label: str) -> set[str]:
+    text = metrics.expose().decode()
+    return {
+        sample.labels[label]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_versions_that_are_gone_are_no_longer_shown(
+    tmp_path: Path, tiny_ranker: Ranker, queries: list[Matrix], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All processes show the same, and drop what is not shown; the latest and what an alias stands for stay."""
+    clock = iter(range(10**9))
+    monkeypatch.setattr("localrank_service.telemetry.metrics.time.time", lambda: float(next(clock)))
+    one, other = Metrics(tmp_path), Metrics(tmp_path)
+    ranking = tiny_ranker.rank(queries[0])
+    sizes = []
+
+    for version in range(1, 201):
+        model = LiveModel("tiny", version, tiny_ranker)
+        one.model_version.set(1, "tiny", "stable")
+        for metrics in (one, other):
+            ranked(metrics, model, ranking)
+            metrics.retire([("tiny", version)])
+        sizes.append(sum(path.stat().st_size for path in tmp_path.glob("*.series")))
+    one.refused("rerank", None, 404, 0.1)
+    again = LiveModel("tiny", 150, tiny_ranker)
+    ranked(other, again, ranking)
+
+    newest = {str(version) for version in range(192, 201)}
+    for name in (
+        "localrank_requests_total",
+        "localrank_routes_total",
+        "localrank_model_seconds_total",
+        "localrank_last_request_timestamp_seconds",
+    ):
+        assert {"1", "150"} | newest == shown(one, name, "version") - {""}
+        assert shown(one, name, "version") == shown(other, name, "version")
+    assert 2.0 == one.statistics()["tiny", "200"]["ok"]
+    assert 1.0 == one.statistics()["tiny", "150"]["ok"]
+    assert max(sizes[30:]) < 1.1 * max(sizes[:30])
+
+
+def test_clusters_have_series_up_to_a_number(tiny_ranker: Ranker, queries: list[Matrix]) -> None:
+    """There may be a cluster for each of a thousand training queries."""
+    metrics, model = Metrics(), LiveModel("tiny", 1, tiny_ranker)
+    ranking = tiny_ranker.rank(queries[0])
+    for cluster in range(784):
+        ranked(metrics, model, replace(ranking, route=replace(ranking.route, cluster=cluster)))
+
+    found = shown(metrics, "localrank_routes_total", "cluster")
+
+    assert {*map(str, range(64)), "other"} == found
+    assert 784 - 64 == metrics.routes.of("tiny", 1, "other", "")[0]

@@ -311,3 +311,17 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
 def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("mhr", values)
+
+
+def test_one_ranker_may_hold_all_the_weight(judged: Judged) -> None:
+    """Its ranking is right, and a twentieth of any other is enough to spoil it."""
+    right = np.arange(40.0)[::-1]
+    # What the others have first is second, and the other way round.
+    wrong = np.argsort(np.argsort(np.concatenate([[0.0, 1e3], np.arange(1.0, 39)])))
+    queries = judged([np.column_stack([right, wrong, wrong])], [np.eye(40)[0]])
+    rankers = [LinearScorer(np.eye(3)[number]) for number in range(3)]
+
+    weights, value = fit_weights(rankers, queries, "map", np.ones(1))
+
+    np.testing.assert_array_equal([1.0, 0.0, 0.0], weights)
+    assert 1.0 == value
