@@ -47,6 +47,7 @@ class Entry:
 _C = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _T = (0.3, 0.5, 0.7, 0.9)
 ENTRIES = (
+    Entry("best feature", "best_feature", {"metric": ("map",)}),
     Entry("ranksvm", "ranksvm", {"C": _C}),
     Entry("svmmap", "svmmap", {"C": (0.1, 1.0, 10.0, 100.0)}),
     Entry("linear", "linear", {"ridge": (0.01, 0.1, 0.3, 1.0, 3.0)}),
@@ -63,6 +64,7 @@ ENTRIES = (
     Entry("gbrt", "gbrt", {"num_leaves": (3, 7, 15)}),
     Entry("lambdamart", "lambdamart", {"num_leaves": (3, 7, 15)}),
     Entry("extra_trees", "extra_trees", {"min_samples_leaf": (3, 10, 30)}),
+    Entry("random_forest", "random_forest", {"min_samples_leaf": (10, 30, 100)}),
     Entry("gmml", "gmml", {"t": _T}),
     Entry("lgmml, uniform", "lgmml", {"weights": ("uniform",), "t": _T}),
     Entry("lgmml, mean", "lgmml", {"weights": ("mean",), "t": _T}),

@@ -38,6 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gbrt": {"num_iterations": TREES, "num_threads": 1},
     "lambdamart": {"num_iterations": TREES, "num_threads": 1},
     "extra_trees": {"trees": TREES, "num_threads": 1},
+    "random_forest": {"trees": TREES, "num_threads": 1},
 }
 #: Printed by a paper, on the machines of their time, and never measured here.
 PRINTED = (

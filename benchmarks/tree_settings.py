@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.folds import folds
 from localrank.metrics import Judgements
 from localrank_training.learners.boosting import Gbrt, LambdaMart
-from localrank_training.learners.extra_trees import ExtraTrees
+from localrank_training.learners.forests import ExtraTrees
 from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:

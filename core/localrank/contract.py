@@ -31,7 +31,7 @@ Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 
 #: How features are put on one scale, within the query or by what training saw.
-Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
+Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore", "column_norm"]
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 
 #: Which quantiles of the training values a contract holds.
@@ -47,7 +47,8 @@ class FeatureContract:
         missing: what a missing value of each feature becomes.
         fill: ``[n_features]``, the value put in; for ``nan`` what the normalised view gets.
         normalise: how the features are put on one scale.
-        shift, scale: ``[n_features]``; ``global_zscore`` subtracts the one and divides by the other.
+        shift, scale: ``[n_features]`` mean and deviation (1 if it is 0) of the training values. ``global_zscore`` subtracts
+            the one and divides by the other; ``column_norm`` divides by :attr:`norm`.
         quantiles: ``[len(QUANTILES), n_features]`` of the training values; the first and last are the range.
         list_lengths: the number of documents of the training queries, at `QUANTILES`.
     """
@@ -107,6 +108,15 @@ class FeatureContract:
     @property
     def n_features(self) -> int:
         return len(self.names)
+
+    @cached_property
+    def norm(self) -> Vector:
+        r"""``[n_features]`` the 2-norm of each column of the training values over :math:`\sqrt n`.
+
+        :math:`\|x\|^2 / n` is the square of the mean plus the variance. The factor :math:`\sqrt n` is the same for all
+        features; without it the scale, and what learners' settings mean, would depend on the number of documents.
+        """
+        return np.hypot(self.shift, self.scale)
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -205,7 +215,11 @@ class FeatureContract:
             return within_query(documents, standard=self.normalise == "query_zscore")
         if not all_finite(documents):
             return None
-        return documents if self.normalise == "none" else rescaled(documents, self.shift, self.scale)
+        if self.normalise == "none":
+            return documents
+        if self.normalise == "column_norm":
+            return rescaled(documents, np.zeros(self.n_features), self.norm)
+        return rescaled(documents, self.shift, self.scale)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values that read back to the same numbers."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from localrank.contract import NORMALISATIONS, QUANTILES, FeatureContract, Missing, Normalisation
 from localrank.errors import InvalidDocuments
@@ -126,6 +126,23 @@ def test_global_zscore_uses_what_training_saw() -> None:
 
     expected = StandardScaler().fit(training.astype(np.float64)).transform(documents.astype(np.float64))
     np.testing.assert_allclose(expected, cloud.normalised, rtol=1e-4, atol=1e-6)
+
+
+def test_column_norm_gives_every_training_column_the_same_length() -> None:
+    training = np.random.default_rng(0).normal(3, [0.1, 2, 700], size=(50, 3)).astype(np.float32)
+    contract = FeatureContract.learn(training, [50], normalise="column_norm")
+
+    cloud = contract.cloud(training)
+
+    expected = Normalizer().fit_transform(training.T.astype(np.float64)).T * np.sqrt(50)
+    np.testing.assert_allclose(expected, cloud.normalised, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(cloud.normalised, axis=0), np.sqrt(50), rtol=1e-6)
+
+
+def test_column_norm_of_a_column_of_zeros_is_zero() -> None:
+    contract = FeatureContract.learn(np.zeros((4, 2), np.float32), [4], normalise="column_norm")
+
+    np.testing.assert_array_equal(np.zeros((4, 2)), contract.cloud(np.zeros((4, 2), np.float32)).normalised)
 
 
 @given(

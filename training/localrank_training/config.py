@@ -374,6 +374,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "clustering": {"method": "none"},
         "learner": {
             "method": "lgmml",
+            "candidate_sets": "documents",
             "t": [0.3, 0.5, 0.7, 0.9],
             "weights": ["uniform", "mean", "similarity"],
         },

@@ -227,7 +227,8 @@ def _match(value: Any, option: Any) -> tuple[bool, Any]:
         if not isinstance(value, Mapping):
             return False, None
         matched = [_match(member, inner[1]) for member in value.values()]
-        return all(fits for fits, _ in matched), dict(value)
+        settled = (member for _, member in matched)
+        return all(fits for fits, _ in matched), dict(zip(value, settled, strict=True))
     if option is bool:
         return isinstance(value, bool), value
     if option is int:
@@ -239,7 +240,9 @@ def _match(value: Any, option: Any) -> tuple[bool, Any]:
 
 
 def _check(value: Any, known: Setting, place: str) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
+    for number in (
+        value if isinstance(value, tuple) else value.values() if isinstance(value, dict) else (value,)
+    ):
         if not isinstance(number, int | float) or isinstance(number, bool):
             continue
         low, high, above = (known.bounds.get(bound) for bound in ("low", "high", "above"))

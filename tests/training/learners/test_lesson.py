@@ -236,7 +236,7 @@ def test_only_weights_of_the_same_features_are_shrunk_to(
         LINEAR[name][2].fit(Lesson(queries, towards=towards))
 
 
-@pytest.mark.parametrize("method", ["extra_trees", "gmml", "lgmml", "rmlr"])
+@pytest.mark.parametrize("method", ["extra_trees", "random_forest", "gmml", "lgmml", "rmlr", "best_feature"])
 def test_learners_that_cannot_be_learned_towards_a_scorer_say_so(queries: QuerySet, method: str) -> None:
     with pytest.raises(InvalidConfiguration, match=f"^{method} cannot be learned towards another scorer: "):
         make(method, {}).fit(Lesson(queries, towards=LinearScorer(AIM)))

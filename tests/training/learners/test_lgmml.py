@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Judgements
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
+from localrank_training.learners import lgmml
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform
 from localrank_training.learners.lesson import Lesson
@@ -65,6 +68,62 @@ def test_a_metric_and_its_anchor_are_those_of_the_candidate_set(judged: Judged) 
     np.testing.assert_allclose(
         scorer.score_rows(queries.documents), -expected * np.exp(-expected), rtol=1e-9, atol=1e-12
     )
+
+
+def test_algorithm_2_compares_documents_of_all_queries_as_one_list(judged: Judged) -> None:
+    """With room for all documents the candidate set is all of them: every pair is made here, whatever its queries."""
+    queries, _ = two_kinds(judged, n_queries=4)
+
+    scorer = LocalGeometricMeanMetrics(
+        metrics=2, weights="uniform", candidate_sets="documents", documents_per_set=10_000
+    ).fit(Lesson(queries))
+
+    documents, relevant = queries.documents.astype(float), queries.labels > 0
+    similar, dissimilar = np.zeros((4, 4)), np.zeros((4, 4))
+    for i in np.flatnonzero(relevant):
+        for j in range(len(documents)):
+            apart = np.outer(documents[i] - documents[j], documents[i] - documents[j])
+            if relevant[j]:
+                similar += apart
+            else:
+                dissimilar += apart
+    similar, dissimilar = (part / np.trace(part) * 4 + 0.1 * np.eye(4) for part in (similar, dissimilar))
+    root = np.real(sqrtm(similar))
+    inverse = np.linalg.inv(root)
+    metric = inverse @ np.real(sqrtm(root @ dissimilar @ root)) @ inverse
+    values = []
+    for anchor in documents[relevant]:
+        apart = documents - anchor
+        distances = np.sqrt(np.einsum("di,ij,dj->d", apart, metric, apart))
+        judgements = Judgements(queries.labels, np.array([0, len(documents)]))
+        values.append(float(judgements.per_query(-distances, "ndcg@10")[0]))
+    apart = documents - documents[relevant][int(np.argmax(values))]
+    expected = np.sqrt(np.einsum("di,ij,dj->d", apart, metric, apart))
+    assert isinstance(scorer, AnchoredScorer)
+    assert scorer.transforms.shape[0] == 2
+    found = scorer.distances(queries.documents)[:, 0]
+    np.testing.assert_allclose(found / found.max(), expected / expected.max(), rtol=1e-6, atol=1e-9)
+
+
+def test_a_set_of_documents_is_no_larger_than_it_may_be(
+    judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, _ = two_kinds(judged)
+    sizes: list[tuple[int, int]] = []
+
+    def remember(some: QuerySet, relevant: Bits, shares: Vector, **options: Any) -> PairScatter:
+        sizes.append((int(relevant.sum()), some.n_docs))
+        assert len(some) == len(shares) == 1
+        return PairScatter.of(some, relevant, shares, **options)
+
+    monkeypatch.setattr(lgmml, "PairScatter", SimpleNamespace(of=remember))
+    learner = LocalGeometricMeanMetrics(
+        metrics=3, weights="uniform", candidate_sets="documents", documents_per_set=40
+    )
+
+    learner.fit(Lesson(queries, weights=np.arange(20.0)))
+
+    assert [(20, 40)] * 3 == sizes
 
 
 @pytest.mark.parametrize("reach", [0.5, 0.9])

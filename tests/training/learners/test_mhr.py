@@ -131,6 +131,38 @@ def test_the_aggregation_is_a_setting(queries: QuerySet, aggregate: Any) -> None
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.5
 
 
+def test_weights_may_be_set_by_pair_of_levels(queries: QuerySet) -> None:
+    learner = make("mhr", {"weights": {"0-2": 3, "1-2": 0}})
+
+    scorer = learner.fit(Lesson(queries))
+
+    assert isinstance(scorer, BordaScorer)
+    np.testing.assert_array_equal(scorer.weights, [1.0, 3.0, 0.0])
+
+
+def test_weights_by_level_hold_if_a_cluster_lacks_a_level(queries: QuerySet) -> None:
+    """Without documents of level 0 only the pair (1, 2) is left; a list of weights would not fit."""
+    labels = np.maximum(queries.labels, 1.0)
+    labels[queries.span(0)] = queries.labels_of(0) + 1
+    learner = make("mhr", {"weights": {"0-1": 5, "1-2": 2, "2-3": 7}})
+
+    with collected() as notes:
+        scorer = learner.fit(Lesson(replace(queries, labels=labels)))
+
+    assert isinstance(scorer, BordaScorer)
+    np.testing.assert_array_equal(scorer.weights, [2.0, 1.0, 7.0])
+    assert ["weights: no base ranker has the levels '0-1' (there are 1-2, 1-3, 2-3)"] == [
+        n.text for n in notes
+    ]
+
+
+def test_weights_of_overlapping_rankers_are_set_by_their_border(queries: QuerySet) -> None:
+    scorer = make("mhr", {"base": "overlapping", "weights": {"2": 4}}).fit(Lesson(queries))
+
+    assert isinstance(scorer, BordaScorer)
+    np.testing.assert_array_equal(scorer.weights, [1.0, 4.0])
+
+
 def test_weights_by_hand_are_used_with_any_aggregation(queries: QuerySet) -> None:
     for aggregate in ("borda", "weighted_borda", "scores"):
         scorer = MultipleHyperplanes(aggregate=aggregate, weights=(3.0, 0.0, 1.0)).fit(Lesson(queries))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank_training.learners.best_feature import BestFeature
 from localrank_training.learners.boosting import Gbrt, LambdaMart
-from localrank_training.learners.extra_trees import ExtraTrees
+from localrank_training.learners.forests import ExtraTrees, RandomForest
 from localrank_training.learners.gmml import GeometricMeanMetric
 from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.linear import LeastSquares
@@ -35,9 +36,11 @@ LEARNERS: dict[str, type[Learner]] = {
         Gbrt,
         LambdaMart,
         ExtraTrees,
+        RandomForest,
         GeometricMeanMetric,
         LocalGeometricMeanMetrics,
         RobustMetric,
+        BestFeature,
     )
 }
 

@@ -1,6 +1,7 @@
 r"""L-GMML: several geometric mean metrics, each around an ideal document of its own [su2017].
 
-1. Candidate sets are sampled: the documents of a query each, or of several.
+1. Candidate sets are sampled: the documents of a query each or of several (section 3), or documents of all queries as one
+   list (algorithm 2).
 2. Each gives a metric (`localrank_training.learners.geometric_mean`) and an anchor: its relevant document with the best
    NDCG when the set is sorted by the distance to it.
 3. :math:`f_q(x) = -\sum_r \theta_q(r) \, d_r(x) \, e^{-d_r(x)}`, with weights for each training query by stochastic
@@ -11,7 +12,7 @@ The paper does not say which weights a query has that was not trained on; `Local
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -31,6 +32,8 @@ from localrank_training.learners.warp import learn_weights
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["LocalGeometricMeanMetrics"]
 
 Weights: TypeAlias = Literal["uniform", "mean", "similarity"]
+
+#: A list or several, which of its documents are relevant, and how much each list counts.
+CandidateSet: TypeAlias = "tuple[QuerySet, Bits, Vector]"
 
 #: Distances of so many queries' documents tell the scale of a metric.
 _ENOUGH = 300
@@ -54,6 +60,14 @@ class LocalGeometricMeanMetrics(Learner):
         20,
         low=1,
         meaning="how many candidate sets are sampled; fewer if there are few queries, as no set comes twice",
+    )
+    candidate_sets: Literal["queries", "documents"] = setting(
+        "queries",
+        meaning="of whole queries, whose documents are compared within each query; or of documents drawn from all queries, "
+        "relevant ones and others alike, as one list (algorithm 2 of the paper)",
+    )
+    documents_per_set: int = setting(
+        1000, low=3, meaning='documents of a candidate set at most, with `candidate_sets = "documents"`'
     )
     queries_per_set: int = setting(
         10,
@@ -144,16 +158,13 @@ class LocalGeometricMeanMetrics(Learner):
         self, queries: QuerySet, relevant: Bits, shares: Vector, rng: np.random.Generator
     ) -> AnchoredScorer:
         """Return the metrics and anchors of sampled candidate sets, with equal weights."""
-        sets = self._drawn(shares, rng)
         seen = np.flatnonzero(shares)
         if len(seen) > _ENOUGH:
             seen = rng.choice(seen, _ENOUGH, replace=False)
         documents = queries.select(np.sort(seen)).documents
-        query_of = queries.query_of
+        draw = self._of_documents if self.candidate_sets == "documents" else self._of_queries
         transforms, anchors, values = [], [], []
-        for chosen in sets:
-            some, own = queries.select(chosen), relevant[np.isin(query_of, chosen)]
-            counted = shares[chosen] / shares[chosen].sum()
+        for some, own, counted in draw(queries, relevant, shares, rng):
             scatter = PairScatter.of(some, own, counted)
             transform = reduced(
                 metric_transform(scatter, regularisation=self.regularisation, t=self.t), self.rank
@@ -167,12 +178,49 @@ class LocalGeometricMeanMetrics(Learner):
             values.append(value)
         note(
             self.method,
-            f"{len(sets)} metrics; their anchors reach a mean {self.metric} of {np.mean(values):.4f} in their own sets",
+            f"{len(values)} metrics; their anchors reach a mean {self.metric} of {np.mean(values):.4f} in their own sets",
             value=float(np.mean(values)),
         )
         stacked = np.stack(transforms)
         origins = np.matmul(stacked, np.stack(anchors)[:, :, None])[..., 0]
-        return AnchoredScorer(stacked, origins, np.full(len(sets), 1.0 / len(sets)), self.curve, self.blocks)
+        return AnchoredScorer(
+            stacked, origins, np.full(len(values), 1.0 / len(values)), self.curve, self.blocks
+        )
+
+    def _of_queries(
+        self, queries: QuerySet, relevant: Bits, shares: Vector, rng: np.random.Generator
+    ) -> Iterator[CandidateSet]:
+        query_of = queries.query_of
+        for chosen in self._drawn(shares, rng):
+            yield (
+                queries.select(chosen),
+                relevant[np.isin(query_of, chosen)],
+                shares[chosen] / shares[chosen].sum(),
+            )
+
+    def _of_documents(
+        self, queries: QuerySet, relevant: Bits, shares: Vector, rng: np.random.Generator
+    ) -> Iterator[CandidateSet]:
+        """Draw documents of all queries that count: up to half of them relevant, the rest others, as one list."""
+        chance = shares[queries.query_of]
+        kinds = [np.flatnonzero(kind & (chance > 0)) for kind in (relevant, ~relevant)]
+        half = self.documents_per_set // 2
+        for _ in range(self.metrics):
+            drawn = [
+                rng.choice(rows, min(half, len(rows)), replace=False, p=chance[rows] / chance[rows].sum())
+                for rows in kinds
+            ]
+            rows = np.sort(np.concatenate(drawn))
+            one_list = replace(
+                queries,
+                documents=queries.documents[rows],
+                labels=queries.labels[rows],
+                offsets=np.array([0, len(rows)]),
+                query_ids=("candidate set",),
+                lines=queries.lines[rows],
+                comments=None,
+            )
+            yield one_list, relevant[rows], np.ones(1)
 
     def _drawn(self, shares: Vector, rng: np.random.Generator) -> list[Indices]:
         """Draw the queries of each candidate set, ascending."""

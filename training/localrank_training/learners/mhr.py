@@ -9,6 +9,7 @@ The paper leaves other base rankers and other aggregations open; they are settin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
@@ -67,10 +68,12 @@ class MultipleHyperplanes(Learner):
     aggregate: Aggregation = setting(
         "borda", meaning="how their rankings become one; `weighted_borda` fits the weights if none are given"
     )
-    weights: tuple[float, ...] | None = setting(
+    weights: tuple[float, ...] | Mapping[str, float] | None = setting(
         None,
         low=0,
-        meaning="one for each ranker, set by hand; pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels",
+        meaning="what is known beforehand of how much each ranker counts: a table by its levels, such as `{0-2 = 3}` for the "
+        'pair of levels 0 and 2 (or `{2 = 3}` for levels below and from 2 on, with `base = "overlapping"`), in which the '
+        "others count 1; or a list of one for each, pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels",
     )
     levels: tuple[float, ...] | None = setting(
         None, meaning="the labels that there are; by default those found, of which a cluster may lack some"
@@ -92,7 +95,12 @@ class MultipleHyperplanes(Learner):
     def __post_init__(self) -> None:
         check_bounds(self)
         settle_blocks(self)
-        if self.weights is not None and not any(weight > 0 for weight in self.weights):
+        if isinstance(self.weights, Mapping):
+            if self.base == "sampled":
+                raise InvalidConfiguration(
+                    "weights: expected a list, as samples have no levels, found a table"
+                )
+        elif self.weights is not None and not any(weight > 0 for weight in self.weights):
             raise InvalidConfiguration("weights: expected at least one positive, found none")
 
     def fit(self, lesson: Lesson) -> Scorer:
@@ -102,7 +110,7 @@ class MultipleHyperplanes(Learner):
         """
         lesson.check(self.method)
         parts = list(self.parts(lesson))
-        if self.weights is not None and len(self.weights) != len(parts):
+        if isinstance(self.weights, tuple) and len(self.weights) != len(parts):
             raise InvalidData(
                 f"mhr: expected as many base rankers as weights ({len(self.weights)}), found {len(parts)} to learn; set "
                 "levels if some queries lack a label"
@@ -111,7 +119,7 @@ class MultipleHyperplanes(Learner):
         if len(rankers) == 1:
             # Its ranking is the only one.
             return rankers[0]
-        counts = self._weights(rankers, kept, lesson)
+        counts = self._weights(rankers, kept, parts, lesson)
         return BordaScorer(tuple(rankers), counts, self._rule)
 
     def settled(self, notes: Sequence[Note]) -> Self:
@@ -122,6 +130,18 @@ class MultipleHyperplanes(Learner):
         if self.fitted_on == "training" or not fitted:
             return self
         return replace(self, weights=tuple(weight or 0.0 for weight in fitted))
+
+    def _prior(self, parts: list[Part]) -> list[float]:
+        """Return the weight of each part as it was set."""
+        if not isinstance(self.weights, Mapping):
+            return list(self.weights or ())
+        if unknown := [levels for levels in self.weights if levels not in {part.levels for part in parts}]:
+            note(
+                self.method,
+                f"weights: no base ranker has the levels {unknown[0]!r} (there are "
+                f"{', '.join(part.levels for part in parts)})",
+            )
+        return [self.weights.get(part.levels, 1.0) for part in parts]
 
     @property
     def _rule(self) -> Rule:
@@ -143,10 +163,11 @@ class MultipleHyperplanes(Learner):
                 drawn = np.zeros(len(queries))
                 chosen = rng.choice(counted, size, replace=False)
                 drawn[chosen] = weights[chosen]
-                yield Part(f"sample {number}", queries.labels, everything, drawn)
+                yield Part(f"sample {number}", "", queries.labels, everything, drawn)
             return
         found = np.unique(queries.labels[weights[queries.query_of] > 0])
-        levels = found if self.levels is None else np.unique(self.levels)
+        # A label of -0.0 is zero, also in names.
+        levels = (found if self.levels is None else np.unique(self.levels)) + 0.0
         if len(levels) > _MOST_LEVELS:
             raise InvalidData(
                 f"mhr: expected at most {_MOST_LEVELS} different labels, since pairs of levels have a ranker each, "
@@ -155,11 +176,11 @@ class MultipleHyperplanes(Learner):
         if self.base == "overlapping":
             for border in levels[1:]:
                 binary = (queries.labels >= border).astype(np.float64)
-                yield Part(f"labels below and from {border:g} on", binary, everything, weights)
+                yield Part(f"labels below and from {border:g} on", f"{border:g}", binary, everything, weights)
             return
         for low, high in combinations(levels, 2) if self.base == "pairs" else pairwise(levels):
             either = (queries.labels == low) | (queries.labels == high)
-            yield Part(f"labels {low:g} and {high:g}", queries.labels, either, weights)
+            yield Part(f"labels {low:g} and {high:g}", f"{low:g}-{high:g}", queries.labels, either, weights)
 
     def _base_rankers(self, lesson: Lesson, parts: list[Part]) -> tuple[list[LinearScorer], list[int]]:
         """Learn the base rankers; also say which parts they are of, as some may have no pair of documents."""
@@ -194,10 +215,11 @@ class MultipleHyperplanes(Learner):
         self,
         rankers: list[LinearScorer],
         kept: list[int],
+        parts: list[Part],
         lesson: Lesson,
     ) -> Vector:
         if self.weights is not None:
-            chosen = np.array(self.weights)[kept]
+            chosen = np.array(self._prior(parts))[kept]
             if chosen.any():
                 return chosen
             note(self.method, "equal weights: the base rankers with positive weights could not be learned")
@@ -224,12 +246,14 @@ class Part:
 
     Attributes:
         name: for people.
+        levels: as a table of weights names them; nothing for a sample.
         labels: ``[n_docs]``.
         documents: ``[n_docs]`` which ones it sees.
         weights: ``[n_queries]``.
     """
 
     name: str
+    levels: str
     labels: Vector
     documents: Bits
     weights: Vector

@@ -1,16 +1,16 @@
-"""Extremely randomised trees through the learner are those of scikit-learn, called by hand."""
+"""Forests through the learners are those of scikit-learn, called by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localrank.errors import InvalidData
-from localrank_training.learners.extra_trees import ExtraTrees
+from localrank_training.learners.forests import ExtraTrees, Forest, RandomForest
 from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -25,13 +25,21 @@ def queries(judged: Judged) -> QuerySet:
     return judged(clouds, [np.clip(np.round(cloud[:, 0] + 1), 0, 3) for cloud in clouds])
 
 
+KINDS = pytest.mark.parametrize(
+    ("kind", "by_hand"), [(ExtraTrees, ExtraTreesRegressor), (RandomForest, RandomForestRegressor)]
+)
+
+
+@KINDS
 @pytest.mark.parametrize("bootstrap", [False, True])
-def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: QuerySet) -> None:  # noqa: FBT001
-    scorer = ExtraTrees(
+def test_it_is_scikit_learns_regression_on_gains(
+    kind: type[Forest], by_hand: Any, queries: QuerySet, *, bootstrap: bool
+) -> None:
+    scorer = kind(
         trees=20, min_samples_leaf=3, max_features=0.5, max_depth=6, seed=4, bootstrap=bootstrap
     ).fit(Lesson(queries))
 
-    forest = ExtraTreesRegressor(
+    forest = by_hand(
         n_estimators=20,
         min_samples_leaf=3,
         max_features=0.5,
@@ -44,17 +52,42 @@ def test_it_is_scikit_learns_regression_on_gains(bootstrap: bool, queries: Query
     )
 
 
-def test_labels_themselves_may_be_learned(queries: QuerySet) -> None:
-    scorer = ExtraTrees(trees=5, min_samples_leaf=1, max_features=1.0, gain="label").fit(Lesson(queries))
+@KINDS
+def test_labels_themselves_may_be_learned(kind: type[Forest], by_hand: Any, queries: QuerySet) -> None:
+    learner = kind(trees=5, min_samples_leaf=1, max_features=1.0, bootstrap=False, gain="label")
 
-    forest = ExtraTreesRegressor(n_estimators=5, random_state=0).fit(queries.documents, queries.labels)
+    scorer = learner.fit(Lesson(queries))
+
+    forest = by_hand(n_estimators=5, random_state=0, bootstrap=False).fit(queries.documents, queries.labels)
     np.testing.assert_allclose(
         scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
     )
 
 
-def test_the_trees_do_not_depend_on_the_threads(queries: QuerySet) -> None:
-    first, second = (ExtraTrees(trees=10, num_threads=threads).fit(Lesson(queries)) for threads in (1, 2))
+@KINDS
+def test_a_tree_sees_no_more_documents_than_it_may(
+    kind: type[Forest], by_hand: Any, queries: QuerySet
+) -> None:
+    learner = kind(trees=5, min_samples_leaf=1, max_features=1.0, max_samples=50)
+
+    scorer = learner.fit(Lesson(queries))
+
+    forest = by_hand(n_estimators=5, random_state=0, bootstrap=True, max_samples=50)
+    forest.fit(queries.documents, 2**queries.labels - 1)
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
+    )
+    assert scorer.splits.max() < 50
+
+
+def test_a_forest_draws_and_extra_trees_see_everything() -> None:
+    assert RandomForest().bootstrap
+    assert not ExtraTrees().bootstrap
+
+
+@pytest.mark.parametrize("kind", [ExtraTrees, RandomForest])
+def test_the_trees_do_not_depend_on_the_threads(kind: type[Forest], queries: QuerySet) -> None:
+    first, second = (kind(trees=10, num_threads=threads).fit(Lesson(queries)) for threads in (1, 2))
 
     for name, array in first.arrays().items():
         np.testing.assert_array_equal(array, second.arrays()[name])

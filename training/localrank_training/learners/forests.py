@@ -1,14 +1,18 @@
-r"""Extremely randomised trees on gains: many deep trees, each grown with random thresholds, averaged.
+r"""Forests on gains: many deep trees of randomised splits, averaged.
 
-Every tree sees all documents [geurts2006]; at a node it draws one threshold for each of ``max_features`` features and
-takes the split that lowers the squared error of :math:`2^y - 1` most. scikit-learn grows them. What comes out is a
-`TreesScorer` with scikit-learn's predictions.
+At a node a tree tries a share of the features and takes the split that lowers the squared error of :math:`2^y - 1` most.
+`ExtraTrees` draws one threshold for each of these features, and every tree sees all documents [geurts2006]. `RandomForest`
+finds the best threshold of each, and every tree sees documents drawn with replacement [breiman2001]. scikit-learn grows both.
+What comes out is a `TreesScorer` with scikit-learn's predictions.
+
+A tree sees no more than ``max_samples`` documents, so that the time grows with the number of documents only up to there.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -23,12 +27,12 @@ if TYPE_CHECKING:
     from localrank.scorers import TreesScorer
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["ExtraTrees"]
+__all__ = ["ExtraTrees", "Forest", "RandomForest"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraTrees(Learner):
-    """Learn the gain of every document as a mean of randomised trees."""
+class Forest(Learner):
+    """What both learners have: how trees are grown, how many, and of how many documents."""
 
     trees: int = setting(500, low=1, high=100_000, meaning="how many trees")
     min_samples_leaf: int = setting(10, low=1, meaning="documents that a leaf has at least")
@@ -36,17 +40,22 @@ class ExtraTrees(Learner):
         0.1, above=0.0, high=1.0, meaning="share of the features tried at each split"
     )
     max_depth: int = setting(0, low=0, meaning="splits on the way to a leaf at most; 0 has no limit")
-    bootstrap: bool = setting(default=False, meaning="let each tree see a random sample of the documents")
+    bootstrap: bool = setting(
+        default=False, meaning="let each tree see documents drawn with replacement, as many as there are"
+    )
+    max_samples: int = setting(
+        200_000,
+        low=1,
+        meaning="documents that a tree sees at most; if there are more, they are drawn with replacement",
+    )
     gain: Literal["label", "exponential"] = setting(
         "exponential", meaning="regress on the label itself, or on 2^label - 1"
     )
-    seed: int = setting(0, low=0, high=2**30, meaning="draws features, thresholds and samples")
+    seed: int = setting(0, low=0, high=2**30, meaning="draws features, thresholds and documents")
     num_threads: int = setting(
         0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
     )
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
-
-    method: ClassVar[str] = "extra_trees"
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -54,19 +63,19 @@ class ExtraTrees(Learner):
 
     def fit(self, lesson: Lesson) -> TreesScorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
-        from sklearn.ensemble import ExtraTreesRegressor
-
         lesson.refuse_towards(self.method, "its trees do not build on each other")
         lesson.check(self.method, missing=True)
         check_grades(lesson.queries, self.method)
         lesson = lesson.counted()
         queries, shares = lesson.queries, lesson.shares
-        forest = ExtraTreesRegressor(
+        drawn = queries.n_docs > self.max_samples
+        forest = self.grower()(
             n_estimators=self.trees,
             min_samples_leaf=self.min_samples_leaf,
             max_features=self.max_features,
             max_depth=self.max_depth or None,
-            bootstrap=self.bootstrap,
+            bootstrap=self.bootstrap or drawn,
+            max_samples=self.max_samples if drawn else None,
             random_state=self.seed,
             n_jobs=self.num_threads or -1,
         )
@@ -83,3 +92,41 @@ class ExtraTrees(Learner):
                 f"min_samples_leaf {self.min_samples_leaf}"
             )
         return scorer
+
+    @abstractmethod
+    def grower(self) -> Any:
+        """Return scikit-learn's class of these forests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraTrees(Forest):
+    """Learn the gain of every document as a mean of extremely randomised trees."""
+
+    method: ClassVar[str] = "extra_trees"
+
+    def grower(self) -> Any:
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        return ExtraTreesRegressor
+
+
+@dataclass(frozen=True, slots=True)
+class RandomForest(Forest):
+    """Learn the gain of every document as a mean of trees with the best splits, each of a random sample."""
+
+    min_samples_leaf: int = setting(30, low=1, meaning="documents that a leaf has at least")
+    bootstrap: bool = setting(
+        default=True, meaning="let each tree see documents drawn with replacement, as many as there are"
+    )
+    max_samples: int = setting(
+        50_000,
+        low=1,
+        meaning="documents that a tree sees at most; if there are more, they are drawn with replacement",
+    )
+
+    method: ClassVar[str] = "random_forest"
+
+    def grower(self) -> Any:
+        from sklearn.ensemble import RandomForestRegressor
+
+        return RandomForestRegressor

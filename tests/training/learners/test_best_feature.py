@@ -1,0 +1,94 @@
+"""The best single feature, against a search of all by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank_training.learners.best_feature import BestFeature
+from localrank_training.learners.catalogue import make
+from localrank_training.learners.lesson import Lesson
+from localrank_training.learners.notes import collected
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
+    from tests.training.learners.conftest import Judged, MakeQueries
+
+
+@pytest.fixture
+def queries(make_queries: MakeQueries) -> QuerySet:
+    return make_queries(20, 6, 3, seed=4)
+
+
+def ndcg(labels: np.ndarray, k: int) -> float:
+    """Of labels in the order of a ranking; 0 if all are zero."""
+
+    def dcg(ordered: np.ndarray) -> float:
+        return float(sum((2**y - 1) / np.log2(2 + rank) for rank, y in enumerate(ordered[:k])))
+
+    return dcg(labels) / best if (best := dcg(np.sort(labels)[::-1])) else 0.0
+
+
+def by_hand(queries: QuerySet, weights: np.ndarray, k: int) -> dict[tuple[int, int], float]:
+    """The mean NDCG of every feature and direction; the values here are all different."""
+    found = {}
+    for feature in range(queries.n_features):
+        for sign in (1, -1):
+            orders = [np.argsort(-sign * queries.documents_of(q)[:, feature]) for q in range(len(queries))]
+            values = [ndcg(queries.labels_of(q)[order], k) for q, order in enumerate(orders)]
+            found[feature, sign] = float(np.average(values, weights=weights))
+    return found
+
+
+@pytest.mark.parametrize(("direction", "signs"), [("both", (1, -1)), ("up", (1,)), ("down", (-1,))])
+def test_no_other_feature_or_direction_is_better(
+    queries: QuerySet, direction: str, signs: tuple[int, ...]
+) -> None:
+    weights = np.linspace(0.0, 2.0, 20)
+
+    with collected() as notes:
+        scorer = make("best_feature", {"direction": direction, "metric": "ndcg@5"}).fit(
+            Lesson(queries, weights)
+        )
+
+    found = {key: value for key, value in by_hand(queries, weights, 5).items() if key[1] in signs}
+    (feature,) = np.flatnonzero(scorer.arrays()["weights"])
+    best = int(feature), int(scorer.arrays()["weights"][feature])
+    np.testing.assert_allclose(found[best], max(found.values()), rtol=1e-12)
+    np.testing.assert_allclose(notes[-1].figures["value"], found[best], rtol=1e-9)
+    assert f"feature 'f{feature + 1}'" in notes[-1].text
+
+
+def test_it_ranks_by_that_feature(queries: QuerySet) -> None:
+    scorer = BestFeature().fit(Lesson(queries))
+
+    (feature,) = np.flatnonzero(scorer.weights)
+    np.testing.assert_array_equal(
+        scorer.score_rows(queries.documents),
+        scorer.weights[feature] * queries.documents[:, feature].astype(np.float64),
+    )
+
+
+def test_equal_values_earn_nothing_by_the_order_of_the_input(judged: Judged) -> None:
+    """The first feature is constant, and the documents come best first."""
+    documents = [[0.0, 3.0], [0.0, 1.0], [0.0, 2.0], [0.0, 0.0]]
+
+    scorer = BestFeature().fit(Lesson(judged([documents], [[2, 1, 0, 0]])))
+
+    np.testing.assert_array_equal(scorer.weights, [0.0, 1.0])
+
+
+def test_missing_values_are_refused(queries: QuerySet) -> None:
+    broken = queries.documents.copy()
+    broken[3, 1] = np.nan
+
+    with pytest.raises(InvalidData, match="best_feature: query '0', feature 'f2': expected a finite value"):
+        BestFeature().fit(Lesson(queries.with_documents(broken)))
+
+
+def test_unknown_metrics_are_refused() -> None:
+    with pytest.raises(InvalidConfiguration, match="metric: metric 'best': expected one of"):
+        BestFeature(metric="best")

@@ -1,0 +1,75 @@
+r"""The best single feature with its direction, used as a ranker: what every model must beat.
+
+.. math:: f(x) = \pm x_k
+
+with the feature ``k`` and the sign of the best mean metric on the training queries. Comparing every model with it, query by query,
+is called best-feature calibration [kuzi2019].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from localrank.blocks import parse
+from localrank.metrics import Judgements, Metric
+from localrank.scorers import LinearScorer
+from localrank_training.learners.notes import note
+from localrank_training.learners.role import Learner, settle_blocks
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank_training.learners.lesson import Lesson
+
+__all__ = ["BestFeature"]
+
+
+@dataclass(frozen=True, slots=True)
+class BestFeature(Learner):
+    """Rank by the one feature, upwards or downwards, that ranks the training queries best."""
+
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what the feature maximises")
+    direction: Literal["both", "up", "down"] = setting(
+        "both",
+        meaning="whether large values (up) or small ones (down) are good, or what is better of the two",
+    )
+
+    blocks: str = setting("normalised", check=parse, meaning="blocks of features to choose from")
+
+    method: ClassVar[str] = "best_feature"
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        settle_blocks(self)
+
+    def fit(self, lesson: Lesson) -> LinearScorer:
+        """Learn one scorer; see `Learner.fit`.
+
+        Documents with equal values are ranked worst first, so that a feature earns nothing by the order of the input.
+        """
+        lesson.refuse_towards(self.method, "there is nothing between two features")
+        lesson.check(self.method)
+        lesson = lesson.counted()
+        queries, shares = lesson.queries, lesson.shares
+        judgements = Judgements(queries.labels, queries.offsets)
+        signs = {"both": (1.0, -1.0), "up": (1.0,), "down": (-1.0,)}[self.direction]
+        best, feature, sign = -np.inf, 0, 1.0
+        for column in range(queries.n_features):
+            values = queries.documents[:, column].astype(np.float64)
+            for tried in signs:
+                (measured,) = judgements.measure(tried * values, [self.metric], ties="pessimistic")
+                mean = float(np.average(measured.per_query, weights=shares))
+                if mean > best:
+                    best, feature, sign = mean, column, tried
+        name = queries.feature_names[feature]
+        note(
+            self.method,
+            f"{'large' if sign > 0 else 'small'} values of feature {name!r} reach {self.metric} {best:.4f} in training",
+            value=best,
+            feature=feature,
+        )
+        weights = np.zeros(queries.n_features)
+        weights[feature] = sign
+        return LinearScorer(weights, self.blocks)
