@@ -61,6 +61,16 @@ demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
 openapi: $(VENV)/.dev ## Write docs/openapi.json anew
 	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.process.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
 
+.PHONY: licences
+licences: $(VENV)/.dev ## Write docs/licences.md from what is installed
+	$(BIN)/python -m tests.architecture.licences > docs/licences.md
+
+# Fails if the advisories of a single package cannot be had: an audit that looked at nothing would pass otherwise.
+.PHONY: audit
+audit: $(VENV)/.dev ## Look up known vulnerabilities of what is installed (needs pypi.org)
+	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet pip-audit; }
+	.audit/bin/pip-audit --strict --skip-editable --progress-spinner off --path $(wildcard $(VENV)/lib/python3.*/site-packages)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure speed and quality (long)
 	$(BIN)/python -m benchmarks
@@ -88,4 +98,4 @@ image: ## Build the container image (needs a Docker engine)
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports
+	rm -rf $(VENV) .audit dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports
