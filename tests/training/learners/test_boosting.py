@@ -299,6 +299,62 @@ def test_only_trees_on_the_same_blocks_are_continued(towards: Any, found: str, q
         plain(LambdaMart, num_iterations=5).fit(Lesson(queries, towards=towards))
 
 
+def test_the_mean_over_numbers_of_trees_is_folded_into_the_leaves(queries: QuerySet) -> None:
+    scorer = plain(LambdaMart, num_iterations=30, averaged=(5, 12, 20)).fit(Lesson(queries))
+
+    every = [
+        plain(LambdaMart, num_iterations=rounds).fit(Lesson(queries)).score_rows(queries.documents)
+        for rounds in (5, 12, 20)
+    ]
+    np.testing.assert_allclose(scorer.score_rows(queries.documents), np.mean(every, axis=0), rtol=1e-9)
+    assert scorer.n_trees == 20
+
+
+def test_a_mean_over_numbers_of_trees_does_not_stop_early(queries: QuerySet, validation: QuerySet) -> None:
+    learner = plain(Gbrt, averaged=(5, 400), early_stopping_rounds=1)
+
+    scorer = learner.fit(Lesson(queries, validation=validation))
+
+    assert scorer.n_trees == 400
+
+
+def test_the_logistic_loss_is_lightgbms_cross_entropy_of_shares(queries: QuerySet) -> None:
+    scorer = plain(Gbrt, loss="logistic", num_iterations=20).fit(Lesson(queries))
+
+    shares = (2**queries.labels - 1) / 7
+    booster = by_hand({"objective": "cross_entropy"}, queries, shares, 20)
+    expected = booster.predict(queries.documents, raw_score=True)
+    np.testing.assert_allclose(scorer.score_rows(queries.documents), expected, rtol=1e-9)
+
+
+def test_levels_of_real_labels_have_their_own_gains(queries: QuerySet, validation: QuerySet) -> None:
+    """Halves of whole labels are three levels more; with gains to match, LightGBM is given just that."""
+    halves = [replace(one, labels=one.labels / 2) for one in (queries, validation)]
+
+    scorer = plain(LambdaMart, levels=10, num_iterations=20).fit(Lesson(halves[0], validation=halves[1]))
+
+    gains = tuple(2 ** (level / 2) - 1 for level in range(4))
+    expected = plain(LambdaMart, label_gain=gains, num_iterations=20).fit(
+        Lesson(queries, validation=validation)
+    )
+    np.testing.assert_array_equal(
+        scorer.score_rows(queries.documents), expected.score_rows(queries.documents)
+    )
+
+
+def test_more_labels_than_levels_are_cut_evenly(queries: QuerySet) -> None:
+    spread = 3.9 * np.linspace(0.0, 1.0, queries.n_docs) ** 1.1
+
+    scorer = plain(LambdaMart, levels=4, num_iterations=10).fit(Lesson(replace(queries, labels=spread)))
+
+    grades = replace(queries, labels=np.round(spread / 1.3))
+    gains = tuple(2 ** (1.3 * level) - 1 for level in range(4))
+    expected = plain(LambdaMart, label_gain=gains, num_iterations=10).fit(Lesson(grades))
+    np.testing.assert_allclose(
+        scorer.score_rows(queries.documents), expected.score_rows(queries.documents), rtol=1e-9
+    )
+
+
 def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     """The first feature says most; where it is missing is all there is to know about the second half."""
     documents = queries.documents.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,29 @@ def test_exponential_gains_are_those_of_ndcg(queries: QuerySet) -> None:
 
     plain = LinearRegression().fit(queries.documents.astype(float), 2**queries.labels - 1)
     np.testing.assert_allclose(scorer.weights, plain.coef_, rtol=1e-6)
+
+
+def test_balanced_queries_count_the_same_whatever_their_length_and_gains(queries: QuerySet) -> None:
+    """Query 0 ten times over, and with labels ten times as large, teaches what it taught before."""
+    once = np.arange(len(queries))
+    documents = [queries.documents_of(0)] * 10 + [queries.documents_of(query) for query in once[1:]]
+    labels = [10 * queries.labels_of(0)] * 10 + [queries.labels_of(query) for query in once[1:]]
+    lengths = [10 * queries.lengths[0], *queries.lengths[1:]]
+    longer = replace(
+        queries,
+        documents=np.concatenate(documents),
+        labels=np.concatenate(labels),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+    )
+    learner = LeastSquares(ridge=0.1, balance="queries")
+
+    np.testing.assert_allclose(
+        learner.fit(Lesson(longer)).weights, learner.fit(Lesson(queries)).weights, rtol=1e-6
+    )
+    unbalanced = LeastSquares(ridge=0.1)
+    assert not np.allclose(
+        unbalanced.fit(Lesson(longer)).weights, unbalanced.fit(Lesson(queries)).weights, rtol=1e-2
+    )
 
 
 def test_scaling_all_features_changes_no_order(queries: QuerySet) -> None:

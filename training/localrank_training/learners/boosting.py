@@ -26,7 +26,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import TreesScorer
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
-from localrank_training.learners.plain_trees import from_lightgbm, mean
+from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
 from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
@@ -46,7 +46,8 @@ class Boosting(Learner):
     """What both learners have: how trees are grown, how many, and when to stop.
 
     With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
-    the trees up to the best are kept. With ``lesson.towards``, a scorer of trees of the same view, boosting goes on from
+    the trees up to the best are kept. With ``averaged`` there is no number of trees to choose: the score is the mean over
+    several, which is as good, and is folded into the values of the leaves. With ``lesson.towards``, a scorer of trees of the same view, boosting goes on from
     its scores and its trees are kept in front; if that gains nothing on the validation queries, it comes back.
     """
 
@@ -70,6 +71,12 @@ class Boosting(Learner):
     early_stopping_rounds: int = setting(
         100, low=0, meaning="trees without gain before it stops; 0 never stops early"
     )
+    averaged: tuple[int, ...] = setting(
+        (),
+        low=1,
+        meaning="score by the mean over these numbers of first trees, such as [50, 100, 200], instead of by all trees; "
+        "then nothing stops early",
+    )
     members: int = setting(5, low=1, high=1000, meaning="models of different seeds whose scores are averaged")
     seed: int = setting(0, low=0, high=2**30, meaning="draws features and queries")
     num_threads: int = setting(
@@ -92,7 +99,8 @@ class Boosting(Learner):
         lesson.check(self.method, missing=True)
         self.check_labels(lesson.queries)
         lesson = lesson.counted()
-        queries, shares, validation = lesson.queries, lesson.shares, lesson.validation
+        queries, shares = lesson.queries, lesson.shares
+        validation = None if self.averaged else lesson.validation
         if validation is not None:
             check_finite(validation, self.method, missing=True)
             self.check_labels(validation)
@@ -172,15 +180,14 @@ class Boosting(Learner):
             if validation is not None and stops:
                 held = [self._dataset(validation, settings, towards, reference=data)]
                 callbacks.append(before)
-            booster = lightgbm.train(
-                settings, data, self.num_iterations, valid_sets=held, callbacks=callbacks
-            )
+            rounds = min(self.num_iterations, max(self.averaged, default=self.num_iterations))
+            booster = lightgbm.train(settings, data, rounds, valid_sets=held, callbacks=callbacks)
         except lightgbm.basic.LightGBMError as error:
             raise InvalidData(f"{self.method}: LightGBM cannot learn from these queries: {error}") from None
         if held and towards is not None and not before.gained(booster):
             return None
         text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
-        return from_lightgbm(text, blocks=self.blocks)
+        return prefix_mean(from_lightgbm(text, blocks=self.blocks), self.averaged)
 
     def _settings(self, seed: int) -> dict[str, Any]:
         """Return LightGBM's settings; the same trees come of them with any number of threads."""
@@ -259,6 +266,11 @@ class Gbrt(Boosting):
     gain: Literal["label", "exponential"] = setting(
         "label", meaning="regress on the label itself, which may be any number from 0, or on 2^label - 1"
     )
+    loss: Literal["squared", "logistic"] = setting(
+        "squared",
+        meaning="squared error of the gain; or cross-entropy of the gain as a share of the largest one, whose score is "
+        "that share's log-odds",
+    )
 
     method: ClassVar[str] = "gbrt"
 
@@ -266,9 +278,12 @@ class Gbrt(Boosting):
         check_grades(queries, self.method)
 
     def targets(self, labels: Vector) -> Vector:
-        return labels if self.gain == "label" else np.exp2(labels) - 1
+        gains = labels if self.gain == "label" else np.exp2(labels) - 1
+        return gains / max(gains.max(initial=0.0), 1e-300) if self.loss == "logistic" else gains
 
     def objective(self) -> dict[str, Any]:
+        if self.loss == "logistic":
+            return {"objective": "cross_entropy", "metric": "cross_entropy"}
         return {"objective": "regression", "metric": "l2"}
 
 
@@ -286,10 +301,36 @@ class LambdaMart(Boosting):
     )
     lambdarank_norm: bool = setting(default=True, meaning="scale each query's gradients by their sum")
     sigmoid: float = setting(1.0, above=0.0, meaning="steepness of the pair loss")
+    levels: int = setting(
+        0,
+        low=0,
+        high=1000,
+        meaning="cut labels that are not whole numbers into this many levels, each worth its own 2^label - 1; 0 refuses them",
+    )
     metric: Literal["ndcg", "map"] = setting("ndcg", meaning="what stops boosting")
     eval_at: int = setting(10, low=1, meaning="first documents for which it is measured")
 
     method: ClassVar[str] = "lambdamart"
+
+    def fit(self, lesson: Lesson) -> TreesScorer:
+        """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
+        labels = lesson.queries.labels
+        if not self.levels or not np.isfinite(labels).all() or (labels == np.trunc(labels)).all():
+            return Boosting.fit(self, lesson)
+        check_grades(lesson.queries, self.method)
+        levels = np.unique(labels)
+        if len(levels) > self.levels:
+            levels = np.linspace(levels[0], levels[-1], self.levels)
+        cut = replace(self, label_gain=tuple((np.exp2(levels) - 1).tolist()))
+        held = lesson.validation
+        return Boosting.fit(
+            cut,
+            replace(
+                lesson,
+                queries=_at_levels(lesson.queries, levels),
+                validation=None if held is None else _at_levels(held, levels),
+            ),
+        )
 
     def check_labels(self, queries: QuerySet) -> None:
         check_grades(queries, self.method, whole=True, highest=len(self._gains()) - 1)
@@ -310,3 +351,9 @@ class LambdaMart(Boosting):
 
     def _gains(self) -> tuple[float, ...]:
         return self.label_gain or tuple(2.0**label - 1 for label in range(31))
+
+
+def _at_levels(queries: QuerySet, levels: Vector) -> QuerySet:
+    """Return the queries with the number of the nearest level in place of each label."""
+    between = (levels[1:] + levels[:-1]) / 2
+    return replace(queries, labels=np.searchsorted(between, queries.labels).astype(np.float64))

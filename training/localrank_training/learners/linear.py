@@ -56,6 +56,10 @@ class LeastSquares(Learner):
     gain: Literal["label", "exponential"] = setting(
         "label", meaning="regress on the label itself, or on 2^label - 1"
     )
+    balance: Literal["documents", "queries"] = setting(
+        "documents",
+        meaning="let every document count the same; or every query, whatever its length and however much its gains vary",
+    )
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "linear"
@@ -67,9 +71,10 @@ class LeastSquares(Learner):
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)
-        queries, shares = lesson.queries, lesson.shares
+        queries = lesson.queries
+        shares = lesson.shares * self.counts(queries)
         towards = lesson.towards_weights(self.method, self.blocks)
-        gains = self.gains(queries.labels)
+        gains = self.gains(queries)
         equations = NormalEquations.of(queries, gains, weights=shares, centre=self.centre)
         if self.ridge == "auto":
             ridge = equations.ridge(
@@ -79,10 +84,20 @@ class LeastSquares(Learner):
             ridge = equations.ridge(self.ridge)
         return LinearScorer(equations.solve(ridge, towards), blocks=self.blocks)
 
-    def gains(self, labels: Vector) -> Vector:
+    def gains(self, queries: QuerySet) -> Vector:
         """Return what is regressed on, ``[n_docs]``."""
-        gains: Vector = labels if self.gain == "label" else np.exp2(labels) - 1
-        return gains
+        gains: Vector = queries.labels if self.gain == "label" else np.exp2(queries.labels) - 1
+        if self.balance == "documents":
+            return gains
+        spreads = np.array([gains[queries.span(query)].std() for query in range(len(queries))])
+        scaled: Vector = gains / np.repeat(np.where(spreads > 0, spreads, 1.0), queries.lengths)
+        return scaled
+
+    def counts(self, queries: QuerySet) -> Vector:
+        """Return how much each query counts by its length, ``[n_queries]``."""
+        if self.balance == "documents":
+            return np.ones(len(queries))
+        return 1.0 / np.maximum(queries.lengths, 1)
 
 
 def choose_ridge(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["from_lightgbm", "from_sklearn", "mean"]
+__all__ = ["from_lightgbm", "from_sklearn", "mean", "prefix_mean"]
 
 
 def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
@@ -77,6 +77,19 @@ def mean(scorers: Sequence[TreesScorer | None]) -> TreesScorer:
     """Return the trees of all, with leaves such that the score is the mean of their scores, nothing counting zero."""
     parts = [replace(scorer, values=scorer.values / len(scorers)) for scorer in scorers if scorer is not None]
     return functools.reduce(TreesScorer.plus, parts)
+
+
+def prefix_mean(scorer: TreesScorer, rounds: Sequence[int]) -> TreesScorer:
+    """Return trees whose score is the mean of the scores of the first ``rounds[0]``, ``rounds[1]``, ... trees.
+
+    A number beyond the last tree means all of them. A tree counts as often as it is among the first ones, so the mean is
+    the same trees with smaller leaves. Without ``rounds`` all trees count.
+    """
+    if not rounds:
+        return scorer
+    among = np.minimum(np.asarray(rounds)[:, None], scorer.n_trees) > np.arange(scorer.n_trees)
+    values = scorer.values * np.repeat(among.mean(axis=0), scorer.splits + 1)
+    return replace(scorer, values=values)
 
 
 def _fields(block: str) -> dict[str, str]:
