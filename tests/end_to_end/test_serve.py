@@ -348,7 +348,12 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
         (("--models-dir", "unpromoted"), {}, 1, "no model has a champion; 'localrank models promote demo 2'"),
         (("--port", str(port)), {}, 1, f"127.0.0.1:{port}: Address already in use"),
         (("--host", "no.such.host.invalid", "--allow-anonymous"), {}, 1, "no.such.host.invalid:8080: "),
-        (("--host", "0.0.0.0"), {}, 2, "--host 0.0.0.0 can be reached from elsewhere: set LOCALRANK_API_KEY"),
+        (
+            ("--host", "0.0.0.0"),
+            {},
+            2,
+            "--host 0.0.0.0 can be reached from other machines: set LOCALRANK_API_KEY",
+        ),
         (("--port", "99999"), {}, 2, "--port: "),
         (("--model", "nope"), {}, 1, "--model nope: "),
         (("--model", "demo@7"), {}, 1, "--model demo@7: "),

@@ -292,7 +292,7 @@ async def test_an_unknown_model_is_404_and_the_known_are_named(
     response = await client.post("/v1/rerank", json={"features": [ROW], "model": address})
 
     assert (404, "/model") == (response.status_code, response.json()["pointer"])
-    assert "there are: tiny" in response.json()["detail"]
+    assert "expected one of: tiny" in response.json()["detail"]
 
 
 async def test_with_several_models_a_request_names_one(connect: Any, make_ranker: Any) -> None:
@@ -302,7 +302,7 @@ async def test_with_several_models_a_request_names_one(connect: Any, make_ranker
         response = await client.post("/v1/rerank", json={"features": [ROW]})
 
     assert (422, "/model") == (response.status_code, response.json()["pointer"])
-    assert "there are: a, b" in response.json()["detail"]
+    assert "expected one of: a, b" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def _parsed(declared: str) -> tuple[str, str]:
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(413, f"the body is larger than {limit} bytes, the most that this server takes")
+    return Problem(413, f"the body has more than {limit} bytes, the limit of this server")
 
 
 class _Inflater(Protocol):
@@ -160,7 +160,7 @@ def _pieces(body: bytes, encoding: str) -> Iterator[bytes]:
         if members > _MOST_MEMBERS:
             raise Problem(
                 413,
-                f"the {encoding} body has more than {_MOST_MEMBERS} members, the most that this server takes",
+                f"the {encoding} body has more than {_MOST_MEMBERS} members, the limit of this server",
             )
         inflater = start()
 

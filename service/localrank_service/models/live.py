@@ -115,10 +115,10 @@ class LiveModels:
             return Problem(503, "models are being loaded", headers={"Retry-After": "1"})
         names = ", ".join(self.champions) or "none"
         if address is None and self.default is None:
-            return Problem(422, f"the request names no model; there are: {names}", pointer=at)
+            return Problem(422, f"the request names no model; expected one of: {names}", pointer=at)
         address = address or self.default or ""
         if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
             return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
         if (name := address.partition("@")[0]) in self.unloaded:
             return Problem(404, f"model {name!r} is unloaded", pointer=at)
-        return Problem(404, f"no model {address!r}; there are: {names}", pointer=at)
+        return Problem(404, f"no model {address!r}; expected one of: {names}", pointer=at)

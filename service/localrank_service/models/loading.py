@@ -80,7 +80,9 @@ class Loader:
                 await self.refresh()
             except Exception:  # noqa: BLE001
                 # Whatever it is, what is live stays live, and the next look may find it mended.
-                _log.exception("%s could not be looked at", self.registry.models_dir)
+                _log.exception(
+                    "cannot read the folder of models %s; it is tried again", self.registry.models_dir
+                )
             await asyncio.sleep(seconds)
 
     async def refresh(self, *, retry: bool = False) -> None:

@@ -71,7 +71,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         await loader.refresh()
     except Exception:  # noqa: BLE001
         # The alias has moved; the workers look for it again and again.
-        _log.exception("%s@%s could not be loaded at once", name, alias)
+        _log.exception("cannot load %s@%s now; it is tried again", name, alias)
     deadline = time.monotonic() + service.settings.switch_timeout_seconds
     while True:
         reports = await asyncio.to_thread(service.workers.living)

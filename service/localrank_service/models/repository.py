@@ -78,7 +78,7 @@ async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
                 for address, reason in live.broken.items()
                 if address.partition("@")[0] == name and reason.startswith(f"version {version}:")
             ),
-            "no alias stands for it",
+            "no alias points at it",
         )
         return members | {"state": "UNAVAILABLE", "reason": said}
 

@@ -100,7 +100,9 @@ class Workers:
         except OSError as error:
             if not self._complained:
                 _log.error(
-                    "worker %d cannot tell the others what it serves: %s", self._pid, error.strerror or error
+                    "worker %d cannot report to the others what it serves: %s",
+                    self._pid,
+                    error.strerror or error,
                 )
             self._complained = True
         else:

@@ -173,8 +173,8 @@ def _check_keys(settings: Settings) -> None:
         loopback = False
     if not (loopback or serving.configured or settings.allow_anonymous):
         raise InvalidConfiguration(
-            f"--host {settings.host} can be reached from elsewhere: set LOCALRANK_API_KEY or LOCALRANK_API_KEY_FILE, "
-            "or --allow-anonymous to answer anybody"
+            f"--host {settings.host} can be reached from other machines: set LOCALRANK_API_KEY or LOCALRANK_API_KEY_FILE, "
+            "or --allow-anonymous to answer everybody"
         )
 
 

@@ -36,7 +36,7 @@ class Settings(BaseModel):
         default=None,
         description="File with Ed25519 public keys (PEM), of which one must have signed every version that is served.",
     )
-    model: str | None = Field(default=None, description="Model that answers requests which name none.")
+    model: str | None = Field(default=None, description="Model for requests that name no model.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     workers: int = Field(
@@ -131,28 +131,28 @@ class Settings(BaseModel):
     )
     extra_features: Literal["ignore", "refuse"] = Field(
         default="ignore",
-        description="Named features the model does not know: ignored with a warning, or refused.",
+        description="Named features that the model does not know: ignore them with a warning, or refuse the request.",
     )
     extra_versions: int = Field(
         default=4,
         ge=0,
         le=1000,
-        description="Versions without an alias kept loaded because requests named them.",
+        description="Versions without an alias that stay loaded after requests have named them, at most.",
     )
     ready: Literal["all", "any"] = Field(
-        default="all", description="Ready when all models with a champion verified, or when at least one did."
+        default="all", description="Ready when all champions are loaded (all), or when at least one is (any)."
     )
     poll_seconds: float = Field(
         default=0.5, gt=0, le=3600, description="How often workers look for moved aliases, in seconds."
     )
     switch_timeout_seconds: float = Field(
-        default=30.0, gt=0, le=3600, description="How long a promotion waits for all workers to switch."
+        default=30.0, gt=0, le=3600, description="Seconds that a promotion waits for all workers to switch."
     )
     drain_seconds: float = Field(
         default=0.0,
         ge=0,
         le=3600,
-        description="Seconds after SIGTERM in which requests are still accepted, unready.",
+        description="Seconds after SIGTERM in which the service still answers but is not ready.",
     )
     hang_seconds: float = Field(
         default=10.0,
@@ -164,7 +164,7 @@ class Settings(BaseModel):
         default="auto", description="Log lines as JSON or text; auto is text on a terminal."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level logged."
+        default="info", description="Lowest level of log lines."
     )
     access_log: float = Field(
         default=0.0,
@@ -184,7 +184,7 @@ class Settings(BaseModel):
     )
     runtime_dir: Path | None = Field(
         default=None,
-        description="Where workers share their state; made and removed by the service when unset.",
+        description="Folder where workers share their state; the service makes and removes one if this is not set.",
     )
 
     @field_validator("api_key", "admin_key")

@@ -71,7 +71,7 @@ async def show_schema(request: Request, name: str) -> Response:
 
 @router.get("/v1/models/{name}/clusters")
 async def show_clusters(request: Request, name: str) -> Response:
-    """The kinds of query that the model tells apart."""
+    """The model's clusters of queries."""
     service: Service = request.app.state.service
     model = await service.resolve(name, at=None)
     ranker, manifest = model.ranker, model.manifest
@@ -91,7 +91,7 @@ async def show_clusters(request: Request, name: str) -> Response:
 
 @router.post("/v1/models/{name}/promote")
 async def promote(request: Request, name: str) -> Response:
-    """Let an alias stand for a version, in every worker; needs the admin key."""
+    """Point an alias at a version, in every worker; needs an admin key."""
     members = await _change(request, {"version": int, "alias": str})
     if "version" not in members:
         raise Problem(422, "expected the version to promote", pointer="")
@@ -102,7 +102,7 @@ async def promote(request: Request, name: str) -> Response:
 
 @router.post("/v1/models/{name}/rollback")
 async def rollback(request: Request, name: str) -> Response:
-    """Let an alias stand again for what it stood for before, in every worker; needs the admin key."""
+    """Point an alias at its previous version, in every worker; needs an admin key."""
     members = await _change(request, {"alias": str})
     service: Service = request.app.state.service
     return _json(asdict(await promoting.rollback(service, name, members.get("alias", CHAMPION))))

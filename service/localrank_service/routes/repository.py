@@ -39,7 +39,7 @@ async def index(request: Request) -> Response:
 
 @router.post("/v2/repository/models/{name}/load")
 async def load(request: Request, name: str) -> Response:
-    """Serve the model's champion in every worker; needs the admin key."""
+    """Serve the model's champion in every worker; needs an admin key."""
     service: Service = request.app.state.service
     await _change(request)
     workers = await repository.load(service, name)
@@ -50,7 +50,7 @@ async def load(request: Request, name: str) -> Response:
 
 @router.post("/v2/repository/models/{name}/unload")
 async def unload(request: Request, name: str) -> Response:
-    """Serve the model no longer, in no worker, until it is loaded; needs the admin key."""
+    """Stop serving the model in every worker until it is loaded again; needs an admin key."""
     service: Service = request.app.state.service
     await _change(request)
     workers = await repository.unload(service, name)

@@ -84,7 +84,7 @@ class Counts:
                 cells = self._shared[key] = self._file.add(key, count, lasting=lasting)
             except OSError as error:
                 # A full disk must cost no answer.
-                _log.warning("%s%s is not counted where other workers see it: %s", *key, error)
+                _log.warning("cannot share the series %s%s with other workers: %s", *key, error)
             else:
                 return cells
         own = self._unshared[key] = [0.0] * count
@@ -99,7 +99,7 @@ class Counts:
                     self._file.keep(shared.keys())
                 except OSError as error:
                     # They are dropped next time, when the disk is no longer full.
-                    _log.warning("series of versions that are gone stay: %s", error.strerror or error)
+                    _log.warning("cannot remove the series of old versions: %s", error.strerror or error)
                     return
             self._shared = shared
             self._unshared = {key: cells for key, cells in self._unshared.items() if not gone(*key)}
@@ -121,9 +121,7 @@ def _opened(folder: Path) -> _File | None:
     try:
         return _File(folder)
     except OSError as error:
-        _log.error(
-            "what this process counts is not seen by the others: %s: %s", folder, error.strerror or error
-        )
+        _log.error("cannot share counts with other workers: %s: %s", folder, error.strerror or error)
         return None
 
 

@@ -53,10 +53,10 @@ def checked(body: bytes, limits: Limits) -> Text:
         raise Problem(400, f"the body is nested too deeply: more than {MOST_LEVELS} levels", pointer="")
     if found.problem == "members":
         most = f"{limits.max_members} values besides numbers in lists"
-        raise Problem(413, f"the body has more than {most}, the most that this server takes", pointer="")
+        raise Problem(413, f"the body has more than {most}, the limit of this server", pointer="")
     if found.problem == "numbers":
         most = f"{limits.max_numbers} numbers"
-        raise Problem(413, f"the body has more than {most}, the most that this server takes", pointer="")
+        raise Problem(413, f"the body has more than {most}, the limit of this server", pointer="")
     return Text(body, _after_space(body, 0), len(body), "")
 
 

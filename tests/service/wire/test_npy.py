@@ -214,7 +214,7 @@ async def test_anything_else_is_refused_and_says_why(case: str, client: httpx.As
         ({"top_n": "9" * 5000}, 422, "at least 1"),
         ({"top_n": ["1", "2"]}, 400, "'top_n' stands twice"),
         ({"explain": "all"}, 422, "one of none, route"),
-        ({"model": "nope"}, 404, "there are: tiny"),
+        ({"model": "nope"}, 404, "expected one of: tiny"),
         ({"contract": "sha256:0"}, 409, "the model's is"),
         ({"feature_names": ["bm25", "pagerank", "ctr:7d", "AGE"]}, 409, "lack 'age'"),
         ({"feature_names": [*NAMES, "age"]}, 422, "'age' is named twice"),

@@ -760,7 +760,7 @@ async def test_loading_says_why_it_cannot(connect: Any, models_dir: Any, loaded:
     assert "model 'web' is broken: version 1" in broken.json()["error"]
     assert [404, 404, 404] == [one.status_code for one in (unknown, outside, missing)]
     assert [("demo", "1", "READY")] == [(one["name"], one["version"], one["state"]) for one in index]
-    assert {"no alias stands for it"} == {
+    assert {"no alias points at it"} == {
         one["reason"] for one in every if (one["name"], one["version"]) == ("demo", "2")
     }
     [reason] = [one["reason"] for one in every if one["name"] == "web"]
