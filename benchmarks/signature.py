@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from localrank import principal
+from localrank.native import eigen
 from localrank.signature import PcaRepresentation
 from localrank_training.commands.output import print_table
 
@@ -87,7 +87,7 @@ def main() -> int:
                     start = time.process_time()
                     reference = PCA(options.components, random_state=0).fit(documents)
                     times[run, 0] = time.process_time() - start
-                    with mock.patch.object(principal, "library", return_value=None):
+                    with mock.patch.object(eigen, "library", return_value=None):
                         start = time.process_time()
                         signer.sign(documents)
                         times[run, 1] = time.process_time() - start

@@ -114,7 +114,7 @@ def requests(documents: Matrix) -> dict[str, Request]:
 
 def called(app: Any, request: Request) -> Callable[[], Any]:
     """Return what calls the application once and checks that it answered."""
-    headers = {"content-length": str(len(request.body))} | request.headers
+    headers = {"host": "localhost", "content-length": str(len(request.body))} | request.headers
     scope = {
         "type": "http",
         "method": "POST",
