@@ -296,6 +296,83 @@ def test_sigterm_drains(folder: Path) -> None:
         assert time.monotonic() - begun >= 1.5
 
 
+class Asking(threading.Thread):
+    """A client that asks one request after the other until there is no server.
+
+    Attributes:
+        answered: requests that were answered with 200.
+        lost: what happened to those that were sent and not answered.
+    """
+
+    def __init__(self, address: tuple[str, int], *, keeps: bool, pause: float) -> None:
+        super().__init__(daemon=True)
+        self.address, self.keeps, self.pause = address, keeps, pause
+        self.answered = 0
+        self.lost: list[str] = []
+        body = b'{"features": [[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]]}'
+        self.request = (
+            b"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Connection: %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (b"keep-alive" if keeps else b"close", len(body), body)
+        )
+
+    def run(self) -> None:
+        while True:
+            try:
+                wire = socket.create_connection(self.address, timeout=20)
+            except ConnectionRefusedError:
+                return
+            with wire:
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
+                    while self.ask(wire):
+                        time.sleep(self.pause)
+                except OSError as error:
+                    self.lost.append(repr(error))
+                    return
+
+    def ask(self, wire: socket.socket) -> bool:
+        """Ask once; return whether the connection may be used again."""
+        wire.sendall(self.request)
+        answer = b""
+        while not (answer.endswith(b"}") and b"\r\n\r\n" in answer):
+            part = wire.recv(1 << 16)
+            if not part:
+                raise ConnectionError(f"closed after {answer[:40]!r}")
+            answer += part
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise ConnectionError(answer[:40])
+        self.answered += 1
+        return self.keeps and b"connection: close" not in answer
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_nobody_is_cut_off_when_it_stops(workers: str, folder: Path) -> None:
+    """Clients that keep their connections, pause on them, or have one for each request: every request is answered."""
+    flags = ("--workers", workers, "--max-queue-ms", "10000", "--standing-queue-ms", "10000")
+    with serve(folder, *flags) as server:
+        host, port = url_of(server.wait_for("LocalRank serves")).removeprefix("http://").split(":")
+        clients = [
+            Asking((host, int(port)), keeps=keeps, pause=pause)
+            for keeps, pause, count in ((True, 0.0, 12), (True, 0.4, 12), (False, 0.0, 4))
+            for _ in range(count)
+        ]
+        for client in clients:
+            client.start()
+        time.sleep(1.5)
+
+        begun = time.monotonic()
+        assert 0 == server.stop()
+        seconds = time.monotonic() - begun
+        for client in clients:
+            client.join(30)
+
+    assert [] == [lost for client in clients for lost in client.lost]
+    assert all(client.answered for client in clients)
+    assert not any(client.is_alive() for client in clients)
+    assert seconds < 10
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_second_sigterm_skips_the_pause(workers: str, folder: Path) -> None:
     with serve(folder, "--drain-seconds", "60", "--workers", workers) as server:

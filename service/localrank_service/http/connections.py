@@ -236,6 +236,10 @@ class Connections:
             seconds = 0.0
         for connection in _older(self._idle, now - seconds):
             connection.close()
+        if self._stopping is not None:
+            for connection in [*self._heads]:
+                if not connection.held:
+                    connection.close()
 
 
 def _older(waiting: dict[Http, None], since: float) -> list[Http]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Exchange", "head_of"]
 
 _log = logging.getLogger("localrank.service")
-_access_log = logging.getLogger("uvicorn.access")
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode("ascii") for status in HTTPStatus
@@ -224,14 +223,3 @@ class Exchange:
             sent.append((b"connection", b"close"))
         self._head = head_of(status, sent)
         self.started = True
-        if connection.logs_access:
-            client, version = self._scope["client"], self._scope["http_version"]
-            # The path without the query string, which may hold a key.
-            _access_log.info(
-                '%s - "%s %s HTTP/%s" %d',
-                f"{client[0]}:{client[1]}" if client else "",
-                self._scope["method"],
-                self._scope["path"],
-                version,
-                status,
-            )

@@ -67,7 +67,6 @@ class Http(asyncio.BufferedProtocol):
         held: bytes of its requests that are in memory; `Connections` counts them.
         arrived: bytes of the present body that have arrived.
         default_headers: what uvicorn adds to every answer.
-        logs_access: whether each answer is logged.
         stalled: whether the client does not take its answer.
         entered: whether there was room for it.
     """
@@ -83,7 +82,6 @@ class Http(asyncio.BufferedProtocol):
         self.held = self.arrived = self.period = 0
         self.place: dict[Http, None] | None = None
         self.stalled = False
-        self.logs_access = config.access_log
         self._app = config.loaded_app
         self._asgi = {"version": config.asgi_version, "spec_version": "2.3"}
         self._root_path = config.root_path
@@ -196,7 +194,7 @@ class Http(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close the connection once what was written is sent."""
-        read = self._phase in {_Phase.AHEAD, _Phase.HEAD} and not self._ahead
+        read = self._phase is _Phase.AHEAD and not self._ahead
         self._phase = _Phase.END
         self._ahead = b""
         if self._transport.is_closing():
@@ -205,7 +203,8 @@ class Http(asyncio.BufferedProtocol):
         if read or not self._transport.can_write_eof():
             self._transport.close()
         else:
-            # Closing with something unread would reset the connection, and the client might lose the answer.
+            # Closing with something unread would reset the connection, and the client might lose the answer. An idle
+            # client may be sending just now.
             self._pause(paused=False)
             self._transport.write_eof()
 

@@ -112,6 +112,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     import uvicorn
 
     from localrank_service.process import logs
+    from localrank_service.process.server import Server
     from localrank_service.process.supervisor import Supervisor
     from localrank_service.telemetry.metrics import Metrics
 
@@ -133,7 +134,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     try:
         if settings.workers == 1:
             threading.Thread(target=_announce_once, args=(settings,), daemon=True).start()
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config).run(sockets=[listener])
             return
         metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
         supervisor = Supervisor(

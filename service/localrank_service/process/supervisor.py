@@ -159,6 +159,8 @@ class Supervisor:
         """End all workers; pass on every further signal, which tells them not to drain for long."""
         for place in self._places:
             place.start_at = float("inf")
+        # Each worker has its own and closes it when it accepts no more; then nobody may wait here in vain.
+        self.listener.close()
         self._signals[:] = [signal.SIGTERM]
         next_round = time.monotonic() + tick
         while any(place.worker for place in self._places):

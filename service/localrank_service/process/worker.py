@@ -9,10 +9,12 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import uvicorn
+from localrank_service.process.server import Server
 
 if TYPE_CHECKING:
     import socket
+
+    import uvicorn
 
 __all__ = ["SERVING", "STARTING", "work"]
 
@@ -28,7 +30,7 @@ def work(config: uvicorn.Config, listener: socket.socket, beats: int, every: flo
     _Server(config, beats, every).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     def __init__(self, config: uvicorn.Config, beats: int, every: float) -> None:
         super().__init__(config)
         self._beats = beats
