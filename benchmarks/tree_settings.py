@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.folds import folds
 from localrank.metrics import Judgements
+from localrank.scorers import TreesScorer
 from localrank_training.learners.boosting import Gbrt, LambdaMart
 from localrank_training.learners.forests import ExtraTrees
 from localrank_training.learners.lesson import Lesson
@@ -84,7 +85,9 @@ def _validated(learner: Gbrt | LambdaMart | ExtraTrees, name: str) -> np.ndarray
         order = np.random.default_rng(fold).permutation(len(validation))
         halves = [validation.select(half) for half in np.array_split(order, 2)]
         for stop, measured in (halves, halves[::-1]):
-            scores = learner.fit(Lesson(lesson, validation=stop)).score_rows(measured.documents)
+            scorer = learner.fit(Lesson(lesson, validation=stop))
+            assert isinstance(scorer, TreesScorer)
+            scores = scorer.score_rows(measured.documents)
             rows.append(_per_query(measured, scores))
     means: np.ndarray = np.concatenate(rows, axis=1).mean(axis=1)
     return means
@@ -96,6 +99,7 @@ def _test(method: str) -> int:
         rows = []
         for lesson, validation, test in folds(name):
             scorer = DEFAULTS[method].fit(Lesson(lesson, validation=validation))
+            assert isinstance(scorer, TreesScorer)
             rows.append(_per_query(test, scorer.score_rows(test.documents)))
         means = np.concatenate(rows, axis=1).mean(axis=1)
         print(f"| {name} | {method} | {' | '.join(f'{mean:.4f}' for mean in means)} |", flush=True)

@@ -10,10 +10,12 @@ from localrank.contract import QUANTILES, FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
-from localrank.scorers import LinearScorer
+from localrank.scorers import LinearScorer, SumScorer
 from localrank.similarity import SIMILARITIES
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
+from localrank_training.learners.boosting import Gbrt
+from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
@@ -236,3 +238,24 @@ def test_a_cluster_stops_by_its_own_validation_queries_if_it_gets_ten(of_the_kin
     first = built.clusters[0]
     sizes = {number: 0 if exam is None else len(exam) for number, exam in enumerate(exams)}
     assert {first: 10 if of_the_kind == 10 else 21, 1 - first: 12} == sizes
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "learner", [Gbrt(num_iterations=5, members=1, min_data_in_leaf=5), RankBoost(rounds=5)]
+)
+def test_clusters_that_continue_trees_refer_to_the_global_ones(learner: Learner, workers: int) -> None:
+    tables = {"clusters": 2, "continuation": True}
+
+    built = build(two_kinds(), config(clustering=tables), learner, workers=workers)
+
+    for scorer in built.ranker.scorers:
+        assert isinstance(scorer, SumScorer)
+        assert scorer.rankers[0] is built.ranker.global_scorer
+    for documents in two_kinds().clouds():
+        ranking = built.ranker.rank(documents)
+        cloud = built.ranker.contract.cloud(documents)
+        scorer = built.ranker.scorers[ranking.route.cluster or 0]
+        assert isinstance(scorer, SumScorer)
+        parts = [ranker.score(cloud) for ranker in scorer.rankers]
+        np.testing.assert_allclose(ranking.scores, parts[0] + parts[1])

@@ -11,7 +11,7 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import ndcg
-from localrank.scorers import LinearScorer, TreesScorer
+from localrank.scorers import LinearScorer, SumScorer, TreesScorer
 from localrank_training.learners.boosting import Boosting, Gbrt, LambdaMart
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
@@ -50,6 +50,13 @@ def plain(kind: type[Boosting], **changes: Any) -> Boosting:
     return kind(**{"members": 1, "feature_fraction": 1.0, "bagging_fraction": 1.0, **gain, **changes})
 
 
+def grown(learner: Boosting, lesson: Lesson) -> TreesScorer:
+    """Learn trees, and nothing else."""
+    scorer = learner.fit(lesson)
+    assert isinstance(scorer, TreesScorer)
+    return scorer
+
+
 def by_hand(
     settings: dict[str, Any], queries: QuerySet, labels: np.ndarray, rounds: int, **data: Any
 ) -> lightgbm.Booster:
@@ -61,7 +68,7 @@ def by_hand(
 
 
 def test_gbrt_is_lightgbms_regression_on_gains(queries: QuerySet) -> None:
-    scorer = plain(Gbrt, num_iterations=20).fit(Lesson(queries))
+    scorer = grown(plain(Gbrt, num_iterations=20), Lesson(queries))
 
     booster = by_hand({"objective": "regression"}, queries, 2**queries.labels - 1, 20)
     np.testing.assert_allclose(
@@ -79,7 +86,7 @@ def test_lambdamart_is_lightgbms_lambdarank(queries: QuerySet) -> None:
         lambdarank_truncation_level=5,
     )
 
-    scorer = learner.fit(Lesson(queries))
+    scorer = grown(learner, Lesson(queries))
 
     booster = by_hand(
         {
@@ -109,10 +116,10 @@ def test_every_setting_reaches_lightgbm(kind: type[Boosting], queries: QuerySet)
             "label_gain": (0.0, 1.0, 2.0, 3.0), "lambdarank_truncation_level": 1, "lambdarank_norm": False,
             "sigmoid": 3.0,
         }  # fmt: skip
-    before = base.fit(Lesson(queries)).score_rows(queries.documents)
+    before = grown(base, Lesson(queries)).score_rows(queries.documents)
 
     for name, value in changes.items():
-        changed = replace(base, **{name: value}).fit(Lesson(queries)).score_rows(queries.documents)
+        changed = grown(replace(base, **{name: value}), Lesson(queries)).score_rows(queries.documents)
         assert not np.allclose(before, changed), name
 
 
@@ -123,7 +130,7 @@ def test_the_trees_do_not_depend_on_the_threads_and_are_the_same_again(
     learner = plain(kind, num_iterations=10, feature_fraction=0.5, bagging_fraction=0.5)
 
     first, again, alone = (
-        replace(learner, num_threads=threads).fit(Lesson(queries)) for threads in (2, 2, 1)
+        grown(replace(learner, num_threads=threads), Lesson(queries)) for threads in (2, 2, 1)
     )
 
     for name, array in first.arrays().items():
@@ -135,9 +142,9 @@ def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySe
     learner = plain(LambdaMart, num_iterations=10, feature_fraction=0.5)
 
     first, second = (
-        replace(learner, seed=seed).fit(Lesson(queries)).score_rows(queries.documents) for seed in (5, 6)
+        grown(replace(learner, seed=seed), Lesson(queries)).score_rows(queries.documents) for seed in (5, 6)
     )
-    both = replace(learner, seed=5, members=2).fit(Lesson(queries)).score_rows(queries.documents)
+    both = grown(replace(learner, seed=5, members=2), Lesson(queries)).score_rows(queries.documents)
 
     assert not np.allclose(first, second)
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-12)
@@ -146,9 +153,9 @@ def test_another_seed_is_another_model_and_members_are_averaged(queries: QuerySe
 def test_boosting_stops_where_validation_is_best(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(LambdaMart, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60, eval_at=5)
 
-    stopped = learner.fit(Lesson(queries, validation=validation))
+    stopped = grown(learner, Lesson(queries, validation=validation))
 
-    whole = learner.fit(Lesson(queries))
+    whole = grown(learner, Lesson(queries))
     figures = []
     for trees in range(1, 61):
         prefix = replace(whole, **_first(whole, trees))
@@ -171,9 +178,9 @@ def _first(forest: TreesScorer, trees: int) -> dict[str, Any]:
 def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(Gbrt, num_iterations=60, learning_rate=0.3, early_stopping_rounds=60)
 
-    stopped = learner.fit(Lesson(queries, validation=validation))
+    stopped = grown(learner, Lesson(queries, validation=validation))
 
-    whole = learner.fit(Lesson(queries))
+    whole = grown(learner, Lesson(queries))
     errors = [
         np.square(
             replace(whole, **_first(whole, trees)).score_rows(validation.documents)
@@ -187,14 +194,14 @@ def test_regression_stops_by_its_squared_error(queries: QuerySet, validation: Qu
 def test_it_does_not_stop_early_when_told_so(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(LambdaMart, num_iterations=30, learning_rate=0.5, early_stopping_rounds=0)
 
-    assert learner.fit(Lesson(queries, validation=validation)).n_trees == 30
+    assert grown(learner, Lesson(queries, validation=validation)).n_trees == 30
 
 
 def test_validation_without_differences_cannot_stop_anything(queries: QuerySet, validation: QuerySet) -> None:
     flat = replace(validation, labels=np.zeros(validation.n_docs))
 
     with collected() as notes:
-        scorer = plain(LambdaMart, num_iterations=30).fit(Lesson(queries, validation=flat))
+        scorer = grown(plain(LambdaMart, num_iterations=30), Lesson(queries, validation=flat))
 
     assert scorer.n_trees == 30
     assert "does not stop early" in notes[0].text
@@ -213,9 +220,9 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(
     weights = np.ones(len(queries))
     weights[:10] = 2.0
 
-    weighted = learner.fit(Lesson(queries, weights=weights)).score_rows(queries.documents)
+    weighted = grown(learner, Lesson(queries, weights=weights)).score_rows(queries.documents)
 
-    twice = learner.fit(Lesson(queries.select([*range(len(queries)), *range(10)]))).score_rows(
+    twice = grown(learner, Lesson(queries.select([*range(len(queries)), *range(10)]))).score_rows(
         queries.documents
     )
     np.testing.assert_allclose(weighted, twice, rtol=1e-5, atol=1e-7)  # LightGBM keeps weights in float32
@@ -226,77 +233,80 @@ def test_a_query_of_weight_zero_is_not_there(kind: type[Boosting], queries: Quer
     learner = plain(kind, num_iterations=10)
     weights = np.where(np.arange(len(queries)) < 30, 1.0, 0.0)
 
-    weighted = learner.fit(Lesson(queries, weights=weights)).score_rows(queries.documents)
+    weighted = grown(learner, Lesson(queries, weights=weights)).score_rows(queries.documents)
 
     np.testing.assert_array_equal(
-        learner.fit(Lesson(queries.select(range(30)))).score_rows(queries.documents), weighted
+        grown(learner, Lesson(queries.select(range(30)))).score_rows(queries.documents), weighted
     )
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_boosting_goes_on_from_a_scorer_of_trees(kind: type[Boosting], queries: QuerySet) -> None:
     learner = plain(kind, num_iterations=10)
-    first = learner.fit(Lesson(queries))
+    first = grown(learner, Lesson(queries))
 
     going_on = learner.fit(Lesson(queries, towards=first))
 
+    assert isinstance(going_on, SumScorer)
+    base, correction = going_on.rankers
+    assert base is first
+    assert isinstance(correction, TreesScorer)
+    assert correction.n_trees == 10
     begun = first.score_rows(queries.documents)
+    reached = begun + correction.score_rows(queries.documents)
     objective = "regression" if kind is Gbrt else "lambdarank"
     labels = 2**queries.labels - 1 if kind is Gbrt else queries.labels
     booster = by_hand({"objective": objective}, queries, labels, 10, init_score=begun)
-    np.testing.assert_allclose(
-        going_on.score_rows(queries.documents),
-        begun + booster.predict(queries.documents),
-        rtol=1e-9,
-        atol=1e-12,
-    )
-    assert going_on.n_trees == 20
+    np.testing.assert_allclose(reached, begun + booster.predict(queries.documents), rtol=1e-9, atol=1e-12)
     # Twice ten trees are twenty, but for rounding: boosting has no memory besides the scores.
-    at_once = replace(learner, num_iterations=20).fit(Lesson(queries)).score_rows(queries.documents)
+    at_once = grown(replace(learner, num_iterations=20), Lesson(queries)).score_rows(queries.documents)
     if kind is Gbrt:
-        np.testing.assert_allclose(going_on.score_rows(queries.documents), at_once, rtol=1e-4)
+        np.testing.assert_allclose(reached, at_once, rtol=1e-4)
 
 
 def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: QuerySet) -> None:
-    best = plain(LambdaMart, num_iterations=100).fit(Lesson(validation))
+    best = grown(plain(LambdaMart, num_iterations=100), Lesson(validation))
     learner = plain(LambdaMart, num_iterations=20, min_data_in_leaf=2, members=2)
     random = np.random.default_rng(0)
     nonsense = replace(queries, labels=random.permutation(queries.labels))
 
     with collected() as notes:
-        scorer = learner.fit(Lesson(nonsense, validation=validation, towards=best))
+        scorer = grown(learner, Lesson(nonsense, validation=validation, towards=best))
 
     assert scorer is best
     assert "stays as it is" in notes[-1].text
 
 
-@pytest.mark.parametrize(
-    ("towards", "found"),
-    [
-        (LinearScorer(np.ones(5)), "kind 'linear' on normalised ones"),
-        (
-            TreesScorer.rebuild(
-                {"blocks": "normalised"},
-                {
-                    **{
-                        name: np.zeros(0, np.int32)
-                        for name in ("features", "left", "right", "category_words")
-                    },
-                    "splits": np.zeros(1, np.int32),
-                    "thresholds": np.zeros(0),
-                    "decisions": np.zeros(0, np.uint8),
-                    "values": np.ones(1),
-                    "category_bits": np.zeros(0, np.uint32),
-                },
-                (),
-            ),
-            "kind 'trees' on normalised ones",
-        ),
-    ],
-)
-def test_only_trees_on_the_same_blocks_are_continued(towards: Any, found: str, queries: QuerySet) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"towards: expected trees on raw features.*{found}"):
-        plain(LambdaMart, num_iterations=5).fit(Lesson(queries, towards=towards))
+def test_trees_correct_a_linear_model(queries: QuerySet) -> None:
+    """Its scores may be of other blocks, if the lesson holds them too."""
+    linear = LinearScorer(np.linspace(-1, 1, 5), "zscore * 2")
+    learner = plain(Gbrt, num_iterations=10)
+    both = queries.with_documents(np.concatenate([queries.documents, queries.documents**2], axis=1))
+    names = tuple(f"g{number}" for number in range(10))
+    lesson = Lesson(
+        replace(both, feature_names=names),
+        towards=linear,
+        blocks="[raw, zscore]",
+        widths={"raw": 5, "zscore": 5},
+    )
+
+    scorer = replace(learner, blocks="[raw, zscore]").fit(lesson)
+
+    assert isinstance(scorer, SumScorer)
+    assert scorer.rankers[0] is linear
+    begun = 2 * (queries.documents**2) @ np.linspace(-1, 1, 5)
+    booster = by_hand({"objective": "regression"}, both, 2**queries.labels - 1, 10, init_score=begun)
+    correction = scorer.rankers[1]
+    assert isinstance(correction, TreesScorer)
+    np.testing.assert_allclose(
+        correction.score_rows(both.documents), booster.predict(both.documents), rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_scorer_of_blocks_that_the_lesson_lacks_is_refused(kind: type[Boosting], queries: QuerySet) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"expected a lesson that holds normalised, found .* raw"):
+        plain(kind, num_iterations=5).fit(Lesson(queries, towards=LinearScorer(np.ones(5))))
 
 
 def test_the_mean_over_numbers_of_trees_is_folded_into_the_leaves(queries: QuerySet) -> None:
@@ -361,7 +371,7 @@ def test_missing_values_are_learned_from(queries: QuerySet) -> None:
     documents[queries.labels >= 2, 0] = np.nan
     with_holes = queries.with_documents(documents)
 
-    scores = plain(LambdaMart, num_iterations=20).fit(Lesson(with_holes)).score_rows(documents)
+    scores = grown(plain(LambdaMart, num_iterations=20), Lesson(with_holes)).score_rows(documents)
 
     assert scores[queries.labels >= 2].min() > scores[queries.labels < 2].max()
 
@@ -374,7 +384,7 @@ def test_categories_are_not_amounts(queries: QuerySet) -> None:
     ]
     learner = plain(LambdaMart, num_iterations=10, categorical=(queries.feature_names[4],))
 
-    scorer = learner.fit(Lesson(queries.with_documents(documents)))
+    scorer = grown(learner, Lesson(queries.with_documents(documents)))
 
     assert (scorer.decisions & 1).any()
     assert np.isfinite(scorer.score_rows(documents)).all()
@@ -384,7 +394,7 @@ def test_a_category_that_is_no_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidConfiguration, match="lambdamart: categorical: expected names of features, found 'f9'"
     ):
-        plain(LambdaMart, categorical=("f9",)).fit(Lesson(queries))
+        grown(plain(LambdaMart, categorical=("f9",)), Lesson(queries))
 
 
 @pytest.mark.parametrize(
@@ -412,13 +422,13 @@ def test_a_label_that_has_no_gain_is_refused(
     broken = replace(queries, labels=labels)
 
     with pytest.raises(InvalidData, match=message):
-        learner.fit(Lesson(broken if where == "training" else queries, validation=broken))
+        grown(learner, Lesson(broken if where == "training" else queries, validation=broken))
 
 
 def test_regression_takes_any_number_that_is_not_negative(queries: QuerySet) -> None:
     labels = queries.labels + np.linspace(0, 0.9, queries.n_docs)
 
-    scorer = plain(Gbrt, gain="label", num_iterations=10).fit(Lesson(replace(queries, labels=labels)))
+    scorer = grown(plain(Gbrt, gain="label", num_iterations=10), Lesson(replace(queries, labels=labels)))
 
     booster = by_hand({"objective": "regression"}, queries, labels, 10)
     np.testing.assert_allclose(
@@ -433,18 +443,18 @@ def test_an_infinite_feature_is_refused(queries: QuerySet) -> None:
     with pytest.raises(
         InvalidData, match=r"gbrt: query '0', feature 'f3': expected a finite value, found -inf$"
     ):
-        plain(Gbrt).fit(Lesson(queries.with_documents(documents)))
+        grown(plain(Gbrt), Lesson(queries.with_documents(documents)))
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
 class TestDegenerate:
     def test_one_label_level(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different labels"):
-            plain(kind).fit(Lesson(replace(queries, labels=np.ones(queries.n_docs))))
+            grown(plain(kind), Lesson(replace(queries, labels=np.ones(queries.n_docs))))
 
     def test_constant_features(self, kind: type[Boosting], queries: QuerySet) -> None:
         with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
-            plain(kind).fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))
+            grown(plain(kind), Lesson(queries.with_documents(np.ones_like(queries.documents))))
 
     def test_fewer_documents_than_a_leaf_has(self, kind: type[Boosting], judged: Judged) -> None:
         few = made(judged, 0, n_queries=1)
@@ -453,12 +463,12 @@ class TestDegenerate:
             InvalidData,
             match=r": expected documents that a tree can split.* min_data_in_leaf 20",
         ):
-            plain(kind, min_data_in_leaf=20).fit(Lesson(few))
+            grown(plain(kind, min_data_in_leaf=20), Lesson(few))
 
     def test_fewer_documents_than_a_leaf_has_with_trees_to_continue(
         self, kind: type[Boosting], judged: Judged, queries: QuerySet
     ) -> None:
-        first = plain(kind, num_iterations=5).fit(Lesson(queries))
+        first = grown(plain(kind, num_iterations=5), Lesson(queries))
         one = Lesson(made(judged, 0, n_queries=1), towards=first)
 
         assert plain(kind, min_data_in_leaf=20).fit(one) is first
@@ -466,7 +476,9 @@ class TestDegenerate:
     def test_one_query(self, kind: type[Boosting], judged: Judged) -> None:
         one = made(judged, 0, n_queries=1)
 
-        scores = plain(kind, min_data_in_leaf=2, num_iterations=50).fit(Lesson(one)).score_rows(one.documents)
+        scores = grown(plain(kind, min_data_in_leaf=2, num_iterations=50), Lesson(one)).score_rows(
+            one.documents
+        )
 
         assert ndcg(one.labels, scores, one.offsets).mean() > 0.9
 
@@ -477,8 +489,8 @@ class TestDegenerate:
         learner = plain(kind, num_iterations=5)
 
         np.testing.assert_array_equal(
-            learner.fit(Lesson(queries)).score_rows(queries.documents),
-            learner.fit(Lesson(with_gap)).score_rows(queries.documents),
+            grown(learner, Lesson(queries)).score_rows(queries.documents),
+            grown(learner, Lesson(with_gap)).score_rows(queries.documents),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank.scorers import LinearScorer, StumpScorer
+from localrank.scorers import StumpScorer, SumScorer
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
@@ -22,7 +22,15 @@ from localrank_training.learners.rankboost import Pairs, RankBoost, Round, Thres
 if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.role import Learner
     from tests.training.learners.conftest import Judged
+
+
+def boosted(learner: Learner, lesson: Lesson) -> StumpScorer:
+    """Learn steps, and nothing else."""
+    scorer = learner.fit(lesson)
+    assert isinstance(scorer, StumpScorer)
+    return scorer
 
 
 @pytest.fixture
@@ -103,7 +111,7 @@ def test_every_round_equals_the_definition_over_pairs(
 def test_the_scorer_is_the_sum_of_the_rounds(queries: QuerySet) -> None:
     weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
 
-    scorer = RankBoost(rounds=10, thresholds="all", balance=0.0).fit(Lesson(queries, weights=weights))
+    scorer = boosted(RankBoost(rounds=10, thresholds="all", balance=0.0), Lesson(queries, weights=weights))
 
     _, scores = by_definition(queries, weights, 0.0, 10)
     np.testing.assert_allclose(scorer.score_rows(queries.documents), scores, atol=1e-9)
@@ -135,7 +143,7 @@ def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None
 
 def test_the_bound_is_noted(queries: QuerySet) -> None:
     with collected() as notes:
-        RankBoost(rounds=7).fit(Lesson(queries))
+        boosted(RankBoost(rounds=7), Lesson(queries))
 
     rounds = boost(
         Thresholds.of(queries.documents, 255),
@@ -151,19 +159,19 @@ def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> No
     taught, held = queries.select([0, 1, 2]), queries.select([3, 4])
     judgements = Judgements(held.labels, held.offsets)
     means = [
-        judgements.measure(RankBoost(rounds=n).fit(Lesson(taught)).score_rows(held.documents), ["map"])[
+        judgements.measure(boosted(RankBoost(rounds=n), Lesson(taught)).score_rows(held.documents), ["map"])[
             0
         ].mean
         for n in range(1, 31)
     ]
 
-    scorer = RankBoost(rounds=30, metric="map").fit(Lesson(taught, validation=held))
+    scorer = boosted(RankBoost(rounds=30, metric="map"), Lesson(taught, validation=held))
 
     best = int(np.argmax(means)) + 1
     assert 1 < best < 30
     np.testing.assert_allclose(
         scorer.score_rows(held.documents),
-        RankBoost(rounds=best).fit(Lesson(taught)).score_rows(held.documents),
+        boosted(RankBoost(rounds=best), Lesson(taught)).score_rows(held.documents),
         atol=1e-12,
     )
 
@@ -182,40 +190,57 @@ def test_thresholds_lie_at_the_quantiles() -> None:
 def test_a_constant_feature_has_no_threshold(judged: Judged) -> None:
     queries = judged([[[5.0, 0.0], [5.0, 1.0], [5.0, 2.0]]], [[0, 1, 1]])
 
-    scorer = RankBoost().fit(Lesson(queries))
+    scorer = boosted(RankBoost(), Lesson(queries))
 
     assert set(scorer.features) == {1}
 
 
 def test_boosting_goes_on_from_a_given_scorer(queries: QuerySet) -> None:
-    half = RankBoost(rounds=10).fit(Lesson(queries))
+    half = boosted(RankBoost(rounds=10), Lesson(queries))
 
-    whole = RankBoost(rounds=10).fit(Lesson(queries, towards=half))
+    whole = RankBoost(rounds=10).fit(Lesson(queries, towards=half, blocks="normalised"))
 
+    assert isinstance(whole, SumScorer)
+    assert whole.rankers[0] is half
+    (correction,) = [ranker for ranker in whole.rankers if ranker is not half]
+    assert isinstance(correction, StumpScorer)
     np.testing.assert_allclose(
-        whole.score_rows(queries.documents),
-        RankBoost(rounds=20).fit(Lesson(queries)).score_rows(queries.documents),
+        half.score_rows(queries.documents) + correction.score_rows(queries.documents),
+        boosted(RankBoost(rounds=20), Lesson(queries)).score_rows(queries.documents),
         atol=1e-9,
     )
-    np.testing.assert_array_equal(RankBoost(rounds=10).fit(Lesson(queries, start=half)).steps, half.steps)
+    np.testing.assert_array_equal(
+        boosted(RankBoost(rounds=10), Lesson(queries, start=half)).steps, half.steps
+    )
 
 
-@pytest.mark.parametrize(
-    ("other", "found"),
-    [
-        (LinearScorer(np.ones(4)), "kind 'linear' on normalised ones"),
-        (StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), "raw"), "kind 'stumps' on raw ones"),
-    ],
-)
-def test_only_steps_on_the_same_view_are_continued(queries: QuerySet, other: Any, found: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"towards: expected steps on normalised .*{found}"):
-        RankBoost().fit(Lesson(queries, towards=other))
+def test_validation_queries_choose_the_rounds_on_top_of_a_given_scorer(queries: QuerySet) -> None:
+    half = boosted(RankBoost(rounds=10), Lesson(queries))
+    lesson = Lesson(queries, validation=queries.select(range(3)), towards=half, blocks="normalised")
+
+    with collected() as notes:
+        RankBoost(rounds=30, metric="map").fit(lesson)
+
+    scores = half.score_rows(lesson.validation.documents)  # type: ignore[union-attr]
+    rounds = boost(
+        Thresholds.of(queries.documents, 255),
+        Pairs.of(queries, np.ones(len(queries)), 0.5),
+        half.score_rows(queries.documents),
+        30,
+    )
+    held = queries.select(range(3))
+    judged = Judgements(held.labels, held.offsets)
+    values = []
+    for one in rounds:
+        scores = scores + one.step * (held.documents[:, one.feature] > one.threshold)
+        values.append(judged.per_query(scores, "map").mean())
+    assert int(np.argmax(values)) + 1 == notes[-1].figures["rounds"]
 
 
 def test_a_perfect_ranker_ends_the_boosting(judged: Judged) -> None:
     queries = judged([[[0.0, 7.0], [1.0, 3.0], [0.0, 5.0]]] * 2, [[0, 1, 0]] * 2)
 
-    scorer = RankBoost().fit(Lesson(queries))
+    scorer = boosted(RankBoost(), Lesson(queries))
 
     np.testing.assert_array_equal(scorer.features, [0])
     assert scorer.steps[0] > 5
@@ -223,9 +248,9 @@ def test_a_perfect_ranker_ends_the_boosting(judged: Judged) -> None:
 
 
 def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
-    twice = RankBoost().fit(Lesson(queries.select([0, 1, 1, 2, 3, 4])))
+    twice = boosted(RankBoost(), Lesson(queries.select([0, 1, 1, 2, 3, 4])))
 
-    weighted = RankBoost().fit(Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0])))
+    weighted = boosted(RankBoost(), Lesson(queries, weights=np.array([1.0, 2.0, 1.0, 1.0, 1.0])))
 
     np.testing.assert_allclose(
         weighted.score_rows(queries.documents), twice.score_rows(queries.documents), atol=1e-9
@@ -235,24 +260,26 @@ def test_a_query_of_weight_two_is_that_query_twice(queries: QuerySet) -> None:
 def test_a_query_of_weight_zero_is_not_there(queries: QuerySet) -> None:
     four = queries.select([0, 1, 2, 4])
 
-    weighted = RankBoost(thresholds="all").fit(Lesson(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0])))
+    weighted = boosted(
+        RankBoost(thresholds="all"), Lesson(queries, weights=np.array([1.0, 1.0, 1.0, 0.0, 1.0]))
+    )
 
     np.testing.assert_array_equal(
         weighted.score_rows(four.documents) > 0,
-        RankBoost(thresholds="all").fit(Lesson(four)).score_rows(four.documents) > 0,
+        boosted(RankBoost(thresholds="all"), Lesson(four)).score_rows(four.documents) > 0,
     )
 
 
 def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
     np.testing.assert_array_equal(
-        RankBoost().fit(Lesson(queries)).steps, RankBoost().fit(Lesson(queries)).steps
+        boosted(RankBoost(), Lesson(queries)).steps, boosted(RankBoost(), Lesson(queries)).steps
     )
 
 
 def test_real_valued_labels_are_levels(judged: Judged) -> None:
     queries = judged([[[1.0], [2.0], [3.0], [4.0]]], [[0.1, 0.2, 0.35, 2.0]])
 
-    scores = RankBoost().fit(Lesson(queries)).score_rows(queries.documents)
+    scores = boosted(RankBoost(), Lesson(queries)).score_rows(queries.documents)
 
     assert (np.diff(scores) > 0).all()
 
@@ -277,20 +304,20 @@ def test_what_teaches_nothing_is_refused(
     judged: Judged, documents: object, labels: list[int], message: str
 ) -> None:
     with pytest.raises(InvalidData, match=message):
-        RankBoost().fit(Lesson(judged([documents], [labels])))
+        boosted(RankBoost(), Lesson(judged([documents], [labels])))
 
 
 def test_a_scorer_that_cannot_be_improved_stays(judged: Judged) -> None:
     even = judged([[[1.0], [0.0], [1.0], [0.0]]], [[0, 0, 1, 1]])
     start = StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
-    assert RankBoost().fit(Lesson(even, towards=start)) is start
+    assert RankBoost().fit(Lesson(even, towards=start, blocks="normalised")) is start
 
 
 def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     broken = replace(queries, labels=np.where(np.arange(queries.n_docs) == 10, np.nan, queries.labels))
     with pytest.raises(InvalidData, match="rankboost: query '1': expected a finite label, found nan"):
-        RankBoost().fit(Lesson(broken))
+        boosted(RankBoost(), Lesson(broken))
 
 
 @pytest.mark.parametrize(

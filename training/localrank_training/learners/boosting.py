@@ -23,7 +23,7 @@ import numpy as np
 
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.scorers import TreesScorer
+from localrank.scorers import SumScorer, TreesScorer
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Vector
+    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
@@ -47,8 +48,8 @@ class Boosting(Learner):
 
     With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
     the trees up to the best are kept. With ``averaged`` there is no number of trees to choose: the score is the mean over
-    several, which is as good, and is folded into the values of the leaves. With ``lesson.towards``, a scorer of trees of the same view, boosting goes on from
-    its scores and its trees are kept in front; if that gains nothing on the validation queries, it comes back.
+    several, which is as good, and is folded into the values of the leaves. With ``lesson.towards`` boosting goes on from
+    its scores, and the model is the sum of both; if that gains nothing on the validation queries, it comes back.
     """
 
     num_iterations: int = setting(500, low=1, meaning="trees at most")
@@ -93,9 +94,8 @@ class Boosting(Learner):
         check_bounds(self)
         settle_blocks(self)
 
-    def fit(self, lesson: Lesson) -> TreesScorer:
+    def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
-        first = self._towards(lesson)
         lesson.check(self.method, missing=True)
         self.check_labels(lesson.queries)
         lesson = lesson.counted()
@@ -107,8 +107,9 @@ class Boosting(Learner):
             if not differs_within(validation.labels, validation).any():
                 note(self.method, "no validation query has different labels: boosting does not stop early")
                 validation = None
+        base = None if lesson.towards is None else replace(lesson, validation=validation).base_scores()
         members = [
-            self._grow(queries, shares, validation, first, self.seed + member)
+            self._grow(queries, shares, validation, base, self.seed + member)
             for member in range(self.members)
         ]
         if validation is not None and self.early_stopping_rounds:
@@ -118,7 +119,7 @@ class Boosting(Learner):
                 f"{rounds:.0f} rounds, by {len(validation)} validation queries (mean of {self.members} members)",
                 rounds=rounds,
             )
-        if first is None:
+        if lesson.towards is None:
             if not any(len(trees.features) for trees in members if trees is not None):
                 raise InvalidData(
                     f"{self.method}: expected documents that a tree can split, found {queries.n_docs} that none could "
@@ -128,22 +129,13 @@ class Boosting(Learner):
             return mean(members)
         if not any(trees is not None and len(trees.features) for trees in members):
             note(self.method, "no tree gained on the scorer that it continues, which stays as it is")
-            return first
-        return first.plus(mean(members))
+            return lesson.towards
+        return SumScorer((lesson.towards, mean(members)))
 
     def settled(self, notes: Sequence[Note]) -> Self:
         """Boost as many rounds as validation queries chose."""
         rounds = figure(notes, "rounds")
         return self if rounds is None else replace(self, num_iterations=max(1, round(rounds)))
-
-    def _towards(self, lesson: Lesson) -> TreesScorer | None:
-        towards = lesson.towards
-        if towards is None or (isinstance(towards, TreesScorer) and towards.blocks == self.blocks):
-            return towards
-        raise InvalidConfiguration(
-            f"{self.method}: towards: expected trees on {self.blocks} features, found a scorer of kind {towards.kind!r} on "
-            f"{getattr(towards, 'blocks', 'other')} ones"
-        )
 
     @abstractmethod
     def check_labels(self, queries: QuerySet) -> None:
@@ -162,10 +154,10 @@ class Boosting(Learner):
         queries: QuerySet,
         weights: Vector,
         validation: QuerySet | None,
-        towards: TreesScorer | None,
+        base: tuple[Vector, Vector | None] | None,
         seed: int,
     ) -> TreesScorer | None:
-        """Grow the trees of one seed; nothing if they gain nothing on ``towards``."""
+        """Grow the trees of one seed; nothing if they gain nothing on ``base``, the scores so far."""
         import lightgbm
 
         settings = self._settings(seed)
@@ -175,16 +167,18 @@ class Boosting(Learner):
         )
         before = _Before()
         try:
-            data = self._dataset(queries, settings, towards, weights)
+            data = self._dataset(queries, settings, None if base is None else base[0], weights)
             held = []
             if validation is not None and stops:
-                held = [self._dataset(validation, settings, towards, reference=data)]
+                held = [
+                    self._dataset(validation, settings, None if base is None else base[1], reference=data)
+                ]
                 callbacks.append(before)
             rounds = min(self.num_iterations, max(self.averaged, default=self.num_iterations))
             booster = lightgbm.train(settings, data, rounds, valid_sets=held, callbacks=callbacks)
         except lightgbm.basic.LightGBMError as error:
             raise InvalidData(f"{self.method}: LightGBM cannot learn from these queries: {error}") from None
-        if held and towards is not None and not before.gained(booster):
+        if held and base is not None and not before.gained(booster):
             return None
         text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
         return prefix_mean(from_lightgbm(text, blocks=self.blocks), self.averaged)
@@ -216,7 +210,7 @@ class Boosting(Learner):
         self,
         queries: QuerySet,
         settings: dict[str, Any],
-        towards: TreesScorer | None,
+        base: Vector | None,
         weights: Vector | None = None,
         reference: Any = None,
     ) -> Any:
@@ -232,7 +226,7 @@ class Boosting(Learner):
             self.targets(queries.labels).copy(),  # LightGBM warns of views
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
-            init_score=None if towards is None else towards.score_rows(queries.documents),
+            init_score=base,
             categorical_feature=[queries.feature_names.index(name) for name in self.categorical],
             reference=reference,
             params=settings,

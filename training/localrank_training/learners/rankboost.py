@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 
 from localrank.blocks import parse
-from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.errors import InvalidData
 from localrank.metrics import Judgements, Metric
 
 # `checked` reads the annotations of settings when it runs.
-from localrank.scorers import StumpScorer
+from localrank.scorers import StumpScorer, SumScorer
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.pairs import levels_within
 from localrank_training.learners.role import Learner, settle_blocks
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
@@ -80,26 +81,27 @@ class RankBoost(Learner):
         check_bounds(self)
         settle_blocks(self)
 
-    def fit(self, lesson: Lesson) -> StumpScorer:
-        """Learn one scorer; see `Learner.fit`. Boosting goes on from ``lesson.towards``, whose steps are kept."""
+    def fit(self, lesson: Lesson) -> Scorer:
+        """Learn one scorer; see `Learner.fit`. Boosting goes on from the scores of ``lesson.towards``."""
         lesson.check(self.method)
-        queries, validation, first = lesson.queries, lesson.validation, self._towards(lesson)
+        queries, validation = lesson.queries, lesson.validation
+        begun, held = lesson.base_scores()
         rounds = boost(
             Thresholds.of(queries.documents, self.thresholds),
             Pairs.of(queries, lesson.shares, self.balance),
-            _scores(first, queries),
+            begun,
             self.rounds,
         )
         if not rounds:
-            if first is not None:
+            if lesson.towards is not None:
                 note(self.method, "no threshold improves the scorer that it continues", rounds=0)
-                return first
+                return lesson.towards
             raise InvalidData(
                 "rankboost: expected a feature with a threshold that orders more pairs than it misorders"
             )
         kept = len(rounds)
-        if validation is not None:
-            kept = self._rounds_to_keep(rounds, validation, _scores(first, validation))
+        if validation is not None and held is not None:
+            kept = self._rounds_to_keep(rounds, validation, held)
         bound = float(np.prod([one.z for one in rounds[:kept]]))
         note(
             self.method,
@@ -107,21 +109,13 @@ class RankBoost(Learner):
             rounds=kept,
             bound=bound,
         )
-        return _sum_of(rounds[:kept], first, self.blocks)
+        steps = _sum_of(rounds[:kept], self.blocks)
+        return steps if lesson.towards is None else SumScorer((lesson.towards, steps))
 
     def settled(self, notes: Sequence[Note]) -> Self:
         """Boost as many rounds as validation queries chose."""
         kept = figure(notes, "rounds")
         return self if kept is None else replace(self, rounds=max(1, round(kept)))
-
-    def _towards(self, lesson: Lesson) -> StumpScorer | None:
-        towards = lesson.towards
-        if towards is None or (isinstance(towards, StumpScorer) and towards.blocks == self.blocks):
-            return towards
-        raise InvalidConfiguration(
-            f"rankboost: towards: expected steps on {self.blocks} features, found a scorer of kind {towards.kind!r} on "
-            f"{getattr(towards, 'blocks', 'other')} ones"
-        )
 
     def _rounds_to_keep(self, rounds: list[Round], validation: QuerySet, scores: Vector) -> int:
         judgements = Judgements(validation.labels, validation.offsets)
@@ -263,19 +257,11 @@ class Thresholds:
         return float(self.values[feature][number])
 
 
-def _sum_of(rounds: list[Round], first: StumpScorer | None, blocks: str) -> StumpScorer:
+def _sum_of(rounds: list[Round], blocks: str) -> StumpScorer:
     features = np.array([one.feature for one in rounds], np.int64)
     thresholds = np.array([one.threshold for one in rounds])
     steps = np.array([one.step for one in rounds])
-    if first is not None:
-        features = np.concatenate([first.features, features])
-        thresholds = np.concatenate([first.thresholds, thresholds])
-        steps = np.concatenate([first.steps, steps])
     return StumpScorer.of(features, thresholds, steps, blocks)
-
-
-def _scores(first: StumpScorer | None, queries: QuerySet) -> Vector:
-    return np.zeros(queries.n_docs) if first is None else first.score_rows(queries.documents)
 
 
 def _below(by_level: Vector | Indices) -> Vector:
