@@ -8,7 +8,7 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank.scorers import TreesScorer
+from localrank.scorers import SumScorer, TreesScorer
 from localrank_training.config import SelectionSettings, TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.learners.ranksvm import RankSvm
@@ -219,6 +219,30 @@ class TestRefit:
         assert isinstance(early, TreesScorer)
         assert 0 < early.n_trees < 80
         assert 2 * round(early.n_trees / 2) == scorer.n_trees
+
+    def test_clusters_repeat_their_own_rounds(self) -> None:
+        queries, validation = two_kinds(24), two_kinds(40, seed=5)
+        settings = config(
+            clustering={"clusters": 2, "continuation": True},
+            learner={"method": "gbrt", "members": 1, "num_iterations": 60, "min_data_in_leaf": 5},
+        )
+
+        refitted, stopped = (
+            train(
+                queries,
+                settings.replace(selection=SelectionSettings(refit=refit)),
+                validation=validation,
+            )
+            for refit in (True, False)
+        )
+
+        rounds = [note.figures["rounds"] for note in stopped.built.learned]
+        assert 2 == len(rounds)
+        for scorer in refitted.built.ranker.scorers:
+            assert isinstance(scorer, SumScorer)
+            correction = scorer.rankers[1]
+            assert isinstance(correction, TreesScorer)
+            assert max(1, round(sum(rounds) / 2)) == correction.n_trees
 
 
 def test_a_choice_at_the_edge_is_told_in_the_report() -> None:

@@ -30,7 +30,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, partition
 from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.notes import collected
+from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
 from localrank_training.representations import relevant_means
@@ -93,12 +93,14 @@ class Built:
             those without a signature.
         exemplars: ids of the most typical training query of each cluster.
         notes: what a reader of the report should know, such as clusters that had to fall back.
+        learned: what was noted while the clusters' scorers were learned.
     """
 
     ranker: Ranker
     clusters: Indices
     exemplars: tuple[str, ...]
     notes: tuple[str, ...]
+    learned: tuple[Note, ...] = ()
 
 
 def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract:
@@ -178,6 +180,7 @@ def build(
     *,
     validation: QuerySet | None = None,
     global_scorer: Scorer | None = None,
+    local_learner: Learner | None = None,
     workers: int = 1,
     progress: Progress = silent,
 ) -> Built:
@@ -189,6 +192,7 @@ def build(
         learner: learns every scorer.
         validation: for learners that stop early.
         global_scorer: where it has been learned already from the same queries.
+        local_learner: learns the clusters' scorers, of the same blocks; ``learner`` by default.
         workers: processes that learn the clusters; the result does not depend on it.
         progress: told how far it is.
     """
@@ -207,7 +211,7 @@ def build(
     learned = in_parallel(
         _learn_cluster,
         [
-            (learner, one, global_scorer)
+            (local_learner or learner, one, global_scorer)
             for one in _lessons(replace(lesson, start=global_scorer, towards=towards), plan, held)
         ],
         workers=workers,
@@ -215,13 +219,15 @@ def build(
     )
     notes += tuple(
         f"cluster {number} ({len(members.queries)} queries){text}"
-        for number, (members, (_, texts)) in enumerate(zip(clustering.lessons, learned, strict=True))
-        for text in texts
+        for number, (members, (_, said, error)) in enumerate(zip(clustering.lessons, learned, strict=True))
+        for text in (
+            [f" uses the global scorer: {error}"] if error else [f": {n.method}: {n.text}" for n in said]
+        )
     )
-    scorers = tuple(unpacked(content, global_scorer) for content, _ in learned)
+    scorers = tuple(unpacked(content, global_scorer) for content, _, _ in learned)
     typical = tuple(queries.query_ids[prototype] for prototype in clustering.prototypes)
     ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
-    return Built(ranker, clustering.labels, typical, notes)
+    return Built(ranker, clustering.labels, typical, notes, tuple(n for _, said, _ in learned for n in said))
 
 
 def lesson_of(clouds: Clouds, held: Clouds | None, weights: Vector | None, learner: Learner) -> Lesson:
@@ -308,8 +314,8 @@ def _lessons(lesson: Lesson, plan: Plan, held: Clouds | None) -> list[Lesson]:
     return lessons
 
 
-def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[bytes, tuple[str, ...]]:
-    """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes.
+def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[bytes, list[Note], str]:
+    """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes, and why.
 
     The scorer is packed: the members that it shares with the global one stay shared.
     """
@@ -317,5 +323,5 @@ def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> t
         with collected() as said:
             scorer = learner.fit(lesson)
     except InvalidData as error:
-        return packed(global_scorer, global_scorer), (f" uses the global scorer: {error}",)
-    return packed(scorer, global_scorer), tuple(f": {one.method}: {one.text}" for one in said)
+        return packed(global_scorer, global_scorer), [], str(error)
+    return packed(scorer, global_scorer), said, ""

@@ -117,7 +117,7 @@ def train(
         Trial(str(choice), value, choice is chosen) for choice, value in zip(choices, values, strict=True)
     ]
 
-    exam, ranked = _pooled(splits, rehearsals)
+    exam, ranked = _pooled(splits, [rehearsal.ranked for rehearsal in rehearsals])
     lesson, learner = queries, chosen.learner
     if validation is None:
         folds = folds_of(len(queries), config.selection.folds, config.seed)
@@ -131,8 +131,12 @@ def train(
         known = fitted[0].scorers[chosen.number]
         if config.selection.refit:
             lesson = concatenated([queries, validation.select(np.flatnonzero(same < 0))])
-            learner = learner.settled(fitted[0].notes[chosen.number])
-            built = build(lesson, chosen.config, learner, workers=workers, progress=progress)
+            said = fitted[0].notes[chosen.number]
+            local = learner.settled(rehearsals[0].learned or said)
+            learner = learner.settled(said)
+            built = build(
+                lesson, chosen.config, learner, local_learner=local, workers=workers, progress=progress
+            )
             places = np.where(same >= 0, same, len(queries) + np.cumsum(same < 0) - 1)
             clusters = built.clusters[places]
             warnings.append(
@@ -221,7 +225,7 @@ def _rehearsed(
     fitted: Sequence[_Fitted],
     workers: int,
     progress: Progress,
-) -> tuple[int, list[float], list[Ranked]]:
+) -> tuple[int, list[float], list[_Rehearsal]]:
     """Let every choice take the exam of every split; return the best, all values, and what the best made of the exams."""
     pieces = [
         (split, choice, row.scorers[choice.number])
@@ -236,21 +240,31 @@ def _rehearsed(
         for result in itertools.islice(results, len(splits)):
             rows.append(result)
             progress("held-out models", len(splits) * number + len(rows), len(pieces))
-        values.append(float(np.average([value for _, value in rows], weights=sizes)))
+        values.append(float(np.average([row.value for row in rows], weights=sizes)))
         # Equal values: the choice with fewer clusters, which stands first, stays.
         if number == 0 or values[number] > values[best]:
-            best, kept = number, [ranked for ranked, _ in rows]
+            best, kept = number, rows
     return best, values, kept
 
 
-def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None) -> tuple[Ranked, float]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rehearsal:
+    """What a choice made of the exam of one split, its mean figure, and what its clusters' learners noted."""
+
+    ranked: Ranked
+    value: float
+    learned: tuple[Note, ...]
+
+
+def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None) -> _Rehearsal:
     """Build a whole ranker on a split and let it take the exam."""
     built = build(
         split.lesson, choice.config, choice.learner, validation=split.stop_by, global_scorer=global_scorer
     )
     ranked = rank_all(built.ranker, split.exam)
     judgements = Judgements(split.exam.labels, split.exam.offsets)
-    return ranked, float(judgements.per_query(ranked.scores, choice.config.selection.metric).mean())
+    value = float(judgements.per_query(ranked.scores, choice.config.selection.metric).mean())
+    return _Rehearsal(ranked, value, built.learned)
 
 
 def _pooled(splits: Sequence[_Split], rehearsals: Sequence[Ranked]) -> tuple[QuerySet, Ranked]:
