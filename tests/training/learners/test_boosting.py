@@ -310,10 +310,10 @@ def test_a_scorer_of_blocks_that_the_lesson_lacks_is_refused(kind: type[Boosting
 
 
 def test_the_mean_over_numbers_of_trees_is_folded_into_the_leaves(queries: QuerySet) -> None:
-    scorer = plain(LambdaMart, num_iterations=30, averaged=(5, 12, 20)).fit(Lesson(queries))
+    scorer = grown(plain(LambdaMart, num_iterations=30, averaged=(5, 12, 20)), Lesson(queries))
 
     every = [
-        plain(LambdaMart, num_iterations=rounds).fit(Lesson(queries)).score_rows(queries.documents)
+        grown(plain(LambdaMart, num_iterations=rounds), Lesson(queries)).score_rows(queries.documents)
         for rounds in (5, 12, 20)
     ]
     np.testing.assert_allclose(scorer.score_rows(queries.documents), np.mean(every, axis=0), rtol=1e-9)
@@ -323,13 +323,13 @@ def test_the_mean_over_numbers_of_trees_is_folded_into_the_leaves(queries: Query
 def test_a_mean_over_numbers_of_trees_does_not_stop_early(queries: QuerySet, validation: QuerySet) -> None:
     learner = plain(Gbrt, averaged=(5, 400), early_stopping_rounds=1)
 
-    scorer = learner.fit(Lesson(queries, validation=validation))
+    scorer = grown(learner, Lesson(queries, validation=validation))
 
     assert scorer.n_trees == 400
 
 
 def test_the_logistic_loss_is_lightgbms_cross_entropy_of_shares(queries: QuerySet) -> None:
-    scorer = plain(Gbrt, loss="logistic", num_iterations=20).fit(Lesson(queries))
+    scorer = grown(plain(Gbrt, loss="logistic", num_iterations=20), Lesson(queries))
 
     shares = (2**queries.labels - 1) / 7
     booster = by_hand({"objective": "cross_entropy"}, queries, shares, 20)
@@ -341,11 +341,11 @@ def test_levels_of_real_labels_have_their_own_gains(queries: QuerySet, validatio
     """Halves of whole labels are three levels more; with gains to match, LightGBM is given just that."""
     halves = [replace(one, labels=one.labels / 2) for one in (queries, validation)]
 
-    scorer = plain(LambdaMart, levels=10, num_iterations=20).fit(Lesson(halves[0], validation=halves[1]))
+    scorer = grown(plain(LambdaMart, levels=10, num_iterations=20), Lesson(halves[0], validation=halves[1]))
 
     gains = tuple(2 ** (level / 2) - 1 for level in range(4))
-    expected = plain(LambdaMart, label_gain=gains, num_iterations=20).fit(
-        Lesson(queries, validation=validation)
+    expected = grown(
+        plain(LambdaMart, label_gain=gains, num_iterations=20), Lesson(queries, validation=validation)
     )
     np.testing.assert_array_equal(
         scorer.score_rows(queries.documents), expected.score_rows(queries.documents)
@@ -355,11 +355,11 @@ def test_levels_of_real_labels_have_their_own_gains(queries: QuerySet, validatio
 def test_more_labels_than_levels_are_cut_evenly(queries: QuerySet) -> None:
     spread = 3.9 * np.linspace(0.0, 1.0, queries.n_docs) ** 1.1
 
-    scorer = plain(LambdaMart, levels=4, num_iterations=10).fit(Lesson(replace(queries, labels=spread)))
+    scorer = grown(plain(LambdaMart, levels=4, num_iterations=10), Lesson(replace(queries, labels=spread)))
 
     grades = replace(queries, labels=np.round(spread / 1.3))
     gains = tuple(2 ** (1.3 * level) - 1 for level in range(4))
-    expected = plain(LambdaMart, label_gain=gains, num_iterations=10).fit(Lesson(grades))
+    expected = grown(plain(LambdaMart, label_gain=gains, num_iterations=10), Lesson(grades))
     np.testing.assert_allclose(
         scorer.score_rows(queries.documents), expected.score_rows(queries.documents), rtol=1e-9
     )

@@ -306,7 +306,7 @@ class LambdaMart(Boosting):
 
     method: ClassVar[str] = "lambdamart"
 
-    def fit(self, lesson: Lesson) -> TreesScorer:
+    def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
         labels = lesson.queries.labels
         if not self.levels or not np.isfinite(labels).all() or (labels == np.trunc(labels)).all():
