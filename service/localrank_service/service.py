@@ -60,12 +60,15 @@ class Service:
             raise self.live.missing(address, at)
         return model
 
-    def unready(self) -> str | None:
+    def unready(self) -> Problem | None:
         """Return why requests should not be sent here, or ``None``."""
-        if self.draining:
-            return "the server is shutting down"
-        if not self.live.loaded:
-            return "models are being loaded"
+        if not self.draining and not self.live.loaded:
+            return self.live.waiting()
+        reason = "the server is shutting down" if self.draining else self._lacking()
+        return None if reason is None else Problem(503, reason, headers={"Retry-After": "1"})
+
+    def _lacking(self) -> str | None:
+        """Return what is wrong with the models, if that should keep requests away."""
         champions = self.live.champions
         # What has an earlier version to answer with is reported, but can be used.
         broken = [

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
+from localrank.artifact.maps import LARGE
 from localrank.registry import Registry
+from localrank.routing import ExactRouter, LshRouter
+from localrank.signature import Signatures
 
 if TYPE_CHECKING:
     from localrank.artifact import Artifact
@@ -36,3 +41,29 @@ def models_dir(tmp_path: Path, demo: Artifact) -> Path:
 def body(demo: Artifact) -> bytes:
     """A request that the demo model can rank."""
     return json.dumps({"features": demo.probe.documents[1].tolist()}).encode()
+
+
+@pytest.fixture
+def large(tmp_path: Path, demo: Artifact) -> Path:
+    """A folder with a model whose signatures are mapped, in two versions, the first its champion."""
+    router = demo.ranker.router
+    assert isinstance(router, LshRouter)
+    many = Signatures(
+        *(
+            np.concatenate([array] * 100)
+            for array in (
+                router.points.directions,
+                router.points.eigenvalues,
+                router.points.ranks,
+            )
+        )
+    )
+    ranker = replace(demo.ranker, router=ExactRouter(many, np.concatenate([router.clusters] * 100)))
+    registry = Registry(tmp_path / "models")
+    for _ in range(2):
+        registry.publish(
+            "demo", ranker, Provenance("2026-01-01T00:00:00Z", source={}, probe=demo.probe.documents)
+        )
+    registry.promote("demo", 1)
+    assert (tmp_path / "models" / "demo" / "1" / "router.points.directions.npy").stat().st_size > LARGE
+    return tmp_path / "models"

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["ADMIN", "Running", "running", "until"]
+__all__ = ["ADMIN", "Running", "read_only", "running", "small_disk", "until"]
 
 ADMIN = {"x-api-key": "the-admin-key"}
 
@@ -88,9 +88,26 @@ class Running:
         return code
 
 
+def small_disk(folder: Path, size: str, *, holding: Path | None = None) -> str:
+    """The command that makes a folder a file system of its own, with the files of another folder."""
+    folder.mkdir(exist_ok=True)
+    mount = f"mount -t tmpfs -o size={size} tmpfs {shlex.quote(str(folder))}"
+    return (
+        mount
+        if holding is None
+        else f"{mount} && cp -r {shlex.quote(str(holding))}/. {shlex.quote(str(folder))}"
+    )
+
+
+def read_only(folder: Path) -> str:
+    """The command that makes a folder read-only."""
+    path = shlex.quote(str(folder))
+    return f"mount --bind {path} {path} && mount -o remount,bind,ro {path}"
+
+
 @contextmanager
 def running(
-    models_dir: Path, *flags: str, workers: int = 2, mounts: Mapping[Path, str] | None = None, **environ: str
+    models_dir: Path, *flags: str, workers: int = 2, prepare: Sequence[str] = (), **environ: str
 ) -> Iterator[Running]:
     """Run ``localrank serve`` with several workers until the block ends.
 
@@ -98,21 +115,16 @@ def running(
         models_dir: what it serves.
         flags: further ones.
         workers: how many.
-        mounts: folders that the service sees as file systems of their own, with the options of a ``tmpfs``;
-            `Running.sees` tells where they are for others.
+        prepare: shell commands that mount what only the service sees; `Running.sees` tells where that is for others.
         environ: further variables.
     """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOCALRANK_")}
     temporary = models_dir.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    steps = [
-        f"mount -t tmpfs -o {shlex.quote(options)} tmpfs {shlex.quote(str(folder))} && "
-        for folder, options in (mounts or {}).items()
-    ]
     apart = ["unshare", *(["--mount"] if os.getuid() == 0 else ["--user", "--map-root-user", "--mount"])]
     process = subprocess.Popen(
         [
-            *([*apart, "sh", "-c", "".join(steps) + 'exec "$@"', "sh"] if mounts else []),
+            *([*apart, "sh", "-c", " && ".join([*prepare, 'exec "$@"']), "sh"] if prepare else []),
             *(sys.executable, "-m", "localrank", "serve", "--models-dir", str(models_dir)),
             *("--port", "0", "--workers", str(workers), *flags),
         ],

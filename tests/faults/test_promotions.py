@@ -113,3 +113,33 @@ def test_promotions_and_rollbacks_fail_nothing_mix_nothing_and_keep_no_memory(
         f"a switch took {np.median(seconds) * 1e3:.0f} ms (median), {max(seconds) * 1e3:.0f} ms (longest); "
         f"resident {early / 1e3:.1f} MB after ten, {late / 1e3:.1f} MB at the end"
     )
+
+
+def test_a_model_that_is_published_while_the_service_runs_is_served_by_every_worker(
+    two: tuple[Path, dict[int, Ranker]], demo: Artifact, body: bytes
+) -> None:
+    """As when the folder is mounted and somebody else publishes into it."""
+    models_dir, rankers = two
+    with (
+        running(models_dir) as service,
+        loaded(service.url, body.replace(b"{", b'{"model": "demo", ', 1)) as load,
+    ):
+        registry = Registry(models_dir)
+        registry.publish(
+            "web", rankers[2], Provenance("2026-01-01T00:00:00Z", source={}, probe=demo.probe.documents)
+        )
+        registry.promote("web", 1)
+
+        both = until(
+            lambda: [pid for pid in service.workers if service.logged("model web@1 loaded", pid)][1:]
+        )
+        models = [service.client.get("/readyz").json()["models"] for _ in range(10)]
+        answers = [
+            service.client.post("/v1/rerank", json={"model": "web", **json.loads(body)}) for _ in range(10)
+        ]
+        load.stop()
+
+    assert both
+    assert [{"demo": 1, "web": 1}] * 10 == models
+    assert {200} == {answer.status_code for answer in answers}
+    assert [] == load.failures

@@ -6,55 +6,21 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from localrank.artifact import Provenance
-from localrank.artifact.maps import LARGE
-from localrank.registry import Registry
-from localrank.routing import ExactRouter, LshRouter
-from localrank.signature import Signatures
 from tests.faults.load import loaded
 from tests.faults.running import running, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from localrank.artifact import Artifact
     from tests.faults.load import Load
     from tests.faults.running import Running
 
 DIRECTIONS = "router.points.directions.npy"
-
-
-@pytest.fixture
-def large(tmp_path: Path, demo: Artifact) -> Path:
-    """A folder with a model whose signatures are mapped, in two versions, the first its champion."""
-    router = demo.ranker.router
-    assert isinstance(router, LshRouter)
-    many = Signatures(
-        *(
-            np.concatenate([array] * 100)
-            for array in (
-                router.points.directions,
-                router.points.eigenvalues,
-                router.points.ranks,
-            )
-        )
-    )
-    ranker = replace(demo.ranker, router=ExactRouter(many, np.concatenate([router.clusters] * 100)))
-    registry = Registry(tmp_path / "models")
-    for _ in range(2):
-        registry.publish(
-            "demo", ranker, Provenance("2026-01-01T00:00:00Z", source={}, probe=demo.probe.documents)
-        )
-    registry.promote("demo", 1)
-    assert (tmp_path / "models" / "demo" / "1" / DIRECTIONS).stat().st_size > LARGE
-    return tmp_path / "models"
 
 
 def edit(version: Path) -> None:

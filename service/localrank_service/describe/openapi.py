@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
+from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 from localrank_service.wire import npy
 from localrank_service.wire.members import (
     BINARY_INPUT,
@@ -120,6 +121,13 @@ _TENSOR = _closed(
     optional=("parameters",),
 )
 
+_FIGURES: dict[str, Any] = {
+    "requests": _closed(dict.fromkeys(OUTCOMES, _COUNT)),
+    "per_second": _NUMBER,
+    "milliseconds": _map(_closed(dict.fromkeys(QUANTILES, _NUMBER)))
+    | {"description": "Quantiles of each stage and of their `total`, each within 10 %."},
+}
+
 SCHEMAS: dict[str, Any] = {
     "Problem": _closed(
         {
@@ -133,8 +141,10 @@ SCHEMAS: dict[str, Any] = {
             "live": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
             "ready": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
             "message": _TEXT | {"description": "Of `/v2/rerank` only: the same text."},
+            "loading": _map(_COUNT)
+            | {"description": "Until every model was tried: what is still to be loaded, and its version."},
         },
-        optional=("live", "ready", "message"),
+        optional=("live", "ready", "message", "loading"),
     ),
     "RerankRequest": _closed(
         _described_by(RERANK),
@@ -401,7 +411,28 @@ SCHEMAS: dict[str, Any] = {
     },
     "RepositoryAnswer": _closed({"name": _TEXT, "loaded": {"type": "boolean"}, "workers": _list(_COUNT)}),
     "ModelSummary": _closed(_SUMMARY | {"default": {"type": "boolean"}}),
-    "Models": _closed({"models": _list(_ref("ModelSummary")), "broken": _map(_TEXT)}),
+    "Models": _closed(
+        {"models": _list(_ref("ModelSummary")), "loading": _map(_COUNT), "broken": _map(_TEXT)}
+    ),
+    "Stats": _closed(
+        {
+            "workers": _COUNT,
+            "uptime_seconds": _NUMBER,
+            "in_flight": _COUNT,
+            "connections": _COUNT,
+            "refused": _map(_COUNT) | {"description": "Requests and connections since the start, by reason."},
+            "deaths": _map(_COUNT) | {"description": "Workers since the start, by cause."},
+            "windows": _closed(dict.fromkeys(WINDOWS, _ref("StatsWindow"))),
+        }
+    ),
+    "StatsWindow": _closed(
+        {
+            "seconds": _NUMBER | {"description": "How long the window really is."},
+            **_FIGURES,
+            "models": _map(_ref("StatsFigures")),
+        }
+    ),
+    "StatsFigures": _closed(_FIGURES),
     "Model": _closed(
         _SUMMARY
         | {
@@ -478,6 +509,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "application/json",
         (400, 401, 403, 404, 409, 413, 415, 422, 503),
     ),
+    ("get", "/v1/stats"): (None, "Stats", "application/json", (401, 403)),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),
     ("get", "/v1/models/{name}/schema"): (

@@ -72,6 +72,7 @@ class LiveModels:
         loaded: whether every model was tried.
         broken: why an address that should be served is not, or not in the version that it should be.
         unloaded: names that are not to be served.
+        loading: addresses whose version is still to be loaded, and that version.
     """
 
     def __init__(self, default: str | None = None) -> None:
@@ -79,6 +80,7 @@ class LiveModels:
         self.loaded = False
         self.broken: Mapping[str, str] = {}
         self.unloaded: frozenset[str] = frozenset()
+        self.loading: Mapping[str, int] = {}
         self._by_address: Mapping[str | None, LiveModel] = {}
 
     def replace(
@@ -109,10 +111,20 @@ class LiveModels:
         """Return the model addressed, if it is there."""
         return self._by_address.get(address)
 
+    def waiting(self) -> Problem:
+        """Return what to say before every model was tried."""
+        names = ", ".join(f"{address} (version {version})" for address, version in self.loading.items())
+        return Problem(
+            503,
+            f"models are being loaded: {names}" if names else "models are being looked for",
+            headers={"Retry-After": "1"},
+            members={"loading": dict(self.loading)},
+        )
+
     def missing(self, address: str | None, at: str | None) -> Problem:
         """Return what to say of an address that is not there: 404, 422 or 503."""
         if not self.loaded:
-            return Problem(503, "models are being loaded", headers={"Retry-After": "1"})
+            return self.waiting()
         names = ", ".join(self.champions) or "none"
         if address is None and self.default is None:
             return Problem(422, f"the request names no model; expected one of: {names}", pointer=at)

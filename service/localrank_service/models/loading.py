@@ -144,6 +144,7 @@ class Loader:
         kept = {f"{model.name}@{model.version}": model for model in self._aliased.values()} | self._extra
         aliased: dict[str, LiveModel] = {}
         broken: dict[str, str] = {}
+        wanted: list[tuple[str, str, int]] = []
         # Not only models that have a version: what is served stays when its folder is removed.
         for name, *_ in self._look():
             if name in self._unloaded or name.startswith("."):
@@ -151,23 +152,28 @@ class Loader:
             try:
                 aliases = self.registry.aliases(name)
             except LocalRankError as error:
-                aliases = {}
                 broken[name] = self._shown(error)
                 _log.error("model %s is broken: %s", name, error)
                 aliased |= self._served(name)
+                continue
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
-                address = name if alias == CHAMPION else f"{name}@{alias}"
-                key = f"{name}@{version}"
-                try:
-                    model = kept.get(key) or self._read(name, version)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
-                    broken[address] = f"version {version}: {self._shown(error)}"
-                    _log.error("model %s is broken: version %d: %s", address, version, error)
-                    before = self._aliased.get(address)
-                    if before is not None:
-                        aliased[address] = before
-                else:
-                    kept[key] = aliased[address] = model
+                wanted.append((name if alias == CHAMPION else f"{name}@{alias}", name, version))
+        loading = {address: version for address, name, version in wanted if f"{name}@{version}" not in kept}
+        for address, name, version in wanted:
+            self._live.loading = loading.copy()
+            loading.pop(address, None)
+            key = f"{name}@{version}"
+            try:
+                model = kept.get(key) or self._read(name, version)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
+                broken[address] = f"version {version}: {self._shown(error)}"
+                _log.error("model %s is broken: version %d: %s", address, version, error)
+                before = self._aliased.get(address)
+                if before is not None:
+                    aliased[address] = before
+            else:
+                kept[key] = aliased[address] = model
+        self._live.loading = {}
         self._aliased, self._broken = aliased, broken
         for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
             del self._extra[address]

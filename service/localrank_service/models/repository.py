@@ -70,8 +70,8 @@ async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
             return members | {"state": "READY", "reason": ""}
         if name in live.unloaded:
             return members | {"state": "UNAVAILABLE", "reason": "unloaded"}
-        if not live.loaded:
-            return members | {"state": "LOADING", "reason": "models are being loaded"}
+        if version in {one for at, one in live.loading.items() if at.partition("@")[0] == name}:
+            return members | {"state": "LOADING", "reason": "it is being loaded"}
         said = next(
             (
                 reason

@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response
 
 from localrank import __version__
 from localrank.native.library import library
-from localrank_service.http.problems import Problem
 from localrank_service.process import cpus
 
 if TYPE_CHECKING:
@@ -36,10 +35,10 @@ async def livez() -> Response:
 
 @router.get("/startupz")
 async def startupz(request: Request) -> Response:
-    """200 once every model was tried, whether or not it is whole."""
+    """200 once every model was tried, whether or not it is whole; else 503 and what is still being loaded."""
     service: Service = request.app.state.service
     if not service.live.loaded:
-        raise Problem(503, "models are being loaded", headers={"Retry-After": "1"})
+        raise service.live.waiting()
     return _json({"started": True})
 
 
@@ -47,8 +46,8 @@ async def startupz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """200 when requests should be sent here; else 503 and the reason."""
     service: Service = request.app.state.service
-    if (reason := service.unready()) is not None:
-        raise Problem(503, reason, headers={"Retry-After": "1"})
+    if (problem := service.unready()) is not None:
+        raise problem
     live = service.live
     return _json(
         {

@@ -28,7 +28,7 @@ _LARGEST_BODY = 64 * 1024
 
 @router.get("/v1/models")
 async def list_models(request: Request) -> Response:
-    """Every model that is served."""
+    """Every model that is served, what is still being loaded, and what could not be."""
     service: Service = request.app.state.service
     live = service.live
     default = live.find(None)
@@ -37,6 +37,7 @@ async def list_models(request: Request) -> Response:
             "models": [
                 _summary(service, model) | {"default": model is default} for model in live.champions.values()
             ],
+            "loading": dict(live.loading),
             "broken": dict(live.broken),
         }
     )

@@ -109,8 +109,9 @@ async def live(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """200 when requests should be sent here."""
     service: Service = request.app.state.service
-    if (reason := service.unready()) is not None:
-        raise Problem(503, reason, headers={"Retry-After": "1"}, members={"live": True, "ready": False})
+    if (problem := service.unready()) is not None:
+        problem.members |= {"live": True, "ready": False}
+        raise problem
     return _json({"live": True, "ready": True})
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     Cells: TypeAlias = list[float] | memoryview[float]
     _Key: TypeAlias = tuple[str, tuple[str, ...]]
+    _Line: TypeAlias = tuple[str, tuple[str, ...], int, int, bool]
 
 __all__ = ["Counted", "Counts"]
 
@@ -48,10 +49,10 @@ _SETTLED = 60.0
 
 
 class Counted(NamedTuple):
-    """What one process has counted: ``{name: {values of the labels: cells}}``."""
+    """What one process has counted: ``{name: {values of the labels: cells}}``; it may be counting on."""
 
     alive: bool
-    series: dict[str, dict[tuple[str, ...], list[float]]]
+    series: dict[str, dict[tuple[str, ...], Cells]]
 
 
 class Counts:
@@ -63,6 +64,7 @@ class Counts:
         self._shared: dict[_Key, Cells] = {} if self._file is None else self._file.inherited
         self._unshared: dict[_Key, Cells] = {}
         self._adding = Lock()
+        self._read: dict[Path, _Reading] = {}
 
     def cells(self, name: str, labels: tuple[str, ...], count: int, *, lasting: bool = True) -> Cells:
         """Return the cells of a series, zeros where it is new.
@@ -108,10 +110,12 @@ class Counts:
         """Return what every process has counted so far."""
         found = []
         if self._folder is not None:
-            found = [_read(path) for path in sorted(self._folder.glob(f"*{_SERIES}"))]
-        series: dict[str, dict[tuple[str, ...], list[float]]] = {}
+            for path in sorted(self._folder.glob(f"*{_SERIES}")):
+                self._read[path] = reading = _reading(path, self._read.get(path))
+                found.append(reading.counted(path))
+        series: dict[str, dict[tuple[str, ...], Cells]] = {}
         for (name, labels), cells in self._unshared.copy().items():
-            series.setdefault(name, {})[labels] = list(cells)
+            series.setdefault(name, {})[labels] = cells
         if series or self._folder is None:
             found.append(Counted(alive=True, series=series))
         return found
@@ -211,7 +215,7 @@ class _File:
             cells = self._found(at, count)
             if not lasting:
                 cells[:] = array("d", bytes(_CELL * count))
-            key = name, tuple(labels)
+            key = name, labels
             self.inherited[key], self._lines[key] = cells, (at, count, lasting)
             if at > end:
                 self._free.append(_Free(end, at - end, time.monotonic()))
@@ -223,28 +227,52 @@ class _File:
     def _grow(self, count: int) -> None:
         """Make room for so many cells."""
         more = -(-count * _CELL // _CHUNK) * _CHUNK
+        rest = _Free(self._used // _CELL, (self._size - self._used) // _CELL, 0.0)
         # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
         if os.pwrite(self._cells, bytes(more), self._size) != more:
             raise OSError("the disk is full")
         self._used, self._size = self._size, self._size + more
         self._map(self._used, more)
+        if rest.size:
+            self._free.append(rest)
 
     def _map(self, start: int, size: int) -> None:
         chunk = memoryview(mmap.mmap(self._cells, size, offset=start)).cast("d")
         self._chunks.append((start // _CELL, chunk))
 
 
-def _read(path: Path) -> Counted:
-    """Read the files of one process, which may be counting meanwhile."""
-    alive = not is_free(path.with_suffix(_LOCK))
-    series: dict[str, dict[tuple[str, ...], list[float]]] = {}
-    if lines := _lines(path):
+class _Reading(NamedTuple):
+    """The files of one process as they were read last.
+
+    Attributes:
+        version: tells whether the file of series has changed since.
+        lines: of that file.
+        cells: all of them, mapped, because a number that changes while it is read would be torn by a copy of the file.
+    """
+
+    version: tuple[int, int]
+    lines: list[_Line]
+    cells: memoryview[float]
+
+    def counted(self, path: Path) -> Counted:
+        """Return what the process has counted, which may be counting meanwhile."""
+        series: dict[str, dict[tuple[str, ...], Cells]] = {}
+        for name, labels, at, count, _ in self.lines:
+            series.setdefault(name, {})[labels] = self.cells[at : at + count]
+        return Counted(alive=not is_free(path.with_suffix(_LOCK)), series=series)
+
+
+def _reading(path: Path, before: _Reading | None) -> _Reading:
+    status = path.stat()
+    version = status.st_ino, status.st_size
+    if before is not None and before.version == version:
+        return before
+    lines = _lines(path)
+    cells = memoryview(b"").cast("d")
+    if lines:
         with path.with_suffix(_CELLS).open("rb") as file:
-            # Mapped, because a number that changes while it is read would be torn by a copy of the file.
             cells = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).cast("d")
-        for name, labels, at, count, _ in lines:
-            series.setdefault(name, {})[tuple(labels)] = list(cells[at : at + count])
-    return Counted(alive=alive, series=series)
+    return _Reading(version, lines, cells)
 
 
 def _line(key: _Key, at: int, count: int, lasting: bool) -> bytes:  # noqa: FBT001
@@ -256,11 +284,12 @@ def _line(key: _Key, at: int, count: int, lasting: bool) -> bytes:  # noqa: FBT0
     return b"\n" + orjson.dumps([*key, at, count, lasting]) + b"\n"
 
 
-def _lines(path: Path) -> list[tuple[str, list[str], int, int, bool]]:
+def _lines(path: Path) -> list[_Line]:
     """Return the whole lines of a file of series."""
     found = []
     *lines, _unfinished = path.read_bytes().split(b"\n")
     for line in filter(None, lines):
         with suppress(orjson.JSONDecodeError):  # the beginning of one that did not fit
-            found.append(orjson.loads(line))
+            name, labels, at, count, lasting = orjson.loads(line)
+            found.append((name, tuple(labels), at, count, lasting))
     return found

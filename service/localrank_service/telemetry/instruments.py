@@ -144,7 +144,7 @@ class Gauge:
 
     def family(self, counted: Iterable[Counted]) -> Metric:
         family = GaugeMetricFamily(self.name, self._text, labels=self.labels)
-        found: dict[tuple[str, ...], list[list[float]]] = {}
+        found: dict[tuple[str, ...], list[Cells]] = {}
         for process in counted:
             if process.alive or self._lasting:
                 for labels, cells in process.series.get(self.name, {}).items():
@@ -161,9 +161,9 @@ class Gauge:
         return family
 
 
-def _summed(counted: Iterable[Counted], name: str) -> dict[tuple[str, ...], list[float]]:
+def _summed(counted: Iterable[Counted], name: str) -> dict[tuple[str, ...], Cells]:
     """Return the cells of each series, added over the processes."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    found: dict[tuple[str, ...], Cells] = {}
     for process in counted:
         for labels, cells in process.series.get(name, {}).items():
             before = found.get(labels)

@@ -7,13 +7,14 @@ because a request is over before the usual first bucket ends.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
 from localrank import __version__
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
+from localrank_service.telemetry.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -201,6 +202,10 @@ class Metrics:
             build,
         )
 
+        self.recent = Recent(counts)
+        # Since when the service runs: a process that takes over the files of another goes on.
+        begun = counts.cells("begun", (), 1)
+        begun[0] = begun[0] or time.monotonic()
         self._versioned = {
             one.name: (one.labels.index("model"), one.labels.index("version"))
             for one in self.instruments
@@ -226,16 +231,21 @@ class Metrics:
             yield instrument.family(counted)
 
     def retire(self, live: Collection[tuple[str, int]]) -> None:
-        """Drop the series of versions that are neither ``live`` here nor shown."""
+        """Drop the series of versions that are neither ``live`` here nor shown, and what was recent of other models."""
         known = self._known(self._counts.counted()) | {(name, str(version)) for name, version in live}
 
+        models = {"", *(name for name, _ in live)}
+
         def gone(name: str, labels: tuple[str, ...]) -> bool:
+            if name in Recent.SERIES:
+                return labels[0] not in models
             return name in self._versioned and self._version(name, labels) not in known
 
         self._counts.drop(gone)
         for instrument in self.instruments:
             if instrument.name in self._versioned:
                 instrument.forget()
+        self.recent.forget()
 
     def _version(self, name: str, labels: tuple[str, ...]) -> tuple[str, str]:
         """Return the model and the version that a series is about."""
@@ -283,6 +293,25 @@ class Metrics:
                     figures[figure] = figures.get(figure, 0.0) + sample.value
         return found
 
+    def stats(self) -> dict[str, Any]:
+        """Return what was measured in the last minutes, and what is going on, over all workers."""
+        counted, now = self._counts.counted(), time.monotonic()
+        begun = [one.series["begun"][()][0] for one in counted if "begun" in one.series]
+        uptime = now - min((when for when in begun if when), default=now)
+
+        def values(instrument: Instrument) -> dict[str, int]:
+            samples = instrument.family(counted).samples
+            return {",".join(sample.labels.values()): int(sample.value) for sample in samples}
+
+        return {
+            "uptime_seconds": round(uptime, 1),
+            "in_flight": values(self.in_flight).get("", 0),
+            "connections": values(self.connections).get("", 0),
+            "refused": values(self.refused_requests),
+            "deaths": values(self.worker_deaths),
+            "windows": self.recent.shown(counted, now, uptime),
+        }
+
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""
         self.http_requests.of(route, method, status)[0] += 1.0
@@ -292,7 +321,9 @@ class Metrics:
         name, version = (model.name, model.version) if model else ("", "")
         if model:
             self.model_seconds.of(name, version, "fail")[0] += seconds
-        self.requests.of(api, name, version, "invalid" if status < 500 else "error")[0] += 1.0
+        outcome = "invalid" if status < 500 else "error"
+        self.requests.of(api, name, version, outcome)[0] += 1.0
+        self.recent.refused(name, outcome)
 
     def ranked(
         self,
@@ -313,6 +344,7 @@ class Metrics:
         seconds(name, version, "compute")[0] += max(total - before - after, 0.0)
         seconds(name, version, "output")[0] += after
         self.last.set(time.time(), name, version)
+        self.recent.ranked(name, milliseconds)
         self.documents.of(name).observe(len(ranking.order))
         self.duration.of(api, name).observe(total)
         for stage, elapsed in milliseconds.items():

@@ -89,16 +89,25 @@ async def test_alive_but_not_ready_while_models_are_loaded(
     async with connect(settings(models_dir)) as client:
         try:
             assert 200 == (await client.get("/livez")).status_code
-            for path in ("/startupz", "/readyz"):
+
+            async def listed() -> Any:
+                return (await client.get("/v1/models")).json()["loading"]
+
+            await until(listed)
+            assert {"demo": 1, "web": 1} == await listed()
+            said = "models are being loaded: demo (version 1), web (version 1)"
+            for path in ("/startupz", "/readyz", "/v2/health/ready"):
                 response = await client.get(path)
                 assert (503, "1") == (response.status_code, response.headers["retry-after"])
+                members = response.json()
+                assert (said, {"demo": 1, "web": 1}) == (members["detail"], members["loading"])
             early = await client.post("/v1/rerank", json={"model": "demo", "features": ROWS})
-            assert 503 == early.status_code
-            assert "being loaded" in early.json()["detail"]
+            assert (503, said) == (early.status_code, early.json()["detail"])
         finally:
             may_load.set()
         await loaded(client)
         assert 200 == (await client.get("/readyz")).status_code
+        assert {} == await listed()
 
 
 async def test_a_broken_model_is_named_and_the_others_serve(

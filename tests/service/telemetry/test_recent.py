@@ -1,0 +1,135 @@
+"""Quantiles over the last minutes are those of what was measured then."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localrank_service.telemetry import recent
+from localrank_service.telemetry.counts import Counts
+from localrank_service.telemetry.recent import BOUNDS, QUANTILES, SECONDS, WINDOWS, Recent, within
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
+
+TIMES = st.lists(st.floats(BOUNDS[0], BOUNDS[-1]), min_size=1, max_size=300)
+MOMENTS = st.lists(st.floats(0, 3000).map(lambda second: 5000 + second), max_size=60)
+
+
+class Clock:
+    """The monotonic clock of these tests."""
+
+    def __init__(self) -> None:
+        self.now = 1e6
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(recent, "time", clock)
+    return clock
+
+
+@given(TIMES)
+def test_quantiles_are_within_a_tenth_of_the_sorted_times(times: list[float]) -> None:
+    """Definition: the quantile q of n is the smallest of which ceil(q n) are at most as large."""
+    counts = Counts(None)
+    series = Recent(counts)
+    for seconds in times:
+        series.ranked("web", {"total": 1e3 * seconds})
+
+    found = series.shown(counts.counted(), time.monotonic(), uptime=1e4)["15m"]["milliseconds"]["total"]
+
+    for name, share in QUANTILES.items():
+        exact = sorted(times)[math.ceil(share * len(times)) - 1]
+        assert abs(found[name] / (1e3 * exact) - 1) < 0.1
+
+
+@given(MOMENTS)
+def test_a_window_holds_its_slices_and_no_others(moments: list[float]) -> None:
+    """Counted by hand: an observation is in a window if its slice began within it."""
+    cells = [0.0] * recent.size(2)
+    for moment in sorted(moments):
+        recent.add(cells, moment // SECONDS, 1)
+    now = max(moments, default=5000.0) + 7
+
+    found = within([cells], now)
+
+    for (_, several), window in zip(found, WINDOWS.values(), strict=True):
+        first = now // SECONDS * SECONDS - window
+        assert sum(moment >= first for moment in moments) == several
+
+
+def test_workers_add_up_and_a_window_moves_on(tmp_path: Path, clock: Clock) -> None:
+    counts = [Counts(tmp_path), Counts(tmp_path)]
+    one, other = map(Recent, counts)
+    for _ in range(99):
+        one.ranked("web", {"score": 1.0, "total": 2.0})
+        clock.now += 0.1
+    other.ranked("web", {"score": 100.0, "total": 2000.0})
+    other.ranked("demo", {"total": 1.0})
+    other.refused("web", "invalid")
+    other.refused("", "error")
+
+    def shown() -> dict[str, Any]:
+        return one.shown(counts[1].counted(), clock.now, uptime=1e4)
+
+    at_once = shown()
+    clock.now += 80
+    later = shown()
+    clock.now += 1000
+    at_last = shown()
+
+    minute = at_once["1m"]["models"]["web"]
+    assert {"ok": 100, "invalid": 1, "error": 0} == minute["requests"]
+    assert {"p50", "p90", "p95", "p99"} == minute["milliseconds"]["score"].keys()
+    assert 1.0 == pytest.approx(minute["milliseconds"]["score"]["p99"], rel=0.1)
+    assert {"ok": 101, "invalid": 1, "error": 1} == at_once["1m"]["requests"]
+    assert 60 <= at_once["1m"]["seconds"] < 75
+    assert 101 + 2 == pytest.approx(at_once["1m"]["per_second"] * at_once["1m"]["seconds"], rel=0.01)
+    assert {} == later["1m"]["models"]
+    assert {"demo", "web"} == later["5m"]["models"].keys() == later["15m"]["models"].keys()
+    assert {"ok": 0, "invalid": 0, "error": 0} == at_last["15m"]["requests"]
+    assert {} == at_last["15m"]["milliseconds"]
+
+
+def test_times_outside_of_all_bounds_are_shown_as_the_bound(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    series.ranked("short", {"total": 0.0})
+    series.ranked("long", {"total": 1e9})
+
+    models = series.shown(counts.counted(), clock.now, uptime=1e4)["1m"]["models"]
+
+    assert 0.01 == pytest.approx(models["short"]["milliseconds"]["total"]["p50"])
+    assert 1e3 * BOUNDS[-1] == pytest.approx(models["long"]["milliseconds"]["total"]["p50"], rel=1e-2)
+
+
+@pytest.mark.anyio
+async def test_stats_show_what_was_answered(client: httpx.AsyncClient) -> None:
+    for _ in range(3):
+        await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]] * 30})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3]]})
+    await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]], "model": "nope"})
+
+    stats = (await client.get("/v1/stats")).json()
+
+    assert (1, 1) == (stats["workers"], stats["in_flight"])
+    assert {"1m", "5m", "15m"} == stats["windows"].keys()
+    for window in stats["windows"].values():
+        assert {"ok": 3, "invalid": 2, "error": 0} == window["requests"]
+        assert {"ok": 3, "invalid": 1, "error": 0} == window["models"]["tiny"]["requests"]
+        stages = window["models"]["tiny"]["milliseconds"]
+        assert {"decode", "sign", "route", "score", "order", "encode", "total"} <= stages.keys()
+        assert stages["total"]["p50"] <= stages["total"]["p99"]
+        assert window["seconds"] <= stats["uptime_seconds"] + 0.1
