@@ -83,7 +83,7 @@ class Warned:
     """What the caller should know although the request was answered.
 
     Attributes:
-        code: ``feature_imputed`` or ``feature_ignored``.
+        code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
         feature: which.
         count: in how many documents.
     """

@@ -205,7 +205,7 @@ class FeatureContract:
         if keeps_nan:
             raw = filled.copy()
             raw[:, keeps_nan] = documents[:, keeps_nan]
-        counts = {int(feature): int(missing[:, feature].sum()) for feature in columns}
+        counts = dict(zip(columns.tolist(), missing.sum(axis=0)[columns].tolist(), strict=True))
         # Nothing is missing any more.
         return Cloud(self, raw, filled, cast("Matrix", self._normalised(filled)), counts)
 

@@ -127,6 +127,12 @@ class Attempt:
                 return read(*arguments, **named)
             return await READER.run(cost, read, *arguments, **named)
 
+    async def write(self, write: Callable[_P, _T], cost: int, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        """Return what ``write`` makes of the arguments, in a thread if it repeats as much as a large body holds."""
+        if cost < LARGE_BODY:
+            return write(*arguments, **named)
+        return await READER.run(cost, write, *arguments, **named)
+
     async def rank(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
         """Rank the documents; many in a thread, so that health checks and small requests are answered meanwhile."""
         self._model = model

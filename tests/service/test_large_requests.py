@@ -233,7 +233,7 @@ async def test_bodies_of_the_documented_size_are_read_aside(
     connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch, *, missing: int, aside: bool
 ) -> None:
     page = " ".join((ROOT / "docs" / "operations.md").read_text().split())
-    documented = re.search(r"bodies of (\d+) MiB or more are read in another", page)
+    documented = re.search(r"Bodies of (\d+) MiB or more are read in a", page)
     assert documented is not None
     threads: list[threading.Thread] = []
     read = rerank_json.read

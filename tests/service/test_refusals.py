@@ -268,6 +268,19 @@ async def test_what_breaks_the_contract_is_422_and_says_where(case: str, client:
     assert said in response.json()["detail"]
 
 
+async def test_more_unknown_features_than_warnings_are_413(client: httpx.AsyncClient) -> None:
+    def body(count: int) -> dict[str, Any]:
+        known = dict(zip(("bm25", "pagerank", "ctr:7d", "age"), ROW, strict=True))
+        new = {f"new{position}": 1 for position in range(count)}
+        return {"documents": [{"features": known}, {"features": known | new}]}
+
+    most = await client.post("/v1/rerank", json=body(1000))
+    more = await client.post("/v1/rerank", json=body(1001))
+
+    assert (200, 1000) == (most.status_code, len(most.json()["warnings"]))
+    assert (413, "/documents/1/features") == (more.status_code, more.json()["pointer"])
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

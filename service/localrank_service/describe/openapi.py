@@ -195,8 +195,8 @@ SCHEMAS: dict[str, Any] = {
             "warnings": _list(
                 _closed(
                     {
-                        "code": {"enum": ["feature_imputed", "feature_ignored"]},
-                        "feature": _TEXT,
+                        "code": {"enum": ["feature_imputed", "feature_ignored", "warnings_omitted"]},
+                        "feature": _TEXT | {"description": "Empty if warnings are omitted."},
                         "count": {"type": "integer", "minimum": 1},
                     }
                 )

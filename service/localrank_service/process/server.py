@@ -1,13 +1,15 @@
-"""uvicorn's server, except that whoever is connected when it stops listening is answered.
+"""uvicorn's server, except for its first and its last moment.
 
-The kernel completes connections before the server accepts them. Those that wait for that would be reset when the
-listener is closed, so they are accepted first.
+When it has started, the garbage collector forgets all that there is: going through it takes 30 ms, and nothing of it will
+be garbage. When it stops listening, whoever is connected is answered: the kernel completes connections before the
+server accepts them. Those that wait for that would be reset when the listener is closed, so they are accepted first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +23,12 @@ __all__ = ["Server"]
 
 class Server(uvicorn.Server):
     """Serves on listeners that are handed to it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Load the application and listen."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, let every connection end, and stop."""

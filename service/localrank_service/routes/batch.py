@@ -18,10 +18,14 @@ from localrank_service.wire.answer import Timing, server_timing
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
+    from localrank_service.wire.answer import Ranked
 
 __all__ = ["router"]
 
 router = APIRouter(route_class=DirectRoute)
+
+#: Warnings that all answers of a batch hold together.
+_MOST_WARNINGS = 10_000
 
 _log = logging.getLogger("localrank.service")
 
@@ -37,10 +41,10 @@ async def rerank_batch(request: Request) -> Response:
         timing = Timing()
         queries = await attempt.read(batch.split, len(body), body, service.limits)
     answers: list[dict[str, Any]] = []
-    room = service.limits.max_documents
+    room, warnings, written = service.limits.max_documents, _MOST_WARNINGS, 0
     for position, one in enumerate(queries):
         try:
-            content, n_documents = await _answer(service, one.content, room, request_id)
+            content, ranked = await _answer(service, one.content, room, request_id, warnings)
         except Problem as problem:
             if problem.pointer is not None:
                 problem.pointer = f"/queries/{position}{problem.pointer}"
@@ -50,17 +54,22 @@ async def rerank_batch(request: Request) -> Response:
             failure = Problem(500, FAILED)
             answers.append({"status": 500, "problem": orjson.Fragment(failure.body(request_id))})
         else:
-            room -= n_documents
+            room -= len(ranked.documents.matrix)
+            warnings = max(warnings - len(ranked.ranking.imputed) - len(ranked.documents.ignored), 0)
+            written += len(content)
             answers.append({"status": 200, "answer": orjson.Fragment(content)})
         # Health checks and other requests come in between.
         await asyncio.sleep(0)
     milliseconds = timing.stop()
     members = {"request_id": request_id, "answers": answers, "timings_ms": milliseconds}
-    return Answer(orjson.dumps(members), server_timing(milliseconds))
+    content = await attempt.write(orjson.dumps, written, members)
+    return Answer(content, server_timing(milliseconds))
 
 
-async def _answer(service: Service, body: bytes, room: int, request_id: str) -> tuple[bytes, int]:
-    """Return the answer to one query, and how many documents it has."""
+async def _answer(
+    service: Service, body: bytes, room: int, request_id: str, most_warnings: int
+) -> tuple[bytes, Ranked]:
+    """Return the answer to one query, which may have so many documents and warnings, and what it is made from."""
     with Attempt(service, "rerank_batch") as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)
@@ -75,4 +84,5 @@ async def _answer(service: Service, body: bytes, room: int, request_id: str) -> 
                 pointer="",
             )
         ranked = await attempt.rank(model, documents, query.options)
-        return rerank_json.encode(ranked, attempt.timing, request_id), n_documents
+        given = ranked, attempt.timing, request_id, most_warnings
+        return await attempt.write(rerank_json.encode, len(body), *given), ranked

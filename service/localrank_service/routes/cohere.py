@@ -35,7 +35,10 @@ async def rerank(request: Request) -> Response:
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
             returned = await attempt.read(query.returned, query.cost)
-            content = cohere.encode(ranked, attempt.timing, request.scope["request_id"], returned)
+            request_id: str = request.scope["request_id"]
+            content = await attempt.write(
+                cohere.encode, len(body), ranked, attempt.timing, request_id, returned
+            )
             return Answer(content, server_timing(attempt.timing.stop()))
     except Problem as problem:
         # What Cohere's own errors hold.

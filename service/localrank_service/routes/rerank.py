@@ -42,5 +42,8 @@ async def rerank(request: Request) -> Response:
         model = await attempt.find(query.options.model, at=None if binary else "/model")
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
-        content = rerank_json.encode(ranked, attempt.timing, request.scope["request_id"])
+        cost = 0 if binary else len(body)
+        content = await attempt.write(
+            rerank_json.encode, cost, ranked, attempt.timing, request.scope["request_id"]
+        )
         return Answer(content, server_timing(attempt.timing.stop()))

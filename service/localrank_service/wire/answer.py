@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -70,16 +71,22 @@ def route_members(route: Route) -> dict[str, Any]:
     }
 
 
-def warnings_of(ranked: Ranked) -> list[dict[str, Any]]:
-    """Return what the caller should know although the request was answered."""
+def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]:
+    """Return what the caller should know although the request was answered; the last says how many are left out."""
     imputed, ignored = ranked.ranking.imputed, ranked.documents.ignored
     if not imputed and not ignored:
         return []
     names = ranked.ranker.contract.names
-    return [
-        {"code": "feature_imputed", "feature": names[feature], "count": count}
-        for feature, count in imputed.items()
-    ] + [{"code": "feature_ignored", "feature": name, "count": count} for name, count in ignored.items()]
+    every = chain(
+        (("feature_imputed", names[feature], count) for feature, count in imputed.items()),
+        (("feature_ignored", name, count) for name, count in ignored.items()),
+    )
+    found = [
+        {"code": code, "feature": feature, "count": count} for code, feature, count in islice(every, most)
+    ]
+    if omitted := len(imputed) + len(ignored) - len(found):
+        found.append({"code": "warnings_omitted", "feature": "", "count": omitted})
+    return found
 
 
 def server_timing(milliseconds: Mapping[str, float]) -> str:

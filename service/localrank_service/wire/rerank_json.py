@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import binascii
 from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import orjson
 
+from localrank.native.scan import RUN_VALUES
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import route_members, warnings_of
 from localrank_service.wire.members import RERANK, by_name, check, check_names
@@ -52,6 +54,8 @@ _FORMS = ("documents", "features", "features_b64")
 _LARGE = frozenset({*_FORMS, "feature_names", "ids"})
 _IDS = frozenset({str, int})
 _MOST_NAMES = 2**15
+#: Names of features that the model does not know; each is a warning in the answer.
+_MOST_IGNORED = 1000
 #: Characters of base64 that are decoded at once.
 _PIECE = 2**16
 
@@ -77,7 +81,7 @@ def members_of(body: bytes, table: Mapping[str, Member], limits: Limits) -> dict
     return {name: member if name in _LARGE else member.value() for name, member in members.items()}
 
 
-def encode(ranked: Ranked, timing: Timing, request_id: str) -> bytes:
+def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int | None = None) -> bytes:
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
     with timing("encode"):
         listed = results(ranked.ranking, ranked.documents.ids, ranked.options.top_n)
@@ -88,7 +92,7 @@ def encode(ranked: Ranked, timing: Timing, request_id: str) -> bytes:
         "results": orjson.Fragment(listed),
         "route": route_members(ranked.ranking.route),
         "degraded": None,
-        "warnings": warnings_of(ranked),
+        "warnings": warnings_of(ranked, most_warnings),
     }
     if ranked.explanation is not None:
         answer["explanation"] = ranked.explanation
@@ -198,20 +202,30 @@ class JsonQuery:
         ignored: Counter[str] = Counter()
         n_named = 0
 
-        def rows() -> Iterator[tuple[int, list[Any]]]:
+        def row(document: Any, position: int) -> Any:
             nonlocal n_named
-            for first, documents in elements:
-                found = []
-                for position, document in enumerate(documents, first):
-                    features, one = self._document(document, position)
-                    if type(features) is dict:
-                        n_named += 1
-                        if features.keys() != contract.positions.keys():
-                            ignored.update(self._unknown(features, position, contract))
-                        features = list(map(features.get, order))
-                    ids.append(one)
-                    found.append(features)
-                yield first, found
+            features, one = self._document(document, position)
+            ids.append(one)
+            if type(features) is not dict:
+                return features
+            n_named += 1
+            if features.keys() != contract.positions.keys():
+                ignored.update(self._unknown(features, position, contract))
+                if len(ignored) > _MOST_IGNORED:
+                    raise Problem(
+                        413,
+                        f"more than {_MOST_IGNORED} features that the model does not know; documents[{position}] has "
+                        "the last one of them",
+                        pointer=pointer("documents", position, "features"),
+                    )
+            return list(map(features.get, order))
+
+        def rows() -> Iterator[tuple[int, list[Any]]]:
+            # As many at once as make a run of cells: a document in which few features are named has as many as any.
+            most = max(RUN_VALUES // width, 1)
+            for first, run in elements:
+                for start in range(0, len(run), most):
+                    yield first + start, list(map(row, run[start : start + most], count(first + start)))
 
         def cell(document: int, column: int | None) -> str:
             steps: tuple[str | int, ...] = ("documents", document, "features")

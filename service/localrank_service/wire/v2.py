@@ -30,7 +30,7 @@ from localrank_service.wire.rows import read_flat, read_rows
 from localrank_service.wire.text import Elements, Text, checked, count_members, outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
@@ -105,8 +105,8 @@ class Call:
     def ids_datatype(self) -> str:
         return self._inputs["doc_ids"].datatype
 
-    def queries(self, contract: FeatureContract) -> tuple[list[Documents], _Ids | None]:
-        """Return the documents of each query, and all documents' ids."""
+    def queries(self, contract: FeatureContract) -> tuple[Iterator[Documents], _Ids | None]:
+        """Return the documents of each query, one after the other, and all documents' ids."""
         try:
             check_contract(self.contract, contract)
         except Problem as problem:
@@ -117,11 +117,14 @@ class Call:
         n_docs = len(matrix)
         ids = self._ids(n_docs)
         sizes = self._sizes(n_docs)
-        queries, start = [], 0
-        for size in sizes:
-            queries.append(Documents(matrix[start : start + size], None, _from(start, locate)))
-            start += size
-        return queries, ids
+
+        def queries() -> Iterator[Documents]:
+            start = 0
+            for size in sizes:
+                yield Documents(matrix[start : start + size], None, _from(start, locate))
+                start += size
+
+        return queries(), ids
 
     def outputs(self, *, ids: bool) -> list[_Wanted]:
         """Return what is to be answered, in order."""

@@ -12,6 +12,7 @@ from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_service.routes import batch as batch_route
 from localrank_service.wire.batch import split
 from localrank_service.wire.query import Limits
 
@@ -190,6 +191,25 @@ def test_queries_are_counted_before_any_is_written_again(name: str, monkeypatch:
         split(f'{{"{name}": [{", ".join(["{}"] * 6)}]}}'.encode(), Limits(5, refuse_extra_features=False))
 
     assert (413, "/queries") == (refused.value.status, refused.value.pointer)
+
+
+async def test_a_batch_lists_so_many_warnings_and_counts_the_rest(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each missing value of each query would be an object in the answer, which grew to 200 times the request."""
+    monkeypatch.setattr(batch_route, "_MOST_WARNINGS", 5)
+    query = {"features": [[1, None, None, None]]}
+
+    response = await client.post("/v1/rerank/batch", json={"queries": [query] * 3})
+
+    warnings = [one["answer"]["warnings"] for one in response.json()["answers"]]
+    imputed = [
+        {"code": "feature_imputed", "feature": name, "count": 1} for name in ("pagerank", "ctr:7d", "age")
+    ]
+    omitted = {"code": "warnings_omitted", "feature": ""}
+    assert [imputed, [*imputed[:2], omitted | {"count": 1}], [omitted | {"count": 3}]] == warnings
+    schema = {"$ref": "#/components/schemas/BatchAnswer", "components": {"schemas": SCHEMAS}}
+    jsonschema.Draft202012Validator(schema).validate(response.json())
 
 
 async def test_every_query_is_counted(client: httpx.AsyncClient) -> None:

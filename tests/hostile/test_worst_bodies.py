@@ -1,0 +1,246 @@
+"""The worst bodies of the largest allowed size, on every wire and in every encoding, against a real server.
+
+While they are answered the event loop must go on turning, the memory may grow by eight times the allowed size for each request
+in work, and each must be answered, one way or the other, within three seconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx
+import numpy as np
+import pytest
+
+from localrank.artifact import Provenance
+from localrank.contract import FeatureContract
+from localrank.ranker import Ranker
+from localrank.registry import Registry
+from localrank.routing import ExactRouter
+from localrank.scorers import LinearScorer
+from localrank.signature import PcaRepresentation
+from tests.hostile import watched_server
+from tests.hostile.worst_bodies import ENCODE, WIRES, Case, cases, empty_members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+SIZE, DOCUMENTS, WIDTH = 16 * 2**20, 5000, 136
+
+#: Milliseconds above what an idle loop is late in 999 of 1,000 cases, and at most; bytes for each request; seconds.
+USUALLY_LATE, LATEST, GROWTH, LONGEST = 10, 50, 8 * SIZE, 3.0
+
+#: What CI sends of all that `make soak` sends.
+SHORT = {
+    "v1": (
+        "rows: documents are lists",
+        "rows: features are lists",
+        "columns: one row of ones and one beyond double",
+        "feature_names are texts",
+        "flat trues",
+        "rows: named features",
+        "columns: the last number a text",
+        "long ids",
+        "base64 with slashes",
+        "many names",
+    ),
+    "npy": ("npy float64 as Fortran has it", "npy: one feature"),
+    "batch": (
+        "batch of ones",
+        "batch of escaped objects",
+        "batch of as many queries of one member as are taken",
+        "batch of as many queries that are wrong as are taken",
+    ),
+    "cohere": ("Cohere: a document holds lists", "Cohere: documents with texts, returned true"),
+    "v2": ("V2: data are members", "V2: doc_ids are lists", "V2: as many queries as are taken"),
+    "v2 binary": ("V2 binary: empty ids", "V2 binary: long ids", "V2 binary: all of it a header"),
+}
+
+
+class Found(NamedTuple):
+    """What one request, or several at once, did to the server."""
+
+    statuses: list[int]
+    seconds: float
+    late: Any
+    latest: float
+    grown: int
+
+
+class Server:
+    """A watched server and the port that it answers at."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        self.port = int(process.stdout.readline())
+
+    def ask(self) -> dict[str, Any]:
+        """What happened since it was asked before."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def post(self, case: Case) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("POST", case.path, case.body, case.headers)
+            response = connection.getresponse()
+            response.read()
+            return response.status
+        finally:
+            connection.close()
+
+    def suffer(self, *together: Case) -> Found:
+        self.ask()
+        statuses: list[int] = []
+        threads = [
+            threading.Thread(target=lambda one=one: statuses.append(self.post(one))) for one in together
+        ]
+        begun = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.perf_counter() - begun
+        found = self.ask()
+        return Found(
+            statuses, seconds - found["waited"], np.array(found["late"]), found["latest"], found["grown"]
+        )
+
+
+@contextmanager
+def watched(models_dir: Path) -> Iterator[Server]:
+    command = [sys.executable, watched_server.__file__]
+    environment = {"LOCALRANK_MODELS_DIR": str(models_dir), "PATH": "/usr/bin:/bin"}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    )
+    with process:
+        server = Server(process)
+        while True:
+            if 200 == httpx.get(f"http://127.0.0.1:{server.port}/readyz").status_code:
+                break
+            time.sleep(0.05)
+        try:
+            yield server
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    rng = np.random.default_rng(0)
+    queries = [rng.standard_normal((20, WIDTH)).astype(np.float32) for _ in range(12)]
+    contract = FeatureContract.learn(
+        np.concatenate(queries),
+        [20] * 12,
+        names=[f"f{at}" for at in range(WIDTH)],
+        missing="median",
+        normalise="none",
+    )
+    representation = PcaRepresentation(3)
+    signatures = representation.sign_all([contract.cloud(query).normalised for query in queries])
+    scorers = tuple(LinearScorer(rng.standard_normal(WIDTH)) for _ in range(3))
+    ranker = Ranker(contract, representation, ExactRouter(signatures, np.arange(12) % 3), scorers, scorers[0])
+    models_dir = tmp_path_factory.mktemp("worst") / "models"
+    registry = Registry(models_dir)
+    registry.publish("wide", ranker, Provenance("2026-01-01T00:00:00Z", source={}, probe=queries[:2]))
+    registry.promote("wide", 1)
+    with watched(models_dir) as one:
+        yield one
+
+
+def quantile(late: Any, share: float) -> float:
+    """Milliseconds that this share of all moments is late at most."""
+    reached = np.cumsum(late) >= share * late.sum()
+    return float((np.argmax(reached) + 1) * watched_server.STEP)
+
+
+def idle(server: Server, seconds: float) -> float:
+    server.ask()
+    time.sleep(seconds)
+    return quantile(np.array(server.ask()["late"]), 0.999)
+
+
+def check(server: Server, sent: Iterable[Case], seconds: float) -> None:
+    """Send one after the other; name all that was too much."""
+    usual = idle(server, seconds)
+    total = np.zeros(watched_server.LONGEST + 1)
+    wrong = []
+    for case in sent:
+        # The machine may be busy with other work: what happens each time is the body's doing.
+        tries = (server.suffer(case) for _ in range(3))
+        found = next(tries)
+        for again in tries:
+            if found.latest <= usual + USUALLY_LATE and found.seconds <= LONGEST:
+                break
+            found = min(found, again, key=lambda one: one.latest)
+        total += found.late
+        figures = f"{case.name}: {found.statuses}, {found.seconds:.2f} s, {found.latest:.1f} ms late, {found.grown >> 20} MiB"
+        _log.info(figures)
+        answered = len(found.statuses) == 1 and 200 <= found.statuses[0] < 500
+        if not (
+            answered and found.seconds <= LONGEST and found.grown <= GROWTH and found.latest <= usual + LATEST
+        ):
+            wrong.append(figures)
+    late = quantile(total, 0.999)
+    _log.info("idle %s ms, beside the worst bodies %s ms in 999 of 1,000", usual, late)
+    assert not wrong
+    assert late <= usual + USUALLY_LATE
+
+
+def chosen(wire: str) -> list[Case]:
+    return [case for case in cases(wire, DOCUMENTS, WIDTH, SIZE) if case.name in SHORT[wire]]
+
+
+@pytest.mark.slow
+def test_the_worst_bodies_stop_nobody(server: Server) -> None:
+    worst = [case for wire in WIRES for case in chosen(wire)]
+    assert sum(map(len, SHORT.values())) == len(worst)
+
+    check(server, chain(worst, empty_members(SIZE)), seconds=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("encoding", ENCODE)
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_body_stops_anybody(wire: str, encoding: str, server: Server) -> None:
+    def sent() -> Iterator[Case]:
+        for case in cases(wire, DOCUMENTS, WIDTH, SIZE):
+            body = ENCODE[encoding](case.body)
+            if len(body) <= SIZE:
+                yield case._replace(made=body, headers=case.headers | {"content-encoding": encoding})
+
+    check(server, sent(), seconds=5)
+
+
+@pytest.mark.soak
+def test_four_at_once_take_four_times_the_memory(server: Server) -> None:
+    usual = idle(server, 5)
+    total = np.zeros(watched_server.LONGEST + 1)
+    for wire in WIRES:
+        for case in chosen(wire):
+            found = server.suffer(case, case, case, case)
+            _log.info("%s: %s", case.name, found._replace(late=None))
+            total += found.late
+            assert found.grown <= 4 * GROWTH, case.name
+            assert found.latest <= usual + LATEST, case.name
+    assert quantile(total, 0.999) <= usual + USUALLY_LATE
