@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.config import ClusteringSettings
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.settings import settings_of
 
@@ -70,16 +71,18 @@ def choices_of(config: TrainingConfig) -> list[Choice]:
         name for name in combinations[0] if len({repr(settings[name]) for settings in combinations}) > 1
     ]
     sizes = config.clustering.sizes
-    return [
-        Choice(
-            config.replace(learner=LearnerSettings(config.learner.method, settings)).with_clusters(size),
-            learner,
-            number,
-            {name: settings[name] for name in open_settings} | ({"clusters": size} if len(sizes) > 1 else {}),
-        )
-        for size in sorted(set(sizes))
-        for number, (learner, settings) in enumerate(zip(learners, combinations, strict=True))
-    ]
+    localities = config.clustering.localities
+    found = []
+    for size in sorted(set(sizes)):
+        for locality in (localities if size > 1 else ()) or (None,):
+            named: dict[str, Any] = {"clusters": size} if len(sizes) > 1 else {}
+            if locality is not None and len(localities) > 1:
+                named |= {"share": locality.share, "shrink": locality.shrink}
+            for number, (learner, settings) in enumerate(zip(learners, combinations, strict=True)):
+                chosen = config.replace(learner=LearnerSettings(config.learner.method, settings))
+                values = {name: settings[name] for name in open_settings} | named
+                found.append(Choice(chosen.with_clusters(size, locality), learner, number, values))
+    return found
 
 
 def edges(choices: Sequence[Choice], chosen: Choice) -> list[str]:
@@ -88,10 +91,10 @@ def edges(choices: Sequence[Choice], chosen: Choice) -> list[str]:
     A number that may not be any smaller or larger is at no edge, nor is one of only two.
     """
     bounds = {one.name: one.bounds for one in settings_of(type(chosen.learner))}
-    bounds["clusters"] = {"low": 1}
+    bounds |= {one.name: one.bounds for one in settings_of(ClusteringSettings)}
     found = []
     for name, value in chosen.values.items():
-        tried = {choice.values[name] for choice in choices}
+        tried = {choice.values[name] for choice in choices if name in choice.values}
         if len(tried) < 3 or not all(
             isinstance(one, int | float) and not isinstance(one, bool) for one in tried
         ):

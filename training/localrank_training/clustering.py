@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.measures import all_pairs, one_to_many
+from localrank_training.prototypes import choose_prototypes, local_weights, similarities_to
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points
     from localrank_training.config import ClusteringSettings
+    from localrank_training.prototypes import Locality
 
-__all__ = ["NO_CLUSTER", "Clustering", "Weighted", "cluster", "medoids", "partition"]
+__all__ = ["NO_CLUSTER", "Clustering", "Weighted", "around", "cluster", "medoids", "partition"]
 
 #: The cluster of a query that cannot be compared.
 NO_CLUSTER = -1
@@ -71,6 +73,9 @@ def cluster(
     if settings.clusters is None:
         raise ValueError("clusters: expected a number that has been chosen, found candidates")
     wanted = min(settings.clusters, len(known))
+    if settings.method == "prototypes":
+        (locality,) = settings.localities
+        return around(_prototypes(points, settings, wanted, seed, similarity), points, locality, similarity)
     if settings.method == "random":
         found = np.random.default_rng(seed).permutation(np.arange(len(known)) % wanted)
     else:
@@ -78,6 +83,27 @@ def cluster(
     labels = np.full(len(points), NO_CLUSTER, np.int64)
     labels[known] = _by_size(found)
     return partition(labels, points, similarity)
+
+
+def around(prototypes: Indices, points: Points, locality: Locality, similarity: str = "eq5") -> Clustering:
+    """Return the clustering of prototypes: a query's cluster is the nearest one, and every query teaches every model."""
+    similarities = similarities_to(points, prototypes, similarity)
+    labels = np.where(np.asarray(points.known), similarities.argmax(axis=1), NO_CLUSTER)
+    everything = np.arange(len(points))
+    lessons = tuple(Weighted(everything, weights) for weights in local_weights(similarities, locality))
+    return Clustering(labels, lessons, prototypes)
+
+
+def _prototypes(
+    points: Points, settings: ClusteringSettings, wanted: int, seed: int, similarity: str
+) -> Indices:
+    """Choose prototypes, in the order of how many queries are nearest to them."""
+    known = np.flatnonzero(points.known)
+    among = points.take(known)
+    found = choose_prototypes(among, wanted, sample=settings.sample, seed=seed, similarity=similarity)
+    nearest = similarities_to(among, found, similarity).argmax(axis=1)
+    sizes = np.bincount(nearest, minlength=len(found))
+    return known[found[np.argsort(-sizes, kind="stable")]]
 
 
 def partition(labels: Indices, points: Points, similarity: str = "eq5") -> Clustering:

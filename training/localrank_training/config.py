@@ -22,6 +22,7 @@ from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.learners.settings import LearnerSettings
+from localrank_training.prototypes import Locality
 from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
 
 if TYPE_CHECKING:
@@ -111,8 +112,10 @@ class SimilaritySettings:
 class ClusteringSettings:
     """Which training queries share a model."""
 
-    method: Literal["complete_link", "none", "random"] = setting(
-        "complete_link", meaning="`none` is one global model, `random` a control for experiments"
+    method: Literal["complete_link", "prototypes", "none", "random"] = setting(
+        "complete_link",
+        meaning="`prototypes` lets near queries count more instead of parting them, `none` is one global model, `random` a "
+        "control for experiments",
     )
     clusters: int | None = setting(
         None, low=1, meaning="how many clusters; by default chosen from the candidates. 1 is one global model"
@@ -132,6 +135,35 @@ class ClusteringSettings:
         "routing",
         meaning="what queries are clustered by: the points that are routed, or the mean of their relevant documents",
     )
+
+    share: float | tuple[float, ...] = setting(
+        0.2, above=0, high=1, meaning="of the queries that are near a prototype; a list is a choice"
+    )
+    shrink: float | tuple[float, ...] = setting(
+        0.5,
+        low=0,
+        meaning="how much all queries count for a prototype's model, against 1 for the near ones; a list is a choice",
+    )
+    gate: float = setting(
+        0.0,
+        low=0,
+        meaning="standard errors by which local models must be better than the global one on queries they have not learned "
+        "from; else every cluster has the global scorer. 0 does not ask",
+    )
+
+    local: bool = setting(
+        default=True,
+        meaning="give clusters scorers of their own; else queries are routed, and every cluster has the global scorer",
+    )
+
+    @property
+    def localities(self) -> tuple[Locality, ...]:
+        """How local the models of prototypes may be; empty for other methods."""
+        if self.method != "prototypes":
+            return ()
+        shares = self.share if isinstance(self.share, tuple) else (self.share,)
+        shrinks = self.shrink if isinstance(self.shrink, tuple) else (self.shrink,)
+        return tuple(Locality(share, shrink) for share in shares for shrink in shrinks)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -265,9 +297,16 @@ class TrainingConfig:
         """Return the same run with other tables."""
         return dataclasses.replace(self, **tables)  # type: ignore[arg-type]
 
-    def with_clusters(self, size: int) -> TrainingConfig:
-        """Return the same run with a settled number of clusters; 1 is one global model."""
-        return self.replace(clustering=dataclasses.replace(self.clustering, clusters=size))
+    def with_clusters(self, size: int, locality: Locality | None = None) -> TrainingConfig:
+        """Return the same run with a settled number of clusters, and of prototypes how local they are; 1 is global."""
+        clustering = dataclasses.replace(self.clustering, clusters=size)
+        if locality is not None:
+            clustering = dataclasses.replace(clustering, share=locality.share, shrink=locality.shrink)
+        return self.replace(clustering=clustering)
+
+    def without_local(self) -> TrainingConfig:
+        """Return the same run in which every cluster has the global scorer."""
+        return self.replace(clustering=dataclasses.replace(self.clustering, local=False))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""

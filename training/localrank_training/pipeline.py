@@ -208,6 +208,11 @@ def build(
     plan = plan or plan_of(clouds, config)
     clustering = plan.clustering
     towards = global_scorer if config.clustering.continuation else None
+    typical = tuple(queries.query_ids[prototype] for prototype in clustering.prototypes)
+    if not config.clustering.local:
+        alike = (global_scorer,) * len(clustering)
+        ranker = Ranker(clouds.contract, plan.representation, plan.router, alike, global_scorer)
+        return Built(ranker, clustering.labels, typical, notes)
     learned = in_parallel(
         _learn_cluster,
         [
@@ -225,7 +230,6 @@ def build(
         )
     )
     scorers = tuple(unpacked(content, global_scorer) for content, _, _ in learned)
-    typical = tuple(queries.query_ids[prototype] for prototype in clustering.prototypes)
     ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
     return Built(ranker, clustering.labels, typical, notes, tuple(n for _, said, _ in learned for n in said))
 

@@ -118,11 +118,13 @@ def train(
     ]
 
     exam, ranked = _pooled(splits, [rehearsal.ranked for rehearsal in rehearsals])
+    settled, ranked, gate = _gated(chosen.config, exam, ranked)
+    warnings += gate
     lesson, learner = queries, chosen.learner
     if validation is None:
         folds = folds_of(len(queries), config.selection.folds, config.seed)
         how = f"cross-validation over {len(queries)} training queries in {len(folds)} folds"
-        built = build(queries, chosen.config, learner, workers=workers, progress=progress)
+        built = build(queries, settled, learner, workers=workers, progress=progress)
         clusters, learned_from = built.clusters[np.concatenate(folds)], 0
     else:
         how = f"{len(validation)} validation queries"
@@ -134,9 +136,7 @@ def train(
             said = fitted[0].notes[chosen.number]
             local = learner.settled(rehearsals[0].learned or said)
             learner = learner.settled(said)
-            built = build(
-                lesson, chosen.config, learner, local_learner=local, workers=workers, progress=progress
-            )
+            built = build(lesson, settled, learner, local_learner=local, workers=workers, progress=progress)
             places = np.where(same >= 0, same, len(queries) + np.cumsum(same < 0) - 1)
             clusters = built.clusters[places]
             warnings.append(
@@ -145,7 +145,7 @@ def train(
         else:
             built = build(
                 queries,
-                chosen.config,
+                settled,
                 learner,
                 validation=validation,
                 global_scorer=known,
@@ -157,7 +157,7 @@ def train(
     return Trained(
         built,
         lesson,
-        chosen.config,
+        settled,
         learner,
         held_out,
         tuple(trials) if len(choices) > 1 else (),
@@ -265,6 +265,29 @@ def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None) -> _R
     judgements = Judgements(split.exam.labels, split.exam.offsets)
     value = float(judgements.per_query(ranked.scores, choice.config.selection.metric).mean())
     return _Rehearsal(ranked, value, built.learned)
+
+
+def _gated(
+    config: TrainingConfig, exam: QuerySet, ranked: Ranked
+) -> tuple[TrainingConfig, Ranked, list[str]]:
+    """Let local models through if they were better than the global one by enough standard errors of the exam.
+
+    Returns:
+        The configuration and what was ranked, both without local models if they were not, and what is to be said.
+    """
+    settings = config.clustering
+    if settings.method == "none" or not settings.local or not settings.gate:
+        return config, ranked, []
+    judgements = Judgements(exam.labels, exam.offsets)
+    metric = config.selection.metric
+    gains = judgements.per_query(ranked.scores, metric) - judgements.per_query(ranked.global_scores, metric)
+    error = float(gains.std(ddof=1)) / len(gains) ** 0.5 if len(gains) > 1 else np.inf
+    found = f"local models differ from the global one by {gains.mean():+.4f} in {metric}, standard error {error:.4f}"
+    if gains.mean() > settings.gate * error:
+        return config, ranked, [found]
+    routes = tuple(replace(route, local=False) for route in ranked.routes)
+    shut = f"{found}: less than {settings.gate:g} of these above zero, so every cluster has the global scorer"
+    return config.without_local(), Ranked(ranked.global_scores, ranked.global_scores, routes), [shut]
 
 
 def _pooled(splits: Sequence[_Split], rehearsals: Sequence[Ranked]) -> tuple[QuerySet, Ranked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,14 +250,18 @@ def test_a_start_of_any_kind_changes_no_model(queries: QuerySet, method: str) ->
         "gbrt": {"num_iterations": 5},
         "lambdamart": {"num_iterations": 5},
         "svmmap": {"tolerance": 1e-8},
+        "blend": {
+            "members": [{"method": "linear"}, {"method": "gbrt", "blocks": "normalised", "num_iterations": 5}]
+        },
     }
     learner = make(method, settings.get(method, {}))
-    plain = learner.fit(Lesson(queries))
+    lesson = Lesson(queries, blocks=learner.blocks)
+    plain = learner.fit(lesson)
     tree = make("gbrt", {"num_iterations": 1, "members": 1, "min_data_in_leaf": 1}).fit(Lesson(queries))
     assert isinstance(tree, TreesScorer)
 
     for start in (plain, tree, LinearScorer(AIM)):
-        again = learner.fit(Lesson(queries, start=start))
+        again = learner.fit(replace(lesson, start=start))
 
         expected = plain.score(as_cloud(queries.documents))
         np.testing.assert_allclose(

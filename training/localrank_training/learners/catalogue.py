@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.learners.best_feature import BestFeature
+from localrank_training.learners.blend import Blend
 from localrank_training.learners.boosting import Gbrt, LambdaMart
 from localrank_training.learners.forests import ExtraTrees, RandomForest
 from localrank_training.learners.gmml import GeometricMeanMetric
@@ -41,6 +42,7 @@ LEARNERS: dict[str, type[Learner]] = {
         LocalGeometricMeanMetrics,
         RobustMetric,
         BestFeature,
+        Blend,
     )
 }
 

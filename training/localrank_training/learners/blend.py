@@ -1,0 +1,216 @@
+r"""A blend of members of different families, each weighted by what it adds on queries that it has not learned from.
+
+.. math:: f(x) = \sum_k w_k \, z_k(x)
+
+with :math:`z_k` the scores of member ``k``, standardised within the list. The training queries fall into parts. Every
+member learns from all parts but one and scores that one; the settings of the members and the weights come from these
+scores (`localrank_training.rehearsal`, `localrank_training.blending`). Then every member learns from all queries.
+
+A member that cannot learn from these queries is left out, and the weights are learned without it. With fewer than
+`ENOUGH` queries to learn from there is nothing to choose by: all members count the same.
+
+A cluster's blend, ``lesson.towards`` the global one, has a member of its own, `Blend.local`; it shares the other members and
+the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from localrank.blocks import union
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.scorers import BlendScorer
+from localrank_training.learners.judged import differs_within
+from localrank_training.learners.notes import note
+from localrank_training.learners.role import Learner
+
+# `checked` reads the annotations of settings when it runs.
+from localrank_training.learners.settings import LearnerSettings
+from localrank_training.progress import silent
+from localrank_training.rehearsal import fitted, parts_of, rehearse
+from localrank_training.settings import check_bounds, setting
+
+if TYPE_CHECKING:
+    from localrank.scorers import Scorer
+    from localrank_training.learners.lesson import Lesson
+    from localrank_training.progress import Progress
+    from localrank_training.rehearsal import Rehearsal, Weighed
+
+__all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
+
+#: With fewer queries that have documents of different labels, members are not weighed against each other.
+ENOUGH = 8
+
+#: Trees after so many rounds are averaged: as good as choosing a number of rounds, and nothing to choose.
+_ROUNDS = [18, 25, 38, 50, 65, 80, 100, 125, 150, 200]
+_BOOSTED: dict[str, Any] = {
+    "num_iterations": 200,
+    "learning_rate": 0.1,
+    "members": 3,
+    "averaged": _ROUNDS,
+}
+_RELATIVE = "[raw, zscore, rank]"
+
+#: The members of the default recipe; docs/quality.md says why these. The third one is the one that clusters have of their own.
+MEMBERS: tuple[dict[str, Any], ...] = (
+    {"method": "ranksvm", "blocks": "[minmax, zscore * 0.25, rank]", "C": [0.1, 1.0, 10.0, 100.0]},
+    {"method": "ranksvm", "blocks": "minmax", "C": [0.1, 1.0, 10.0, 100.0]},
+    {"method": "linear", "blocks": "zscore", "ridge": [0.03, 0.3], "balance": "queries"},
+    {"method": "lambdamart", "blocks": "raw", "levels": 32, **_BOOSTED},
+    {"method": "lambdamart", "blocks": _RELATIVE, "levels": 32, **_BOOSTED},
+    {"method": "gbrt", "blocks": _RELATIVE, "gain": "exponential", "loss": "logistic", **_BOOSTED},
+    {"method": "extra_trees", "blocks": _RELATIVE, "trees": 300},
+)
+#: Which of them clusters have of their own, counted from 1.
+LOCAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Blend(Learner):
+    """Learn several scorers and how much each counts."""
+
+    members: tuple[LearnerSettings, ...] = setting(
+        (),
+        meaning="the learners, a table each, in which a list is a choice; by default those of method `auto`",
+    )
+    local: int = setting(
+        0,
+        low=0,
+        meaning="which member clusters have of their own, counted from 1; 0 is none, so they are all alike",
+    )
+    parts: int = setting(4, low=2, meaning="of the queries; each is scored by models of the others")
+    pairs: int = setting(
+        150, low=1, meaning="pairs of documents of a query that weights are learned from, at most"
+    )
+    seed: int = setting(0, low=0, high=2**30, meaning="draws parts and pairs")
+
+    method: ClassVar[str] = "blend"
+    continues: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if not self.members:
+            made = tuple(LearnerSettings.from_table(table, "blend") for table in MEMBERS)
+            object.__setattr__(self, "members", made)
+            object.__setattr__(self, "local", self.local or LOCAL)
+        if self.local > len(self.members):
+            raise InvalidConfiguration(
+                f"local: expected at most {len(self.members)}, the number of members, found {self.local}"
+            )
+
+    @property
+    def blocks(self) -> str:
+        return union(learner.blocks for member in self.members for learner in member.candidates())
+
+    def fit(self, lesson: Lesson) -> BlendScorer:
+        """Learn one scorer; see `Learner.fit`."""
+        lesson.check(self.method, missing=True)
+        if lesson.towards is not None:
+            return self.own(lesson, lesson.towards)
+        rehearsal = self.rehearsed(lesson)
+        return self.composed(lesson, rehearsal, None if rehearsal is None else rehearsal.weigh())
+
+    def rehearsed(self, lesson: Lesson, *, workers: int = 1, progress: Progress = silent) -> Rehearsal | None:
+        """Try the candidates of every member; `None` if there are too few queries to choose by."""
+        teaching = np.count_nonzero(
+            differs_within(lesson.queries.labels, lesson.queries) & (lesson.shares > 0)
+        )
+        if teaching < ENOUGH:
+            note(self.method, f"{teaching} queries can be learned from: all members count the same")
+            return None
+        return rehearse(
+            [member.candidates() for member in self.members],
+            lesson,
+            parts_of(lesson, self.parts, self.seed),
+            most_pairs=self.pairs,
+            seed=self.seed,
+            workers=workers,
+            progress=progress,
+        )
+
+    def composed(
+        self,
+        lesson: Lesson,
+        rehearsal: Rehearsal | None,
+        weighed: Weighed | None,
+        *,
+        workers: int = 1,
+        progress: Progress = silent,
+    ) -> BlendScorer:
+        """Learn every member from all queries and weigh them; without those that fail, weights are learned again.
+
+        Args:
+            lesson: the queries.
+            rehearsal: of the members, if there was one.
+            weighed: what it chose.
+            workers: processes; the result does not depend on it.
+            progress: told how far it is.
+
+        Raises:
+            InvalidData: no member can learn from these queries.
+        """
+        if rehearsal is None or weighed is None:
+            candidates = [member.candidates() for member in self.members]
+            learners = [some[len(some) // 2] for some in candidates]
+        else:
+            learners = rehearsal.learners(weighed)
+        scorers: list[Scorer | None] = []
+        problems = []
+        for scorer, problem in fitted(learners, lesson, workers=workers):
+            scorers.append(scorer)
+            progress("blend", len(scorers), len(learners))
+            if problem is not None:
+                problems.append(problem)
+                note(self.method, f"left out: {problem}")
+        kept = [position for position, scorer in enumerate(scorers) if scorer is not None]
+        if not kept:
+            raise InvalidData("; ".join(problems))
+        if rehearsal is None or weighed is None:
+            weights = np.ones(len(kept))
+        elif len(kept) == len(scorers):
+            weights = weighed.weights
+        else:
+            weights = rehearsal.only(kept).weigh([weighed.candidates[position] for position in kept]).weights
+        return BlendScorer(tuple(scorer for scorer in scorers if scorer is not None), weights)
+
+    def own(self, lesson: Lesson, towards: Scorer) -> BlendScorer:
+        """Learn a cluster's blend: its own local member, everything else as in the global blend.
+
+        Raises:
+            InvalidConfiguration: ``towards`` is no blend.
+        """
+        if not isinstance(towards, BlendScorer):
+            raise InvalidConfiguration(
+                f"{self.method}: towards: expected a blend, found a scorer of kind {towards.kind!r}"
+            )
+        if not self.local:
+            return towards
+        learner = self.members[self.local - 1].candidates()[0]
+        position = position_of(learner, towards)
+        if position is None:
+            return towards
+        own = learner.fit(
+            replace(lesson.seen_as(learner.blocks), towards=None, start=towards.rankers[position])
+        )
+        return with_ranker(towards, position, own)
+
+
+def position_of(learner: Learner, blend: BlendScorer) -> int | None:
+    """Return which member of a blend a learner made, by its blocks; `None` if it was left out."""
+    return next(
+        (
+            number
+            for number, ranker in enumerate(blend.rankers)
+            if getattr(ranker, "blocks", None) == learner.blocks
+        ),
+        None,
+    )
+
+
+def with_ranker(blend: BlendScorer, position: int, ranker: Scorer) -> BlendScorer:
+    """Return the blend with another member in one place; the others are the very same ones."""
+    rankers = (*blend.rankers[:position], ranker, *blend.rankers[position + 1 :])
+    return BlendScorer(rankers, blend.weights)

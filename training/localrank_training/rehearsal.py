@@ -1,0 +1,317 @@
+"""What the members of a blend are worth, by scores of queries that they have not learned from.
+
+The queries fall into parts, by query and seeded. Every candidate learns from all parts but one and scores that one, for
+each part in turn. From these scores follow the settings of each member, the weights of the blend, and an honest figure of
+the whole: for each part, settings and weights are chosen once more without it.
+
+Figures are means over queries of MAP and NDCG@10 together, by which settings are chosen. Queries without any relevant
+document are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank.metrics import Judgements
+from localrank_training.blending import PULLS, Pairs, learn_weights, standardised_within
+from localrank_training.learners.notes import note
+from localrank_training.learners.seen import scores_of
+from localrank_training.parallel import each_in_parallel
+from localrank_training.progress import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from localrank.arrays import Bits, Indices, Vector
+    from localrank.scorers import Scorer
+    from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.role import Learner
+    from localrank_training.progress import Progress
+    from localrank_training.prototypes import Locality
+
+__all__ = ["METRICS", "Rehearsal", "Tried", "Weighed", "fitted", "parts_of", "rehearse"]
+
+#: What settings and weights are chosen by: the mean of these.
+METRICS = ("map", "ndcg@10")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """One member of a blend: its candidates, and what each scored.
+
+    Attributes:
+        learners: the candidates.
+        scores: ``[n_candidates, n_docs]`` by models that had not learned from the document's query; standardised.
+        seconds: ``[n_candidates]`` processor seconds of one fit, on average.
+        localities: how local the last candidates are; the others, which come first, are global.
+        gate: standard errors by which a local candidate must be better than the best global one.
+    """
+
+    learners: tuple[Learner, ...]
+    scores: Vector
+    seconds: Vector
+    localities: tuple[Locality, ...] = ()
+    gate: float = 0.0
+
+    @property
+    def free(self) -> int:
+        """How many candidates are global."""
+        return len(self.learners) - len(self.localities)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """Members that were chosen, and how much each counts.
+
+    Attributes:
+        candidates: which candidate of each member.
+        weights: ``[n_members]``.
+        pull: the strength of the pull towards equal weights that was chosen.
+    """
+
+    candidates: tuple[int, ...]
+    weights: Vector
+    pull: float
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Out-of-fold scores of all members, and what follows from them.
+
+    Attributes:
+        tried: one per member that could be fitted.
+        labels, offsets: of the documents and queries.
+        shares: ``[n_queries]`` how much each query counts.
+        part_of: ``[n_queries]``.
+        pairs: what weights are learned from.
+    """
+
+    tried: tuple[Tried, ...]
+    labels: Vector
+    offsets: Indices
+    shares: Vector
+    part_of: Indices
+    pairs: Pairs
+
+    @cached_property
+    def judgements(self) -> Judgements:
+        return Judgements(self.labels, self.offsets, "standard-skip")
+
+    @cached_property
+    def figures(self) -> tuple[Vector, ...]:
+        """For each member ``[n_candidates, n_queries]``."""
+        return tuple(
+            np.array([self.figure(scores) for scores in one.scores]).reshape(-1, len(self.shares))
+            for one in self.tried
+        )
+
+    def figure(self, scores: Vector) -> Vector:
+        """Return ``[n_queries]`` the mean of `METRICS`; NaN without a relevant document."""
+        measured = self.judgements.measure(scores, METRICS)
+        mean: Vector = np.mean([one.per_query for one in measured], axis=0)
+        return mean
+
+    def mean(self, figures: Vector, judged: Bits) -> Vector:
+        """Return the mean over some queries of ``[..., n_queries]`` figures; zero if none has a relevant document."""
+        counted = np.where(judged & ~np.isnan(figures), self.shares, 0.0)
+        total = counted.sum(axis=-1)
+        return np.asarray((counted * np.nan_to_num(figures)).sum(axis=-1) / np.where(total > 0, total, 1.0))
+
+    def choose(self, judged: Bits) -> tuple[int, ...]:
+        """Return the best candidate of every member by some queries; of equals the first.
+
+        Gated candidates come last. The best of them is taken only if it is better than the best of the others by
+        `Tried.gate` standard errors.
+        """
+        chosen = []
+        for one, figures in zip(self.tried, self.figures, strict=True):
+            means = self.mean(figures, judged)
+            best = int(np.argmax(means[: one.free]))
+            if one.free < len(means):
+                rival = one.free + int(np.argmax(means[one.free :]))
+                if self.stands_out(figures[rival] - figures[best], judged, one.gate):
+                    best = rival
+            chosen.append(best)
+        return tuple(chosen)
+
+    def stands_out(self, differences: Vector, judged: Bits, errors: float) -> bool:
+        """Tell whether the mean of ``[n_queries]`` differences is above zero by so many standard errors."""
+        known = differences[judged & ~np.isnan(differences) & (self.shares > 0)]
+        return len(known) > 1 and bool(known.mean() > errors * known.std(ddof=1) / len(known) ** 0.5)
+
+    def learners(self, weighed: Weighed) -> list[Learner]:
+        """Return the learner of every member that was chosen."""
+        return [one.learners[number] for one, number in zip(self.tried, weighed.candidates, strict=True)]
+
+    def weigh(self, candidates: Sequence[int] | None = None, judged: Bits | None = None) -> Weighed:
+        """Choose settings, the pull towards equal weights and the weights.
+
+        Args:
+            candidates: of each member, if they have been chosen.
+            judged: ``[n_queries]`` by which queries; all of them by default.
+        """
+        judged = np.ones(len(self.shares), np.bool_) if judged is None else judged
+        chosen = tuple(candidates) if candidates is not None else self.choose(judged)
+        members = self.members(chosen)
+        parts = np.unique(self.part_of[judged])
+        pull = PULLS[0]
+        if len(parts) > 1:
+            values = [
+                float(self.mean(self.figure(self._left_out(members, judged, parts, one)), judged))
+                for one in PULLS
+            ]
+            pull = PULLS[int(np.argmax(values))]
+        weights = learn_weights(members, self.pairs.of_queries(judged), pull)
+        return Weighed(chosen, weights, pull)
+
+    def members(self, candidates: Sequence[int]) -> Vector:
+        """Return ``[n_docs, n_members]`` scores of one candidate each."""
+        return np.column_stack(
+            [one.scores[number] for one, number in zip(self.tried, candidates, strict=True)]
+        )
+
+    def nested(self) -> tuple[Vector, tuple[Weighed, ...]]:
+        """Score every part by what the other parts choose; also return those choices, one per part."""
+        scores = np.zeros(len(self.labels))
+        choices = []
+        for part in np.unique(self.part_of):
+            held = self.part_of == part
+            weighed = self.weigh(judged=~held)
+            rows = self.rows_of(held)
+            scores[rows] = self.members(weighed.candidates)[rows] @ weighed.weights
+            choices.append(weighed)
+        return scores, tuple(choices)
+
+    def rows_of(self, queries: Bits) -> Bits:
+        """Return ``[n_docs]`` which documents belong to some queries."""
+        return np.repeat(queries, np.diff(self.offsets))
+
+    def with_member(self, position: int, tried: Tried) -> Rehearsal:
+        """Return the rehearsal with another member in one place."""
+        members = tuple(tried if number == position else one for number, one in enumerate(self.tried))
+        return replace(self, tried=members)
+
+    def only(self, positions: Sequence[int]) -> Rehearsal:
+        """Return the rehearsal of some members."""
+        return replace(self, tried=tuple(self.tried[position] for position in positions))
+
+    def _left_out(self, members: Vector, judged: Bits, parts: Indices, pull: float) -> Vector:
+        """Score each part with weights that were learned from the other parts."""
+        scores = np.zeros(len(self.labels))
+        for part in parts:
+            held = judged & (self.part_of == part)
+            weights = learn_weights(members, self.pairs.of_queries(judged & ~held), pull)
+            rows = self.rows_of(held)
+            scores[rows] = members[rows] @ weights
+        return scores
+
+
+def parts_of(lesson: Lesson, wanted: int, seed: int) -> Indices:
+    """Return each query's part; queries that can teach and those that cannot are spread evenly."""
+    queries = lesson.queries
+    teaches = np.array(
+        [len(np.unique(queries.labels_of(query))) > 1 for query in range(len(queries))], np.bool_
+    )
+    part_of = np.zeros(len(queries), np.int64)
+    rng = np.random.default_rng(seed)
+    for some in (np.flatnonzero(teaches), np.flatnonzero(~teaches)):
+        part_of[some] = rng.permutation(np.arange(len(some)) % wanted)
+    return part_of
+
+
+def rehearse(
+    candidates: Sequence[Sequence[Learner]],
+    lesson: Lesson,
+    part_of: Indices,
+    *,
+    most_pairs: int,
+    seed: int,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> Rehearsal:
+    """Let every candidate of every member learn from all parts but one, and score that one.
+
+    A candidate that cannot be fitted without one of the parts is left out, and so is a member without candidates.
+
+    Raises:
+        InvalidData: no member is left.
+    """
+    parts = np.unique(part_of).tolist()
+    flat = [(member, learner) for member, learners in enumerate(candidates) for learner in learners]
+    pieces = [(_alone(learner), lesson, part_of, part) for _, learner in flat for part in parts]
+    queries = lesson.queries
+    found: dict[int, list[tuple[Learner, Vector, float]]] = {}
+    problems: dict[int, str] = {}
+    results = each_in_parallel(_score_part, pieces, workers=workers)
+    done = 0
+    for member, learner in flat:
+        scores, seconds, problem = np.zeros(queries.n_docs), 0.0, None
+        for part in parts:
+            of_part, took, error = next(results)
+            seconds += took / len(parts)
+            problem = problem or error
+            if of_part is not None:
+                scores[np.repeat(part_of == part, queries.lengths)] = of_part
+            done += 1
+            progress("members", done, len(pieces))
+        if problem is None:
+            standard = standardised_within(scores, queries.offsets)
+            found.setdefault(member, []).append((learner, standard, seconds))
+        else:
+            problems[member] = problem
+    tried = tuple(
+        Tried(
+            tuple(learner for learner, _, _ in found[member]),
+            np.stack([scores for _, scores, _ in found[member]]),
+            np.array([seconds for _, _, seconds in found[member]]),
+        )
+        for member in sorted(found)
+    )
+    for member, problem in sorted(problems.items()):
+        if member not in found:
+            note("blend", f"left out: {problem}")
+    if not tried:
+        raise InvalidData("; ".join(problems.values()))
+    pairs = Pairs.of(queries.labels, queries.offsets, lesson.shares, most=most_pairs, seed=seed)
+    return Rehearsal(tried, queries.labels, queries.offsets, lesson.shares, part_of, pairs)
+
+
+def fitted(
+    learners: Sequence[Learner], lesson: Lesson, *, workers: int = 1
+) -> Iterator[tuple[Scorer | None, str | None]]:
+    """Yield what each learner learns from all queries, or what went wrong."""
+    yield from each_in_parallel(_fit, [(_alone(learner), lesson) for learner in learners], workers=workers)
+
+
+def _fit(learner: Learner, lesson: Lesson) -> tuple[Scorer | None, str | None]:
+    try:
+        return learner.fit(lesson.seen_as(learner.blocks)), None
+    except InvalidData as error:
+        return None, str(error)
+
+
+def _score_part(
+    learner: Learner, lesson: Lesson, part_of: Indices, part: int
+) -> tuple[Vector | None, float, str | None]:
+    """Learn from all parts but one; return the scores of that one, the seconds of the fit, or what went wrong."""
+    started = time.process_time()
+    seen = lesson.seen_as(learner.blocks)
+    try:
+        scorer = learner.fit(seen.select(np.flatnonzero(part_of != part)))
+    except InvalidData as error:
+        return None, 0.0, str(error)
+    seconds = time.process_time() - started
+    return scores_of(scorer, seen.select(np.flatnonzero(part_of == part))), seconds, None
+
+
+def _alone(learner: Learner) -> Learner:
+    """Return a learner that uses one thread: the pieces run side by side."""
+    names = {one.name for one in fields(learner)}  # type: ignore[arg-type]
+    changes: dict[str, Any] = {"num_threads": 1} if "num_threads" in names else {}
+    return replace(learner, **changes)  # type: ignore[type-var]
