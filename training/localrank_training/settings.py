@@ -117,12 +117,14 @@ def checked(kind: type[T], values: object, where: str) -> T:
 
     Args:
         kind: the dataclass. If it has a class method ``from_table``, that makes it.
-        values: a table.
+        values: a table; or what was made of one already.
         where: how the place is called in messages, such as ``run.toml [clustering]``.
 
     Raises:
         InvalidConfiguration: it is no table, a name is unknown, a value has the wrong type or is out of range.
     """
+    if isinstance(values, kind):
+        return values
     if not isinstance(values, Mapping):
         raise InvalidConfiguration(f"{where}: expected a table of settings, found {values!r}")
     if from_table := getattr(kind, "from_table", None):
