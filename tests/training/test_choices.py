@@ -61,13 +61,14 @@ def test_a_choice_at_the_edge_of_its_grid_is_told(
     choices = choices_of(config(clustering={"clusters": 2}, learner=learner))
     (choice,) = [choice for choice in choices if chosen in choice.values.values()]
 
-    assert said == edges(choices, choice)
+    assert said == edges([one.values for one in choices], choice.values, choice.config)
 
 
 def test_many_clusters_are_at_an_edge_and_one_is_not() -> None:
     choices = choices_of(config(learner={"C": 1.0}))
+    tried = [choice.values for choice in choices]
 
-    assert [] == edges(choices, choices[0])
+    assert [] == edges(tried, choices[0].values, choices[0].config)
     assert ["clusters = 5 is the largest that was tried; larger ones may be better"] == edges(
-        choices, choices[-1]
+        tried, choices[-1].values, choices[-1].config
     )

@@ -11,7 +11,7 @@ from localrank.metrics import Judgements
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.toml_text import to_toml
 from localrank_training.training import train
-from localrank_training.tuning import combinations, tune, tune_routing
+from localrank_training.tuning import combinations, edges_of, tune, tune_routing
 from localrank_training.tuning_report import against_best, draw, write_best
 from tests.training.kinds import two_kinds
 
@@ -146,6 +146,21 @@ def test_a_file_that_is_no_record_of_trials_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidData, match=r"trials.jsonl:1: expected one finished trial, found 'hello'"):
         tune(two_kinds(), TABLES, tmp_path)
+
+
+def test_a_best_setting_at_the_edge_of_what_was_tried_is_told(tmp_path: Path) -> None:
+    tables = {
+        **TABLES,
+        "representation": {"components": [1, 2, 3]},
+        "clustering": {"clusters": 2},
+        "learner": {"C": [1e-8, 1e-7, 1.0]},
+    }
+
+    told = edges_of(tune(two_kinds(), tables, tmp_path))
+
+    assert "learner.C = 1 is the largest that was tried; larger ones may be better" in told
+    # One component is the fewest that there can be.
+    assert not [text for text in told if text.startswith("representation.components = 1")]
 
 
 def test_the_best_settings_are_a_configuration_again(tmp_path: Path) -> None:

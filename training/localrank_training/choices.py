@@ -18,7 +18,7 @@ from localrank_training.learners.settings import LearnerSettings
 from localrank_training.settings import settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices
     from localrank_training.config import TrainingConfig
@@ -85,27 +85,44 @@ def choices_of(config: TrainingConfig) -> list[Choice]:
     return found
 
 
-def edges(choices: Sequence[Choice], chosen: Choice) -> list[str]:
+def edges(
+    tried_values: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], config: TrainingConfig
+) -> list[str]:
     """Say which chosen numbers lie at the edge of what was tried, so that better ones may lie beyond.
 
     A number that may not be any smaller or larger is at no edge, nor is one of only two.
+
+    Args:
+        tried_values: the open settings of every combination, ``clusters``, those of the learner, or ``table.setting``.
+        chosen: those of the best.
+        config: of the best.
     """
-    bounds = {one.name: one.bounds for one in settings_of(type(chosen.learner))}
-    bounds |= {one.name: one.bounds for one in settings_of(ClusteringSettings)}
     found = []
-    for name, value in chosen.values.items():
-        tried = {choice.values[name] for choice in choices if name in choice.values}
+    for name, value in chosen.items():
+        tried = {values[name] for values in tried_values if name in values}
         if len(tried) < 3 or not all(
             isinstance(one, int | float) and not isinstance(one, bool) for one in tried
         ):
             continue
         for edge, bound, word in ((min(tried), "low", "smallest"), (max(tried), "high", "largest")):
-            if value == edge != bounds[name].get(bound):
+            if value == edge != _bound(config, name, bound):
                 found.append(
                     f"{name} = {value:g} is the {word} that was tried; {'smaller' if bound == 'low' else 'larger'} "
                     "ones may be better"
                 )
     return found
+
+
+def _bound(config: TrainingConfig, name: str, bound: str) -> float | None:
+    """Return the inclusive bound of a number that may be set."""
+    table, _, setting = name.rpartition(".")
+    settings = {
+        "": (*settings_of(config.learner.kind), *settings_of(ClusteringSettings)),
+        "learner": settings_of(config.learner.kind),
+    }
+    known = settings[table] if table in settings else settings_of(type(getattr(config, table)))
+    limit: float | None = {one.name: one.bounds for one in known}[setting].get(bound)
+    return limit
 
 
 def folds_of(n_queries: int, wanted: int, seed: int) -> list[Indices]:

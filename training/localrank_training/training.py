@@ -112,7 +112,7 @@ def train(
     )
     best, values, rehearsals = _rehearsed(choices, splits, fitted, workers, progress)
     chosen = choices[best]
-    warnings = edges(choices, chosen)
+    warnings = edges([choice.values for choice in choices], chosen.values, chosen.config)
     trials = [
         Trial(str(choice), value, choice is chosen) for choice, value in zip(choices, values, strict=True)
     ]

@@ -19,7 +19,7 @@ import numpy as np
 
 from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
-from localrank_training.choices import choices_of, folds_of
+from localrank_training.choices import choices_of, edges, folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.config import RepresentationSettings, TrainingConfig
 from localrank_training.evaluation import rank_all
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.progress import Progress
 
-__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "tune", "tune_routing"]
+__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "edges_of", "tune", "tune_routing"]
 
 #: Tried where the configuration leaves nothing open.
 SPACE: dict[str, dict[str, Any]] = {
@@ -124,6 +124,11 @@ class Tuned:
                 )
             )
         return sorted(found, key=lambda effect: -effect.spread)
+
+
+def edges_of(tuned: Tuned) -> list[str]:
+    """Say which of the best settings lie at the edge of what was tried."""
+    return edges([one.choices for one in tuned.settings], tuned.best.choices, tuned.best.config)
 
 
 def combinations(

@@ -64,7 +64,7 @@ def tune(
     from localrank_training.config import read_tables
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
-    from localrank_training.tuning import SPACE, tune_routing
+    from localrank_training.tuning import SPACE, edges_of, tune_routing
     from localrank_training.tuning import tune as tune_settings
     from localrank_training.tuning_report import draw, write_best
 
@@ -85,6 +85,8 @@ def tune(
         best, trials = tune_routing(queries, tuned.best.config, agreement)
     write_best(tuned, out / "best.toml", best)
     draw(tuned, out / "effects.png")
+    for note in edges_of(tuned):
+        typer.echo(f"note: {note}", err=True)
     if as_json:
         print_json(_as_json(tuned) | {"best": best.to_json(), "tables": [asdict(trial) for trial in trials]})
         return

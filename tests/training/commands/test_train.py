@@ -1,0 +1,95 @@
+"""What ``localrank train`` is told on the command line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localrank.__main__ import main
+from localrank_training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    path = tmp_path / "judged.txt"
+    options = ["--queries", "12", "--documents", "8", "--features", "4", "--kinds", "1", "--seed", "3"]
+    assert main(["data", "synthesize", *options, "--out", str(path)]) == 0
+    return path
+
+
+def train(judged: Path, *options: str) -> int:
+    return main(["train", str(judged), "--models-dir", str(judged.parent / "models"), *options])
+
+
+def configuration(judged: Path) -> dict[str, dict[str, object]]:
+    manifest = json.loads((judged.parent / "models" / "model" / "1" / "manifest.json").read_text())
+    found: dict[str, dict[str, object]] = manifest["source"]["configuration"]
+    return found
+
+
+def test_settings_are_printed_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["train", "--method", "localrank", "--set", "seed=5", "--print-config"])
+
+    printed = tomllib.loads(capsys.readouterr().out)
+    assert 5 == printed["seed"]
+    assert {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]}.items() <= printed["learner"].items()
+
+
+def test_what_is_printed_is_what_is_trained(judged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--learner", "rankboost", "--set", "learner.rounds=7", "--set", "learner.blocks=zscore"]
+    assert 0 == main(["train", *chosen, "--print-config"])
+    (judged.parent / "run.toml").write_text(capsys.readouterr().out)
+
+    assert 0 == train(judged, *chosen)
+
+    found = configuration(judged)
+    assert ("none", "global") == (found["clustering"]["method"], found["routing"]["method"])
+    assert {"method": "rankboost", "rounds": 7, "blocks": "zscore"}.items() <= found["learner"].items()
+    read = TrainingConfig.read(judged.parent / "run.toml")
+    assert found == read.to_json() | {"learner": found["learner"]}
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_choice_at_the_edge_is_told_on_standard_error(
+    judged: Path, as_json: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert 0 == train(judged, "--method", "global", "--set", "learner.C=[1e-9, 1e-8, 1e-7]", *as_json)
+
+    answered = capsys.readouterr()
+    assert "note: C = 1e-0" in answered.err
+    assert "that was tried" in answered.err
+    assert "note:" not in answered.out
+
+
+def test_every_feature_may_have_its_own_policy_for_missing_values(judged: Path) -> None:
+    policies = 'contract.missing={f2 = "median", "*" = "zero"}'
+
+    assert 0 == train(judged, "--method", "global", "--set", policies, "--set", "learner.C=1")
+
+    manifest = json.loads((judged.parent / "models" / "model" / "1" / "manifest.json").read_text())
+    assert ["zero", "median", "zero", "zero"] == manifest["contract"]["missing"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--learner", "ranksvn"], "no learner 'ranksvn'; did you mean 'ranksvm'"),
+        (["--set", "learner.c=1"], "unknown setting 'c'"),
+        (["--set", 'contract.missing={f9="zero"}'], "missing: no feature 'f9' (expected names of features"),
+    ],
+)
+def test_what_does_not_fit_is_wrong_use(
+    judged: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == train(judged, *options)
+
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (judged.parent / "models").exists()
