@@ -23,7 +23,7 @@ __all__ = ["PREFIX", "Settings"]
 PREFIX = "LOCALRANK_"
 
 #: Variables with our prefix that are not the service's: where tests find real data sets, what the load test sends.
-_ELSEWHERE = ("LOCALRANK_DATA", "LOCALRANK_LOAD_")
+_ELSEWHERE = ("LOCALRANK_COMPILER", "LOCALRANK_DATA", "LOCALRANK_LOAD_", "LOCALRANK_REQUIRE_NATIVE")
 
 
 class Settings(BaseModel):

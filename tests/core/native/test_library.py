@@ -248,6 +248,7 @@ class Application:
 def hook(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[Any, Application, dict[str, Any]]]:
     """Runs the build hook for a wheel with a compiler."""
     script = build_script()
+    monkeypatch.delenv("LOCALRANK_REQUIRE_NATIVE", raising=False)
 
     def run(compiler: str) -> tuple[Any, Application, dict[str, Any]]:
         monkeypatch.setenv("CC", compiler)

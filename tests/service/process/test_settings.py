@@ -56,7 +56,9 @@ def test_a_wrong_key_is_not_repeated() -> None:
 
 
 def test_variables_of_the_tests_and_the_load_test_are_no_settings() -> None:
-    assert Settings() == Settings.from_environ({"LOCALRANK_DATA": "/data", "LOCALRANK_LOAD_KEY": "key"})
+    elsewhere = {"LOCALRANK_DATA": "/data", "LOCALRANK_LOAD_KEY": "key", "LOCALRANK_REQUIRE_NATIVE": "1"}
+
+    assert Settings() == Settings.from_environ(elsewhere)
 
 
 def test_an_empty_variable_is_none() -> None:
