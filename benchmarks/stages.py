@@ -63,7 +63,7 @@ MOST = {
     1000: {"npy": 0.36, "json": 1.0, "cloud": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
-MOST_ROUTE = {1000: 0.85, 20_000: 0.13}
+MOST_ROUTE = {1000: 2.2, 20_000: 0.13}
 GATED_FEATURES = 136
 #: Microseconds that a turn lasts at least: what takes less is called several times.
 TURN = 100.0
