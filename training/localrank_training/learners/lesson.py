@@ -8,7 +8,7 @@ boosting goes on from its trees.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
 from localrank.scorers import LinearScorer
 from localrank_training.learners.judged import check_finite, check_informative, query_weights
+from localrank_training.learners.seen import scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from localrank.arrays import Indices, Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.arrays import Indices, Vector
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
 
@@ -131,25 +131,12 @@ class Lesson:
         held = None if self.validation is None else seen(self.validation)
         return replace(self, queries=seen(self.queries), validation=held, blocks=blocks)
 
-    def scores(self, scorer: Scorer) -> Vector:
-        """Return what a scorer says of the documents, ``[n_docs]``, list by list.
-
-        Raises:
-            InvalidConfiguration: it wants blocks that this lesson does not hold.
-        """
-        found = np.empty(self.queries.n_docs)
-        seen: dict[str, QuerySet] = {}
-        for query in range(len(self.queries)):
-            cloud = _Seen(self, query, seen)
-            found[self.queries.span(query)] = scorer.score(cast("Cloud", cloud))
-        return found
-
     def base_scores(self) -> tuple[Vector, Vector | None]:
         """Return where boosting begins: the scores of ``towards``, zeros by default, on queries and validation queries."""
         held = None if self.validation is None else replace(self, queries=self.validation, weights=None)
         if self.towards is None:
             return np.zeros(self.queries.n_docs), None if held is None else np.zeros(held.queries.n_docs)
-        return self.scores(self.towards), None if held is None else held.scores(self.towards)
+        return scores_of(self.towards, self), None if held is None else scores_of(self.towards, held)
 
     def counted(self) -> Lesson:
         """Return the lesson of the queries that count."""
@@ -190,21 +177,3 @@ class Lesson:
         if isinstance(self.start, LinearScorer) and self.start.weights.shape == default.shape:
             return self.start.weights
         return default
-
-
-class _Seen:
-    """One query of a lesson, as scorers see a cloud."""
-
-    def __init__(self, lesson: Lesson, query: int, seen: dict[str, QuerySet]) -> None:
-        self._lesson, self._query, self._seen = lesson, query, seen
-
-    def __len__(self) -> int:
-        return int(self._lesson.queries.lengths[self._query])
-
-    def rows(self, blocks: str) -> Matrix:
-        if blocks not in self._seen:
-            self._seen[blocks] = replace(self._lesson, validation=None).seen_as(blocks).queries
-        return self._seen[blocks].documents_of(self._query)
-
-    def scored(self, scorer: Scorer) -> Vector:
-        return scorer.score(cast("Cloud", self))
