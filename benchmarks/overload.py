@@ -8,7 +8,9 @@ One worker on one processor, the generator on another: 100 × 136 npy on a linea
 at three times it, and at half again. Latency counts from when a request should have been sent. Beside the
 requests, ``/livez`` is asked 20 times a second over a kept connection and 20 times over a new one. ``idle`` is a FastAPI
 handler under uvicorn that reads the same body and does nothing, asked at the same rates: what of a latency is the
-generator, the kernel and the framework, and what a server does that refuses nothing.
+generator, the kernel and the framework, and what a server does that refuses nothing. *CPU* is the answers per second of the
+server's own processor time at three times the peak as a share of those at the peak: what refusing costs, whatever
+else runs on the machine.
 
 The exit code is 1 unless, in the median of the repeats and at three times the peak, the p99 of the answered requests is
 at most `SLOWER` times that at half the peak, the answers are at least `GOODPUT` of the peak, every ``/livez`` comes within
@@ -27,7 +29,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +64,7 @@ HEADER = (
     "p99",
     "times",
     "answered/peak",
+    "CPU",
     "refused/s",
     "livez ms, kept",
     "new",
@@ -76,6 +79,7 @@ FIGURES = (
     "over_p99_ms",
     "times",
     "goodput",
+    "cpu",
     "refused_per_s",
     "livez_ms",
     "livez_new_ms",
@@ -130,18 +134,27 @@ def quantile(latencies: list[float], share: float) -> float:
     return float(np.quantile(latencies, share)) * 1e3 if latencies else float("inf")
 
 
+class Peak(NamedTuple):
+    """What a server answers that is never idle: per second, and per second of its own processor time."""
+
+    rate: float
+    per_cpu: float
+
+
 def run(
-    server: servers.Server, request: bytes, health: str, rate: float, options: argparse.Namespace
+    server: servers.Server, request: bytes, health: str, peak: Peak, options: argparse.Namespace
 ) -> results.Row:
     """Ask at half of a rate, at three times it, and at half again."""
-    livez = servers.get(health)
+    livez, rate = servers.get(health), peak.rate
     seconds, seed = options.seconds, 1 if options.poisson else None
     kinds = [(request, rate / 2), (livez, HEALTH_RATE)]
     half = arrivals.open_loop(server.port, kinds, seconds, connections=MANY, seed=seed)
     before, memory = server.processes(), largest(server)
     kinds = [(request, rate * 3), (livez, HEALTH_RATE)]
+    used = server.cpu()
     with probing(server.port, livez) as probed:
         over = arrivals.open_loop(server.port, kinds, seconds, connections=MANY, wait=0.0, seed=seed)
+    used = server.cpu() - used
     kinds = [(request, rate / 2), (livez, HEALTH_RATE)]
     after = arrivals.open_loop(server.port, kinds, 2 * RECOVERY, connections=MANY, seed=seed)
     late = [moment for moment in after.refused[0] if moment > RECOVERY]
@@ -153,6 +166,7 @@ def run(
         "over_p99_ms": over_p99,
         "times": over_p99 / half_p99,
         "goodput": len(over.latencies[0]) / seconds / rate,
+        "cpu": len(over.latencies[0]) / used / peak.per_cpu,
         "refused_per_s": len(over.refused[0]) / seconds,
         "livez_ms": max(over.latencies[1], default=float("inf")) * 1e3,
         "livez_new_ms": probed.get("longest", float("inf")),
@@ -162,12 +176,16 @@ def run(
     }
 
 
-def busiest(server: servers.Server, request: bytes, seconds: float) -> float:
-    """Return the answers per second of a server that is never idle."""
+def busiest(server: servers.Server, request: bytes, seconds: float) -> Peak:
+    """Return what the server answers when it is never idle."""
     alone = float(np.median(arrivals.closed(server.port, request, 30)))
-    kinds = [(request, 3 / alone)]
-    outcomes = [arrivals.open_loop(server.port, kinds, seconds, connections=FEW, wait=0.0) for _ in range(3)]
-    return float(np.median([len(outcome.latencies[0]) / seconds for outcome in outcomes]))
+    found = []
+    for _ in range(3):
+        used = server.cpu()
+        outcome = arrivals.open_loop(server.port, [(request, 10 / alone)], seconds, connections=FEW, wait=0.0)
+        answers = len(outcome.latencies[0])
+        found.append(Peak(answers / seconds, answers / (server.cpu() - used)))
+    return sorted(found)[1]
 
 
 def met(row: results.Row) -> bool:
@@ -228,8 +246,8 @@ def compare(model: str, processor: int, options: argparse.Namespace) -> list[res
             for _ in range(options.repeats):
                 peaks.append(busiest(server, request, min(3.0, options.seconds)))
                 found.append(run(server, request, "/livez", peaks[-1], options))
-            peak = float(np.median(peaks))
-            rows.append({"model": model, "server": "localrank", "peak": peak, **medians(found)})
+            peak = sorted(peaks)[len(peaks) // 2]
+            rows.append({"model": model, "server": "localrank", "peak": peak.rate, **medians(found)})
         finally:
             starting.__exit__(None, None, None)
     with on(processor):
@@ -238,9 +256,8 @@ def compare(model: str, processor: int, options: argparse.Namespace) -> list[res
     try:
         request = servers.post("/empty", body, kind)
         own = busiest(server, request, min(3.0, options.seconds))
-        rows.append(
-            {"model": model, "server": "idle", "peak": own, **run(server, request, "/ready", peak, options)}
-        )
+        control = run(server, request, "/ready", Peak(peak.rate, own.per_cpu), options)
+        rows.append({"model": model, "server": "idle", "peak": own.rate, **control})
     finally:
         starting.__exit__(None, None, None)
     return rows

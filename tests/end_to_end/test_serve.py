@@ -349,7 +349,7 @@ class Asking(threading.Thread):
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_nobody_is_cut_off_when_it_stops(workers: str, folder: Path) -> None:
     """Clients that keep their connections, pause on them, or have one for each request: every request is answered."""
-    flags = ("--workers", workers, "--max-queue-ms", "10000", "--standing-queue-ms", "10000")
+    flags = ("--workers", workers, "--max-queue-ms", "10000", "--overload-queue-ms", "10000")
     with serve(folder, *flags) as server:
         host, port = url_of(server.wait_for("LocalRank serves")).removeprefix("http://").split(":")
         clients = [

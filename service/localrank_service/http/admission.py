@@ -3,7 +3,8 @@
 A worker computes one small request after the other on its event loop, and large ones in threads beside it
 (`localrank_service.aside`). Requests that come faster would wait ever longer, so a request that would wait too long is
 refused, 429, as soon as its head is read. How long is too long follows CoDel [nichols2012] as servers use it
-[maurer2015]: a burst may wait for long, but a queue that has not been empty for a while may only be short.
+[maurer2015]: a burst may wait for long, a queue that has not been empty for a while only shortly, and once something
+had to be refused, even more shortly until that is over.
 
 From its head no more is known of a request than its length. What requests to the same path with the same content type
 and about the same length took before is what this one is expected to take; once it is decoded, its documents are known,
@@ -31,18 +32,24 @@ if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.metrics import Metrics
 
-__all__ = ["Admission", "Claim", "Client", "Kind", "Pressure"]
+__all__ = ["Admission", "Claim", "Client", "Kind", "Pressure", "overloaded"]
 
 #: Seconds without an empty queue after which a queue stands.
 _INTERVAL = 0.1
-#: Seconds after the last refusal in which the queue still counts as standing.
+#: Seconds after the last refusal in which there still is overload.
 _CALM = 0.5
 #: Weight of the newest observation in a running mean.
 _NEWEST = 0.05
 #: Seconds that a client is told to wait at most.
 _LONGEST_WAIT = 30
 #: So many small requests may always wait, and so many large ones for each thread.
-_LEAST, _LEAST_ASIDE = 8.0, 1.5
+_LEAST, _LEAST_ASIDE = 4.0, 1.5
+#: Times as many may wait in a queue that stands as long as nothing is refused.
+_TOLERANCE = 4.0
+#: Times the mean of all connections that one may get before it comes after the others.
+_SHARE = 2.0
+#: Times as long as others that a connection may wait which has had more than that, and one that has had much less.
+_AHEAD, _BEHIND = 0.5, 1.5
 #: Kinds of requests that are told apart. Clients make them up, so their number is limited.
 _MOST_KINDS = 512
 #: Seconds over which the connections that ask are counted.
@@ -69,7 +76,7 @@ class Pressure:
 
     Args:
         burst: seconds that a request may wait in a queue that is sometimes empty.
-        standing: seconds that a request may wait in a queue that never is.
+        overload: seconds that a request may wait while others are refused.
         least: so many requests may always wait.
 
     Attributes:
@@ -77,10 +84,10 @@ class Pressure:
         empty: when nothing waited last, on the monotonic clock.
     """
 
-    def __init__(self, burst: float, standing: float, least: float) -> None:
+    def __init__(self, burst: float, overload: float, least: float) -> None:
         self.mean = 1e-3
         self.empty = monotonic()
-        self._burst, self._standing, self._least = burst, standing, least
+        self._burst, self._overload, self._least = burst, overload, least
         self._strict_until = 0.0
         self._promised = 0.0
 
@@ -88,13 +95,13 @@ class Pressure:
         """Take note of how long a request took."""
         self.mean += _NEWEST * (seconds - self.mean)
 
-    def most(self, now: float, due: float = 0.0) -> float:
-        """Return the seconds that a request may have to wait, half of them before its connection is due."""
-        least = self._least * self.mean
-        if now - self.empty <= _INTERVAL and now >= self._strict_until:
-            return max(self._burst, least)
-        most = max(self._standing, least)
-        return most if due <= now else most / 2
+    def most(self, now: float, patience: float = 1.0) -> float:
+        """Return the seconds that a request may have to wait; ``patience`` times that under overload."""
+        most = max(self._overload, self._least * self.mean)
+        if now < self._strict_until:
+            return most * patience
+        most *= _TOLERANCE
+        return max(self._burst, most) if now - self.empty <= _INTERVAL else most
 
     def refuse(self, now: float, wait: float) -> int:
         """Return after how many seconds a refused client should ask again.
@@ -133,17 +140,16 @@ class Admission:
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self.working = self.waiting = 0
-        self.documents = 0.0
+        self.working = self.waiting = self.documents = 0
         self._most = settings.max_concurrent_requests
         self._most_documents = settings.max_documents_in_flight
         self._refused = metrics.refused_requests
         self._waited = metrics.queue_wait.of()
         self._shown = metrics.documents_in_flight.of()
         self._longest = burst = settings.max_queue_ms / 1e3
-        standing = settings.standing_queue_ms / 1e3
-        self._pressure = Pressure(burst, standing, _LEAST)
-        self._aside = {lane: Pressure(burst, standing, _LEAST_ASIDE) for lane in LANES}
+        overload = settings.overload_queue_ms / 1e3
+        self._pressure = Pressure(burst, overload, _LEAST)
+        self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
         self._taken = False
@@ -152,8 +158,8 @@ class Admission:
         self._period = self._asking = 0
         self._active = 1
 
-    def admit(self, client: Client, kind: Kind) -> Claim:
-        """Take on a request whose head was read, or raise a `Problem` with status 429."""
+    def admit(self, client: Client, kind: Kind) -> Claim | int:
+        """Take on a request whose head was read, or return after how many seconds to ask again."""
         usual = self._usual.get(kind)
         if self.working:
             now = monotonic()
@@ -165,36 +171,39 @@ class Admission:
                 self._asking += 1
             pressure = self._pressure
             wait = self.waiting * pressure.mean
-            if wait > pressure.most(now, client.due):
-                raise self._refusal("queue", pressure, now, wait)
+            ahead = client.due - now
+            patience = _AHEAD if ahead > 0.0 else _BEHIND if -ahead > self._active * pressure.mean else 1.0
+            if wait > pressure.most(now, patience):
+                return self._refuse("queue", pressure, now, wait)
             seconds = pressure.mean
             if usual is not None:
                 for lane, share in usual.lanes.items():
                     if share > 0.5:
-                        seconds += self._check(lane, now, client.due)
+                        if (after := self._check(lane, now, patience)) is not None:
+                            return after
+                        seconds += self._aside[lane].mean
                 if self.documents + usual.documents > self._most_documents:
-                    raise self._refusal("documents", pressure, now, wait)
+                    return self._refuse("documents", pressure, now, wait)
             if self.working >= self._most:
-                raise self._refusal("requests", pressure, now, wait)
-            client.due = max(client.due, now) + self._active * seconds
-        return Claim(self, kind, 0.0 if usual is None else usual.documents)
+                return self._refuse("requests", pressure, now, wait)
+            client.due = max(client.due, now) + self._active * seconds / _SHARE
+        return Claim(self, kind, 0 if usual is None else round(usual.documents))
 
-    def _check(self, lane: Lane, now: float, due: float = 0.0) -> float:
-        """Return how many seconds a request takes in the lane; refuse it if it would wait there too long."""
+    def _check(self, lane: Lane, now: float, patience: float = 1.0) -> int | None:
+        """Return after how many seconds to ask again if a request would wait too long for the lane."""
         pressure = self._aside[lane]
         pressure.empty = lane.empty
         wait = lane.wait()
-        if wait > pressure.most(now, due):
-            raise self._refusal("queue", pressure, now, wait)
-        return pressure.mean
+        return self._refuse("queue", pressure, now, wait) if wait > pressure.most(now, patience) else None
 
     def use(self, lane: Lane, units: float) -> None:
         """Refuse a request that would wait too long for the lane."""
-        self._check(lane, monotonic())
+        if (after := self._check(lane, monotonic())) is not None:
+            raise overloaded(after)
         if lane.pace:
             self._aside[lane].learn(units * lane.pace)
 
-    def hold(self, documents: float) -> None:
+    def hold(self, documents: int) -> None:
         """Count documents in flight."""
         self.documents += documents
         self._shown[0] = self.documents
@@ -202,7 +211,9 @@ class Admission:
     def check_documents(self) -> None:
         """Refuse a request whose documents are one request's too many."""
         if self.documents > self._most_documents and self.working > 1:
-            raise self._refusal("documents", self._pressure, monotonic(), self.waiting * self._pressure.mean)
+            pressure = self._pressure
+            wait = self.waiting * pressure.mean
+            raise overloaded(self._refuse("documents", pressure, monotonic(), wait))
 
     def learn(self, kind: Kind, documents: int, used: dict[Lane, float] | None) -> None:
         """Take note of what a request of this kind took."""
@@ -245,21 +256,23 @@ class Admission:
                 continue
             waited = now - claim.arrived
             if waited > self._longest + pressure.mean:
-                claim.waiter.set_exception(self._refusal("queue", pressure, now, waited))
+                claim.waiter.set_exception(overloaded(self._refuse("queue", pressure, now, waited)))
                 continue
             claim.waiter.set_result(None)
             self._grant(claim, now)
             return
         self._taken = False
 
-    def _refusal(self, reason: str, pressure: Pressure, now: float, wait: float) -> Problem:
+    def _refuse(self, reason: str, pressure: Pressure, now: float, wait: float) -> int:
         self._refused.of(reason)[0] += 1.0
-        after = pressure.refuse(now, wait)
-        return Problem(
-            429,
-            f"the server is overloaded: {self.working} requests are in flight; try again in {after} s",
-            headers={"Retry-After": str(after)},
-        )
+        return pressure.refuse(now, wait)
+
+
+def overloaded(after: int) -> Problem:
+    """Return what a client is told that shall ask again after so many seconds."""
+    return Problem(
+        429, f"the server is overloaded; try again in {after} s", headers={"Retry-After": str(after)}
+    )
 
 
 class Claim:
@@ -272,7 +285,7 @@ class Claim:
 
     __slots__ = ("_admission", "_counted", "_documents", "_kind", "_state", "_used", "arrived", "waiter")
 
-    def __init__(self, admission: Admission, kind: Kind, documents: float) -> None:
+    def __init__(self, admission: Admission, kind: Kind, documents: int) -> None:
         self.arrived = 0.0
         self.waiter: asyncio.Future[None] | None = None
         self._admission = admission

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from localrank_service.http.problems import Problem
+from localrank_service.http.refusals import Refusals
 
 if TYPE_CHECKING:
     from localrank_service.http.protocol import Http
@@ -54,11 +55,13 @@ class Connections:
     Attributes:
         buffer: where each connection reads what arrives.
         draining: whether every answer is the last on its connection.
+        refusals: answers that are made ahead.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.buffer = memoryview(bytearray(_READ))
         self.draining = False
+        self.refusals = Refusals()
         self._settings = settings
         self._metrics = metrics
         self._open = metrics.connections.of()

@@ -7,13 +7,13 @@ foreseen is logged with the request's id and answered with a 500 that tells noth
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
 from localrank.errors import LocalRankError
+from localrank_service.http.heads import REQUEST_ID
 from localrank_service.http.problems import FAILED, Problem, problem_of, respond
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = ["Edge"]
 _log = logging.getLogger("localrank.service")
 #: A caller may make up methods; what is counted must not grow with them.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
 class Edge:
@@ -68,7 +67,7 @@ class Edge:
                 request_id = request_id or sent
             elif name == b"traceparent":
                 traced = True
-        if not request_id or not _REQUEST_ID.fullmatch(request_id):
+        if not request_id or not REQUEST_ID.fullmatch(request_id):
             request_id = secrets.token_hex(16).encode()
         scope["request_id"] = request_id.decode()
         if method == "HEAD":

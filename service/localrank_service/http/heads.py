@@ -19,7 +19,7 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from uvicorn._types import HTTPScope
 
-__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "Head"]
+__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "REQUEST_ID", "Head"]
 
 #: Bytes that a request's line and headers may take, the empty line after them included.
 LARGEST_HEAD = 1 << 16
@@ -39,11 +39,15 @@ _NOTED = frozenset(
         b"expect",
         b"upgrade",
         b"http2-settings",
+        b"x-request-id",
     }
 )
 #: An offer to go on in another protocol is not taken up, so the application does not see it.
 _OFFERS = (b"upgrade", b"http2-settings")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
+
+#: What a client may call a request.
+REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 _MALFORMED = "what arrived is not a request of HTTP/1.1"
 
@@ -84,6 +88,12 @@ class Head:
         self._target = b""
         self._tail = b""
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+
+    @property
+    def request_id(self) -> bytes | None:
+        """What the client calls the request, if that can be sent back."""
+        sent = self._noted.get(b"x-request-id")
+        return sent if sent is not None and REQUEST_ID.fullmatch(sent) else None
 
     @property
     def path(self) -> bytes:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 
+from localrank_service.http.admission import overloaded
 from localrank_service.http.chunks import Chunks
-from localrank_service.http.exchange import Exchange, head_of
+from localrank_service.http.exchange import Exchange
 from localrank_service.http.heads import Head
-from localrank_service.http.problems import FAILED, MEDIA_TYPE, Problem
+from localrank_service.http.problems import FAILED, Problem
+from localrank_service.http.refusals import answer_of
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -342,11 +344,12 @@ class Http(asyncio.BufferedProtocol):
         self.arrived, self._missing = 0, head.length or 0
         path, claim = head.path, None
         if path not in _ALWAYS:
-            try:
-                claim = self._admission.admit(self, (path, head.content_type, self._missing.bit_length()))
-            except Problem as problem:
-                self._refuse(problem, head)
+            kind = path, head.content_type, self._missing.bit_length()
+            admitted = self._admission.admit(self, kind)
+            if isinstance(admitted, int):
+                self._refuse(admitted, head)
                 return
+            claim = admitted
         scope: dict[str, Any] = {
             "type": "http",
             "asgi": self._asgi,
@@ -416,15 +419,19 @@ class Http(asyncio.BufferedProtocol):
 
     # Answers that are not the application's.
 
-    def _refuse(self, problem: Problem, head: Head) -> None:
-        """Answer a request whose body was not read; keep the connection if that is cheap."""
+    def _refuse(self, after: int, head: Head) -> None:
+        """Answer with 429 although the body was not read; keep the connection if that is cheap."""
         keeps = (
             head.keeps
             and head.length is not None
             and self._missing <= _THROWN_AWAY
             and not (head.waits or self._last or self._ended or self._connections.draining)
         )
-        self.write(self._answer(problem, head, keeps=keeps))
+        if head.method == b"HEAD" or head.request_id is not None or self._cors is not None:
+            self.write(self._answer(overloaded(after), head, keeps=keeps))
+        else:
+            self._connections.count(429)
+            self.write(self._connections.refusals.answer(after, self.default_headers, keeps=keeps))
         if not keeps:
             self.close()
         elif self._missing:
@@ -443,19 +450,10 @@ class Http(asyncio.BufferedProtocol):
     def _answer(self, problem: Problem, head: Head | None, *, keeps: bool) -> bytes:
         """Return an answer that no application has made."""
         self._connections.count(problem.status)
-        request_id = secrets.token_hex(16)
-        body = problem.body(request_id)
-        headers = [
-            *self.default_headers,
-            *[(name.lower().encode(), value.encode()) for name, value in problem.headers.items()],
-            (b"content-type", MEDIA_TYPE.encode()),
-            (b"content-length", b"%d" % len(body)),
-            (b"x-request-id", request_id.encode()),
-        ]
-        if not keeps:
-            headers.append((b"connection", b"close"))
+        sent = None if head is None else head.request_id
+        request_id = secrets.token_hex(16) if sent is None else sent.decode()
+        headers = self.default_headers
         if head is not None and self._cors is not None:
-            headers += self._cors.headers(head.headers)
-        if head is not None and head.method == b"HEAD":
-            body = b""
-        return head_of(problem.status, headers) + body
+            headers = [*headers, *self._cors.headers(head.headers)]
+        answer, body = answer_of(problem, request_id, headers, keeps=keeps)
+        return answer if head is not None and head.method == b"HEAD" else answer + body

@@ -98,11 +98,12 @@ class Settings(BaseModel):
         description="Milliseconds that a request of a burst may wait for its turn; one that would wait longer is "
         "refused, 429.",
     )
-    standing_queue_ms: float = Field(
-        default=5.0,
+    overload_queue_ms: float = Field(
+        default=1.0,
         gt=0,
         le=600_000,
-        description="Milliseconds that a request may wait for its turn when there has been a queue for 100 ms.",
+        description="Milliseconds that a request may wait for its turn while others are refused; four requests may "
+        "always wait.",
     )
     max_connections: int = Field(
         default=4096,

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from localrank_service.aside import RANKER, Lane
 from localrank_service.http import admission as module
-from localrank_service.http.admission import Admission, Claim, Client, Pressure
+from localrank_service.http.admission import Admission, Claim, Client, Kind, Pressure, overloaded
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.metrics import Metrics
@@ -34,8 +34,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def pressed(mean: float, *, burst: float = 0.25, standing: float = 0.005, least: int = 8) -> Pressure:
-    pressure = Pressure(burst, standing, least)
+def pressed(mean: float, *, burst: float = 0.25, overload: float = 0.001, least: int = 4) -> Pressure:
+    pressure = Pressure(burst, overload, least)
     pressure.mean = mean
     return pressure
 
@@ -54,8 +54,15 @@ class Connection:
 KIND = (b"/v1/rerank", b"application/json", 10)
 
 
+def admitted(admission: Admission, client: Client | None = None, kind: Kind = KIND) -> Claim:
+    claim = admission.admit(client or Connection(), kind)
+    if isinstance(claim, int):
+        raise overloaded(claim)
+    return claim
+
+
 def arrived(admission: Admission, client: Client | None = None) -> Claim:
-    claim = admission.admit(client or Connection(), KIND)
+    claim = admitted(admission, client)
     claim.arrive()
     return claim
 
@@ -67,18 +74,19 @@ def test_a_burst_may_wait_longer_than_a_queue_that_stands(clock: Clock) -> None:
     clock.now += 0.099
     assert 0.25 == pressure.most(clock.now)
     clock.now += 0.002
-    assert 0.005 == pressure.most(clock.now)
+    assert 0.004 == pressure.most(clock.now)
     pressure.empty = clock.now
     assert 0.25 == pressure.most(clock.now)
 
 
-def test_a_queue_counts_as_standing_for_a_while_after_a_refusal(clock: Clock) -> None:
+def test_once_something_is_refused_the_queue_is_short_for_a_while(clock: Clock) -> None:
     """An overloaded queue is empty now and then; that must not let the next burst in."""
     pressure = pressed(1e-4)
     pressure.refuse(clock.now, 0.01)
     pressure.empty = clock.now
 
-    assert 0.005 == pressure.most(clock.now + 0.4)
+    assert 0.001 == pressure.most(clock.now + 0.4)
+    assert 0.0005 == pressure.most(clock.now + 0.4, patience=0.5)
     pressure.empty = clock.now + 0.5
     assert 0.25 == pressure.most(clock.now + 0.51)
 
@@ -86,7 +94,9 @@ def test_a_queue_counts_as_standing_for_a_while_after_a_refusal(clock: Clock) ->
 def test_a_few_requests_may_always_wait(clock: Clock) -> None:
     pressure = pressed(0.05)
 
-    assert pytest.approx(8 * 0.05) == pressure.most(clock.now + 1.0)
+    assert pytest.approx(4 * 4 * 0.05) == pressure.most(clock.now + 1.0)
+    pressure.refuse(clock.now, 1.0)
+    assert pytest.approx(4 * 0.05) == pressure.most(clock.now)
 
 
 def test_refused_clients_are_asked_to_come_back_one_after_the_other(clock: Clock) -> None:
@@ -170,7 +180,7 @@ def test_a_request_that_would_wait_too_long_is_refused_at_its_head() -> None:
     claims = [arrived(admission) for _ in range(21)]
 
     with pytest.raises(Problem) as caught:
-        admission.admit(Connection(), KIND)
+        admitted(admission)
 
     assert 429 == caught.value.status
     for claim in claims:
@@ -218,12 +228,12 @@ def test_what_usually_needs_a_thread_is_refused_at_its_head_when_the_thread_is_b
     small = (b"/v1/rerank", b"application/json", 5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lane, "wait", lambda lane: 10.0 if lane is RANKER else 0.0)
-        running = admission.admit(Connection(), small)
+        running = admitted(admission, kind=small)
         running.arrive()
 
         with pytest.raises(Problem) as caught:
             arrived(admission)
-        admission.admit(Connection(), small).arrive()
+        admitted(admission, kind=small).arrive()
         with pytest.raises(Problem):
             running.use(RANKER, 1.0)
 
@@ -236,7 +246,7 @@ def test_kinds_of_requests_that_clients_make_up_are_not_all_remembered() -> None
     admission = admissions()
 
     for number in range(10_000):
-        claim = admission.admit(Connection(), (b"/%d" % number, b"", 0))
+        claim = admitted(admission, kind=(b"/%d" % number, b"", 0))
         claim.arrive()
         claim.hold(1)
         claim.finish()
@@ -247,7 +257,7 @@ def test_kinds_of_requests_that_clients_make_up_are_not_all_remembered() -> None
 @pytest.mark.anyio
 async def test_a_connection_that_asks_rarely_is_hardly_ever_refused(clock: Clock) -> None:
     """Twenty connections ask again at once, whatever they are answered; another asks now and then."""
-    admission = admissions(standing_queue_ms=8)
+    admission = admissions(overload_queue_ms=8)
     greedy, modest = [Connection() for _ in range(20)], Connection()
     answered, refused = {"greedy": 0, "modest": 0}, {"greedy": 0, "modest": 0}
     each = [0] * len(greedy)
@@ -286,8 +296,8 @@ def test_so_many_requests_are_answered_at_once() -> None:
     claims = [arrived(admission) for _ in range(5)]
 
     with pytest.raises(Problem) as caught:
-        admission.admit(Connection(), KIND)
+        admitted(admission)
 
     assert 429 == caught.value.status
     claims[0].finish()
-    admission.admit(Connection(), KIND)
+    admitted(admission)
