@@ -169,6 +169,7 @@ def started(
     *,
     env: Mapping[str, str] | None = None,
     mounts: Mapping[str, Path] | None = None,
+    read_only: tuple[str, ...] = (),
     network: bool = False,
     sealed: bool = False,
 ) -> Iterator[subprocess.Popen[str]]:
@@ -179,6 +180,7 @@ def started(
         command: what.
         env: more variables than the image has.
         mounts: folders that are mounted into the root.
+        read_only: those of them that cannot be written to.
         network: whether pip is told where this machine's pip looks.
         sealed: as compose.yaml runs it: a read-only root with a /tmp of its own, no capabilities, no new privileges.
     """
@@ -188,6 +190,7 @@ def started(
     for target, source in {**more, **(mounts or {})}.items():
         (image.root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
         script.append(f"mount --bind {shlex.quote(str(source))} {root}{shlex.quote(target)}")
+    script += [f"mount -o remount,bind,ro {root}{shlex.quote(target)}" for target in read_only]
     script += [f"mount -t proc proc {root}/proc", f"mount --bind /dev {root}/dev"]
     if sealed:
         script += [f"mount -o remount,bind,ro {root}", f"mount -t tmpfs tmpfs {root}/tmp"]

@@ -16,11 +16,12 @@ import pytest
 import yaml
 
 from tests.deploy.bare_root import PYTHON, ROOT, Image, bare, build, context, instructions, started
+from tests.deploy.test_kubernetes import CONTAINER, JOB, variables
 from tests.end_to_end.serving import free_port
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 USER = 10001
 KEYS = {"LOCALRANK_API_KEY": "the-serving-key", "LOCALRANK_ADMIN_KEY": "the-admin-key"}
@@ -66,15 +67,13 @@ def volume(images: dict[str, Image], tmp_path: Path) -> Path:
 
 @contextmanager
 def service(
-    image: Image, volume: Path, **more: str
+    image: Image, command: tuple[str, ...], env: dict[str, str], mounts: dict[str, Path], *read_only: str
 ) -> Iterator[tuple[httpx.Client, subprocess.Popen[str], dict[str, str]]]:
-    """Start the image as compose.yaml does; yield a client once it is ready."""
-    port = free_port()
-    env = {"LOCALRANK_PORT": str(port), **KEYS, **more}
-    command = (*image.entrypoint, *image.command)
+    """Start the service sealed; yield a client once it is ready, its process and its environment."""
+    env = {**env, "LOCALRANK_PORT": str(free_port())}
     with (
-        started(image, command, env=env, mounts={"/models": volume}, sealed=True) as process,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+        started(image, command, env=env, mounts=mounts, read_only=read_only, sealed=True) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{env['LOCALRANK_PORT']}", timeout=30) as client,
     ):
         deadline = time.monotonic() + 60
         while not ready(client):
@@ -103,7 +102,11 @@ def test_the_service_starts_as_its_image_would_start_it(images: dict[str, Image]
     compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]["localrank"]
     assert (True, ["/tmp"], ["ALL"]) == (compose["read_only"], compose["tmpfs"], compose["cap_drop"])
 
-    with service(image, volume) as (client, process, env):
+    with service(image, (*image.entrypoint, *image.command), KEYS, {"/models": volume}) as (
+        client,
+        process,
+        env,
+    ):
         serving, admin = ({"x-api-key": key} for key in KEYS.values())
         ranked = client.post("/v1/rerank", json=QUERY, headers=serving)
         refused = client.post("/v1/rerank", json=QUERY)
@@ -145,8 +148,77 @@ def test_what_the_training_image_publishes_is_served_without_a_restart(
     images: dict[str, Image], volume: Path
 ) -> None:
     """Both mount the same folder; the name is new to the service."""
-    train = images["train"]
-    publish = (
+    image = images["serve"]
+    with service(image, (*image.entrypoint, *image.command), KEYS, {"/models": volume}) as (client, _, _):
+        headers = {"x-api-key": KEYS["LOCALRANK_API_KEY"]}
+        before = client.post("/v1/rerank", json={**QUERY, "model": "web"}, headers=headers)
+        trained(images["train"], volume, volume.parent / "judged", "web", "--promote")
+        assert until(
+            lambda: (
+                client.post("/v1/rerank", json={**QUERY, "model": "web"}, headers=headers).status_code == 200
+            )
+        )
+        after = client.post("/v1/rerank", json={**QUERY, "model": "web"}, headers=headers)
+
+    assert 404 == before.status_code
+    assert ("web", 1) == (after.json()["model"], after.json()["version"])
+
+
+def owned(folder: Path, files: dict[str, str]) -> Path:
+    """Make a folder of files for the image's user."""
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, USER, USER)
+    return folder
+
+
+@pytest.mark.soak
+def test_the_deployment_and_the_job_of_kubernetes_run_as_their_manifests_say(
+    images: dict[str, Image], volume: Path, tmp_path: Path
+) -> None:
+    """The pod reads models and keys and writes nothing but /tmp; the job promotes; the pod follows."""
+    image, keys = (
+        images["serve"],
+        owned(tmp_path / "keys", {"serving": "shop:old-serving-key\n", "admin": "the-admin-key\n"}),
+    )
+    (job,) = JOB["spec"]["containers"]
+    mounts = {"/models": volume, "/keys": keys}
+    served = (*image.entrypoint, *CONTAINER["args"])
+
+    with service(image, served, variables(CONTAINER), mounts, "/models", "/keys") as (client, process, _):
+        old, new = ({"x-api-key": f"{age}-serving-key"} for age in ("old", "new"))
+        before = client.post("/v1/rerank", json=QUERY, headers=old).json()["version"]
+        learned = trained(images["train"], volume, tmp_path / "judged", "demo")
+        command = (*image.entrypoint, *job["args"])
+        with started(
+            image, command, env=variables(job), mounts={"/models": volume}, sealed=True
+        ) as promoting:
+            said, _ = promoting.communicate(timeout=120)
+        assert 0 == promoting.returncode, said
+        after = until(lambda: client.post("/v1/rerank", json=QUERY, headers=old).json()["version"] == 2)
+        (keys / "next").write_text("shop:old-serving-key\nshop:new-serving-key\n")
+        (keys / "next").rename(keys / "serving")
+        rotated = until(lambda: client.post("/v1/rerank", json=QUERY, headers=new).status_code == 200)
+        os.kill(first_process(process), signal.SIGTERM)
+        draining = (
+            client.get("/readyz").status_code,
+            client.post("/v1/rerank", json=QUERY, headers=old).status_code,
+        )
+        output, _ = process.communicate(timeout=60)
+
+    assert (1, 2) == (before, learned)
+    assert after
+    assert rotated
+    assert (503, 200) == draining
+    assert 0 == process.returncode, output
+
+
+def trained(image: Image, volume: Path, work: Path, name: str, *flags: str) -> int:
+    """Train and publish a version in the training image; return its number."""
+    owned(work, {})
+    data = (
         "data",
         "synthesize",
         "--queries",
@@ -164,32 +236,24 @@ def test_what_the_training_image_publishes_is_served_without_a_restart(
         "--method",
         "global",
         "--name",
-        "web",
+        name,
         "--models-dir",
         "/models",
-        "--promote",
+        *flags,
     )
-    work = volume.parent / "work"
-    work.mkdir()
-    os.chown(work, USER, USER)
-    mounts = {"/models": volume, "/work": work}
+    for command in (data, learn):
+        mounts = {"/models": volume, "/work": work}
+        with started(image, (*image.entrypoint, *command), mounts=mounts, sealed=True) as process:
+            output, _ = process.communicate(timeout=300)
+        assert 0 == process.returncode, output
+    return max(int(path.name) for path in (volume / name).iterdir() if path.name.isdigit())
 
-    with service(images["serve"], volume) as (client, _, _):
-        headers = {"x-api-key": KEYS["LOCALRANK_API_KEY"]}
-        before = client.post("/v1/rerank", json={**QUERY, "model": "web"}, headers=headers)
-        for command in (publish, learn):
-            with started(train, (*train.entrypoint, *command), mounts=mounts, sealed=True) as process:
-                output, _ = process.communicate(timeout=300)
-            assert 0 == process.returncode, output
-        deadline = time.monotonic() + 30
-        while (
-            200
-            != (
-                after := client.post("/v1/rerank", json={**QUERY, "model": "web"}, headers=headers)
-            ).status_code
-        ):
-            assert time.monotonic() < deadline, after.text
-            time.sleep(0.1)
 
-    assert 404 == before.status_code
-    assert ("web", 1) == (after.json()["model"], after.json()["version"])
+def until(true: Callable[[], bool]) -> bool:
+    """Wait for it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
