@@ -63,7 +63,7 @@ class Cloud:
         imputed: ``{feature position: how many documents lacked it}``, only those that some did.
     """
 
-    __slots__ = ("_blocks", "_filled", "_n_clusters", "_route", "_rows", "_scores", "contract", "imputed")
+    __slots__ = ("_filled", "_n_clusters", "_route", "_rows", "_scores", "contract", "imputed")
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Cloud:
         self.contract = contract
         self.imputed = imputed
         self._filled = filled
-        self._blocks: dict[str, Matrix] = {"raw": raw, "normalised": normalised}
-        self._rows: dict[str, Matrix] = {}
+        #: What has been asked for, by the text of the wish.
+        self._rows: dict[str, Matrix] = {"raw": raw, "normalised": normalised}
         self._scores: dict[Scorer, Vector] = {}
         self._route: Route | None = None
         self._n_clusters = 0
@@ -88,11 +88,11 @@ class Cloud:
 
     @property
     def raw(self) -> Matrix:
-        return self._blocks["raw"]
+        return self._rows["raw"]
 
     @property
     def normalised(self) -> Matrix:
-        return self._blocks["normalised"]
+        return self._rows["normalised"]
 
     def block(self, name: str) -> Matrix:
         """Return one block.
@@ -100,9 +100,9 @@ class Cloud:
         Raises:
             InvalidConfiguration: it is ``route``, and the query has not been routed.
         """
-        found = self._blocks.get(name)
+        found = self._rows.get(name)
         if found is None:
-            found = self._blocks[name] = self._computed(name)
+            found = self._rows[name] = self._computed(name)
         return found
 
     def rows(self, blocks: str) -> Matrix:
@@ -111,9 +111,7 @@ class Cloud:
         Args:
             blocks: such as ``raw`` or ``[minmax, zscore * 0.25, rank]``; see `localrank.blocks`.
         """
-        found = self._blocks.get(blocks)
-        if found is None:
-            found = self._rows.get(blocks)
+        found = self._rows.get(blocks)
         if found is None:
             found = self._rows[blocks] = self._joined(blocks)
         return found

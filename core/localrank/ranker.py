@@ -6,7 +6,7 @@ it, so the number reported offline belongs to the code that serves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +95,7 @@ class Ranker:
             local = any(scorer is not self.global_scorer for scorer in counted)
         else:
             local = route.cluster is not None and self.scorers[route.cluster] is not self.global_scorer
-        return route if route.local == local else replace(route, local=local)
+        return route if route.local == local else route._replace(local=local)
 
     def _scored(self, route: Route, cloud: Cloud) -> Vector:
         if route.shares:

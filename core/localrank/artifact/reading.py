@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -249,11 +249,10 @@ def _probe(manifest: Manifest, arrays: Mapping[str, Array]) -> Probe:
 
 
 def _route(position: int, members: Any) -> Route:
-    known = {field.name: field.default for field in fields(Route)}
+    known = set(Route._fields)
     if (
         not isinstance(members, dict)
-        or not set(members) <= set(known)
-        or any(name not in members for name, default in known.items() if default is MISSING)
+        or not known - Route._field_defaults.keys() <= set(members) <= known
         or not isinstance(members.get("shares", []), list)
     ):
         raise ArtifactCorrupt(

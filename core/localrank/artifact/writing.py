@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "metrics": provenance.metrics,
         "notes": list(provenance.notes),
         "stability": provenance.stability,
-        "probe": [asdict(route) for route in probe.routes],
+        "probe": [route._asdict() for route in probe.routes],
     }
     with staging(parent) as directory:
         files = {

@@ -212,7 +212,7 @@ def test_clusters_have_series_up_to_a_number(tiny_ranker: Ranker, queries: list[
     metrics, model = Metrics(), LiveModel("tiny", 1, tiny_ranker)
     ranking = tiny_ranker.rank(queries[0])
     for cluster in range(784):
-        ranked(metrics, model, replace(ranking, route=replace(ranking.route, cluster=cluster)))
+        ranked(metrics, model, replace(ranking, route=ranking.route._replace(cluster=cluster)))
 
     found = shown(metrics, "localrank_routes_total", "cluster")
 
