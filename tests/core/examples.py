@@ -6,6 +6,7 @@ while one is missing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ from localrank.scorers.anchored import CURVES
 from localrank.scorers.borda import RULES
 from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES
+from localrank.vectors import MeanRepresentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,8 @@ __all__ = [
     "example_ranker",
     "example_router",
     "provenance",
+    "sharing_ranker",
+    "vector_ranker",
 ]
 
 N_FEATURES = 6
@@ -195,6 +199,27 @@ def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -
         scorers=() if strategy == "global" else tuple(scorers),
         global_scorer=SCORER_EXAMPLES[kind](random),
     )
+
+
+def sharing_ranker(seed: int = 0) -> Ranker:
+    """Return a ranker of three clusters whose scorers share members with the global one; the third is the global one."""
+    random = np.random.default_rng(seed)
+    trees, blocks = _trees(random), _blocks(random)
+    whole = BlendScorer((trees, blocks), random.random(2) + 0.5)
+    own = (
+        BlendScorer((trees, blocks, _linear(random)), random.random(3) + 0.5),
+        SumScorer((whole, _linear(random))),
+    )
+    return replace(example_ranker("lsh", seed=seed), scorers=(*own, whole), global_scorer=whole)
+
+
+def vector_ranker(seed: int = 0) -> Ranker:
+    """Return a ranker that compares the means of its queries' documents."""
+    ranker = example_ranker("exact", seed=seed)
+    queries = [query + 3 * (number % _CLUSTERS) for number, query in enumerate(example_queries(seed=seed))]
+    points = MeanRepresentation().of_all(map(ranker.contract.cloud, queries))
+    router = ExactRouter(points, np.arange(len(queries)) % _CLUSTERS, "euclidean")
+    return replace(ranker, representation=MeanRepresentation(), router=router)
 
 
 def provenance(ranker: Ranker, seed: int = 0) -> Provenance:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from localrank import artifact
@@ -22,6 +23,19 @@ MANIFESTS = {
     "format-1/lsh-linear": "17e5dce4ebe25402b0fd57660204ac2e4055f9725468306491228309dd909184",
     "format-1/lsh-stumps": "4aa046921d5fe45515841c0da3f83431a3c75bede9682e3aa8562087bf8b02d3",
     "format-1/lsh-trees": "5629b6651dbd0ddb56506fcd5102c5a3a1236f585863956c8fa61c23ca0eb883",
+    "format-2/exact-linear": "5eb70cacd2ecb5bda2e4191f4bb73e5422e6847e3201e20c4ab4f10727baec52",
+    "format-2/exact-vectors": "b3dd0fa53ba0f27e80ea451a20d71f4f4e5e171f5c48dae2ff792ecb4076fc48",
+    "format-2/global-linear": "df2e4d224cc7f0a16d7b83f26d5b10a53339b06a0c24cce29d10145cb002ae9a",
+    "format-2/lsh-anchored": "8120aaa62900d6bc90e8f1df92aba19d9b934012d2c97426db815412950bd452",
+    "format-2/lsh-anchored_by_similarity": "4a286da768fb90939ef127ad03f2db82bd03dfa2c0f8fda4a9830b7b111e6dd7",
+    "format-2/lsh-blend": "35e85695e24c7055578a1d9b3dea47781caa388fcf8da8dfa15e99341ec74960",
+    "format-2/lsh-borda": "8d495f07e681f430e6a7d3a75e3c86871015a31a6ce457f2329f05100e07062e",
+    "format-2/lsh-linear": "c9feebfc0f364ad75f7900c9881643d56046b79630052ffaad39daaef5d7e38f",
+    "format-2/lsh-shared": "995b858ca452aeb3bdf6fd9c2fd617e09c0fef6fc23a2ff5e95dd72036311a1f",
+    "format-2/lsh-stumps": "11273011cc2489176956a61bee29d96ae9b77a501566ab8bc648884c690a85f2",
+    "format-2/lsh-sum": "0f753d8d779f4a06c49d5bd2f9460a2a28a16f737bb4b7069ee72a4ad09e72b5",
+    "format-2/lsh-trees": "253a6db290c1a48e11f20e5d157c7cafc6a4da9ce14cfd71613c92bc00ea3997",
+    "format-2/medoid-linear": "bb35039f7d9473fb7823a0e73be9a55bf828667401e7532bfc8bd24e6d109a01",
 }
 
 
@@ -44,3 +58,33 @@ def test_golden_artifacts_are_never_made_anew() -> None:
 
 def test_there_is_a_golden_artifact_of_the_format_that_is_written() -> None:
     assert any(f"format-{FORMAT_VERSION}" == version.parts[-3] for version in VERSIONS)
+
+
+def test_format_1_is_read_under_the_names_of_format_2() -> None:
+    found = artifact.verify(GOLDEN / "format-1" / "centroid-linear" / "1")
+
+    assert ("medoid", "pca") == (found.ranker.router.strategy, found.ranker.representation.method)
+    assert {"medoid"} == {route.strategy for route in found.probe.routes}
+    assert {"raw", "normalised"} >= {scorer.settings()["blocks"] for scorer in found.ranker.scorers}
+    assert "signer" not in found.manifest.raw
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_a_golden_artifact_published_again_ranks_the_same(version: Path, tmp_path: Path) -> None:
+    before = artifact.load(version)
+
+    artifact.save(
+        tmp_path / "web" / "1",
+        before.ranker,
+        artifact.Provenance("2026-01-31T12:00:00Z", {}, before.probe.documents),
+    )
+
+    after = artifact.load(tmp_path / "web" / "1")
+    assert FORMAT_VERSION == after.manifest.format_version
+    goals = [
+        [(route.strategy, route.cluster, route.fallback) for route in found.probe.routes]
+        for found in (before, after)
+    ]
+    assert goals[0] == goals[1]
+    for expected, found in zip(before.probe.documents, after.probe.documents, strict=True):
+        np.testing.assert_array_equal(before.ranker.rank(expected).scores, after.ranker.rank(found).scores)

@@ -275,6 +275,11 @@ def _checked(where: str, form: Mapping[str, Any], widths: Mapping[str, int]) -> 
             f"found {', '.join(form['arrays']) or 'none'}"
         )
     sizes: Sizes = {"members": len(form["members"])}
+    if issubclass(kind, Leaf) == bool(form["members"]):
+        expected = "no members" if form["members"] else "members"
+        raise ArtifactCorrupt(
+            f"{where}: expected {expected} of {form['kind']!r}, found {len(form['members']) or 'none'}"
+        )
     if issubclass(kind, Leaf):
         blocks = settings.get("blocks", known["blocks"])
         try:

@@ -36,7 +36,9 @@ __all__ = [
 ]
 
 #: The format that this code writes; docs/artifact-format.md says which ones it reads.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+#: The formats that it reads.
+_READS = (1, 2)
 MANIFEST = "manifest.json"
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
 LARGEST_MANIFEST = 64 * 1024 * 1024
@@ -176,7 +178,11 @@ class Manifest:
             ArtifactIncompatible: it is of a format that this code does not read.
             ArtifactCorrupt: anything else is wrong with it.
         """
-        raw = renamed(parse_object(content, MANIFEST, LARGEST_MANIFEST))
+        raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
+        # The format first: of another one nothing else is known.
+        _check_format(raw)
+        if raw["format_version"] == 1:
+            raw = renamed(raw)
         _check_members(raw)
         if not _DIGEST.fullmatch(raw["sha256"]):
             raise ArtifactCorrupt(
@@ -241,15 +247,17 @@ def _digest(content: bytes, written: str) -> str:
     return hashlib.sha256(content.replace(written.encode("utf-8"), _BLANK.encode(), 1)).hexdigest()
 
 
-def _check_members(raw: Mapping[str, Any]) -> None:
-    # The format first: of another one nothing else is known.
+def _check_format(raw: Mapping[str, Any]) -> None:
     version = raw.get("format_version")
     if not _is_count(version):
         raise ArtifactCorrupt(f"{MANIFEST}: format_version: expected an integer, found {briefly(version)}")
-    if version != FORMAT_VERSION:
+    if version not in _READS:
         raise ArtifactIncompatible(
-            f"{MANIFEST}: format_version: this LocalRank reads format {FORMAT_VERSION}, found {version}"
+            f"{MANIFEST}: format_version: this LocalRank reads formats {', '.join(map(str, _READS))}, found {version}"
         )
+
+
+def _check_members(raw: Mapping[str, Any]) -> None:
     if missing := [name for name in _MEMBERS if name not in raw]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected the member {missing[0]!r}, found none")
     if unknown := [name for name in raw if name not in _MEMBERS]:

@@ -1,7 +1,4 @@
-"""What earlier versions of LocalRank wrote under other names, read as what it is called now.
-
-A name on this page is never taken for anything else. What was not there yet has its default where it is read.
-"""
+"""Format 1, read as format 2: what it says under other names. What it does not have yet has its default."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _SETTINGS = {"view": "blocks"}
 
 
 def renamed(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest's members under their present names; what is malformed stays as it is."""
+    """Return the members of a manifest of format 1 as format 2 calls them; what is malformed stays as it is."""
     found = _under(members, _MEMBERS)
     for name in ("representation", "router"):
         if name in found:

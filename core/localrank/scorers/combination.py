@@ -10,6 +10,7 @@ the list, divided by its deviation in the list (0 if the member scores all docum
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -31,7 +32,7 @@ __all__ = ["LARGEST_WEIGHT", "BlendScorer", "Combination", "SumScorer", "standar
 LARGEST_WEIGHT = 1e100
 
 
-class Combination:
+class Combination(ABC):
     """A scorer of scorers: a dataclass of ``rankers``, of the arrays in `layout` and of settings."""
 
     __slots__ = ()
@@ -40,6 +41,10 @@ class Combination:
     layout: ClassVar[Layouts]
     made_of: ClassVar[tuple[str, ...]] = ("rankers",)
     rankers: tuple[Scorer, ...]
+
+    @abstractmethod
+    def score(self, cloud: Cloud, /) -> Vector:
+        """Return ``[n_docs]``; members are scored by `Cloud.scored`, so that each is scored once."""
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -58,8 +63,6 @@ class Combination:
     def rebuild(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
     ) -> Self:
-        if not members:
-            raise ValueError(f"expected members of a {cls.kind} scorer, found none")
         return cls(rankers=tuple(members), **arrays, **settings)  # type: ignore[call-arg]
 
 

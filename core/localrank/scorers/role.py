@@ -54,7 +54,7 @@ class Scorer(Protocol):
     def rebuild(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
     ) -> Self:
-        """Undo `settings`, `arrays` and `members`, given arrays that are as declared.
+        """Undo `settings`, `arrays` and `members`, given arrays that are as declared, and members unless it is a leaf.
 
         Raises:
             ValueError: they do not fit together.
@@ -95,8 +95,9 @@ class Leaf(ABC):
 
     @classmethod
     def rebuild(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, Array], members: Sequence[Scorer]
+        cls,
+        settings: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        members: Sequence[Scorer],  # noqa: ARG003 - a leaf has none
     ) -> Self:
-        if members:
-            raise ValueError(f"expected no members of a {cls.kind} scorer, found {len(members)}")
         return cls(**arrays, **settings)

@@ -24,6 +24,13 @@ DOCUMENTS = arrays(
     elements=FLOAT32 | st.floats(-3, 3, width=32) | st.sampled_from([0.0, -0.0, 1.0, 3e38, 1e-45]),
 )
 
+FINITE = arrays(
+    np.float32,
+    st.tuples(st.integers(1, 9), st.integers(1, 37)),
+    elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0.0, -0.0, 1.0, 1e-45]),
+)
+
 
 def semi_definite(size: int, seed: int, decay: float) -> Matrix:
     random = np.random.default_rng(seed)
@@ -138,6 +145,22 @@ def test_scaling_ordinary_documents_gives_the_bits_that_numpy_gives(shape: tuple
         plain = scaling._within_query(documents, standard=standard)
         assert plain is not None
         np.testing.assert_array_equal(plain, scaling.within_query(documents, standard=standard))
+
+
+@settings(max_examples=200)
+@given(documents=FINITE)
+def test_ranking_within_a_query_gives_the_bits_that_numpy_gives(documents: Matrix) -> None:
+    compiled, plain = scaling.percentiles(documents), scaling._percentiles(documents)
+
+    np.testing.assert_array_equal(plain.view(np.uint32), compiled.view(np.uint32))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 17), (90, 1), (3, 16), (100, 136), (1023, 33)])
+def test_ranking_ordinary_documents_gives_the_bits_that_numpy_gives(shape: tuple[int, int]) -> None:
+    documents = np.random.default_rng(shape[0]).normal(3, 5, shape).round(1).astype(np.float32)
+    documents[:, 0] *= -0.0
+
+    np.testing.assert_array_equal(scaling._percentiles(documents), scaling.percentiles(documents))
 
 
 @settings(max_examples=200)

@@ -276,7 +276,7 @@ def test_strange_settings_of_anchors_are_refused(stated: dict[str, object], mess
 def test_a_member_of_another_kind_and_strange_settings_are_refused() -> None:
     scorer = by_similarity(np.random.default_rng(0))
     linear = LinearScorer(np.zeros(N_FEATURES))
-    for members in ((linear,), ()):
+    for members in ((linear,), (linear, scorer.member)):
         with pytest.raises(ArtifactCorrupt, match="expected one anchored scorer as the member"):
             again(scorer, N_FEATURES, members=members)
     with pytest.raises(ArtifactCorrupt, match=r"similarity: expected one of eq5, .*, found 'cosine'"):

@@ -103,5 +103,5 @@ def test_strange_blocks_and_a_member_are_refused() -> None:
         ArtifactCorrupt, match=r"manifest\.json: scorers: form 0: blocks: expected one of raw"
     ):
         again(example(), 3, settings={"blocks": "documents"})
-    with pytest.raises(ArtifactCorrupt, match="expected no members of a stumps scorer, found 1"):
+    with pytest.raises(ArtifactCorrupt, match="expected no members of 'stumps', found 1"):
         again(example(), 3, members=(example(),))

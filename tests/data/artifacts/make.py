@@ -6,23 +6,39 @@ They are made once for each format and kept forever: what loads today must load 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from localrank import Registry
 from localrank.artifact import FORMAT_VERSION
-from tests.core.examples import ROUTER_EXAMPLES, SCORER_EXAMPLES, example_ranker, provenance
+from tests.core.examples import (
+    ROUTER_EXAMPLES,
+    SCORER_EXAMPLES,
+    example_ranker,
+    provenance,
+    sharing_ranker,
+    vector_ranker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.ranker import Ranker
 
 
 def main() -> int:
     registry = Registry(Path(__file__).parent / f"format-{FORMAT_VERSION}")
     known = registry.models()
-    wanted = [("lsh", kind) for kind in SCORER_EXAMPLES] + [
-        (strategy, "linear") for strategy in ROUTER_EXAMPLES
-    ]
-    for strategy, kind in wanted:
-        name = f"{strategy}-{kind}"
-        if name not in known and name not in registry.models():
-            ranker = example_ranker(strategy, kind, seed=17)
+    wanted: dict[str, Callable[..., Ranker]] = {
+        **{f"lsh-{kind}": partial(example_ranker, "lsh", kind) for kind in SCORER_EXAMPLES},
+        **{f"{strategy}-linear": partial(example_ranker, strategy, "linear") for strategy in ROUTER_EXAMPLES},
+        "lsh-shared": sharing_ranker,
+        "exact-vectors": vector_ranker,
+    }
+    for name, make in wanted.items():
+        if name not in known:
+            ranker = make(seed=17)
             registry.publish(name, ranker, provenance(ranker, seed=17))
     return 0
 
