@@ -285,7 +285,7 @@ def _gated(
     found = f"local models differ from the global one by {gains.mean():+.4f} in {metric}, standard error {error:.4f}"
     if gains.mean() > settings.gate * error:
         return config, ranked, [found]
-    routes = tuple(replace(route, local=False) for route in ranked.routes)
+    routes = tuple(route._replace(local=False) for route in ranked.routes)
     shut = f"{found}: less than {settings.gate:g} of these above zero, so every cluster has the global scorer"
     return config.without_local(), Ranked(ranked.global_scores, ranked.global_scores, routes), [shut]
 
