@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 
@@ -21,7 +22,7 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -54,16 +55,16 @@ class GeometricMeanMetric(Learner):
         200, low=1, meaning="documents tried as the anchor, drawn at random if there are more"
     )
     seed: int = setting(0, low=0, meaning="draws the candidates")
+    blocks: str = setting(
+        "normalised", check=parse, meaning="blocks of features that distances are measured in"
+    )
 
     method: ClassVar[str] = "gmml"
     grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def blocks(self) -> str:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
         lesson.refuse_towards(self.method, "a geometric mean of two scatters has no third part")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
@@ -27,7 +28,7 @@ from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.learners.anchors import best_document, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.learners.warp import learn_weights
 from localrank_training.settings import check_bounds, setting
 
@@ -106,16 +107,16 @@ class LocalGeometricMeanMetrics(Learner):
         0.05, low=1e-3, high=1e3, meaning="difference in similarity by which a query counts e times less"
     )
     seed: int = setting(0, low=0, meaning="of everything that is drawn")
+    blocks: str = setting(
+        "normalised", check=parse, meaning="blocks of features that distances are measured in"
+    )
 
     method: ClassVar[str] = "lgmml"
     grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def blocks(self) -> str:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> Scorer:
         lesson.refuse_towards(self.method, "its metrics are closed forms of sampled queries")

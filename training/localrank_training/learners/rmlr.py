@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 
@@ -28,7 +29,7 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.role import Grid, Learner, settle_blocks
 from localrank_training.learners.structural_metric import minimise_metric, row_lengths
 from localrank_training.settings import check_bounds, setting
 
@@ -69,16 +70,16 @@ class RobustMetric(Learner):
     )
     max_cuts: int = setting(500, low=1, meaning="stop after this many cutting planes in any case")
     seed: int = setting(0, low=0, meaning="draws the candidates")
+    blocks: str = setting(
+        "normalised", check=parse, meaning="blocks of features that distances are measured in"
+    )
 
     method: ClassVar[str] = "rmlr"
     grid: ClassVar[Grid] = {"C": (10.0, 100.0, 1000.0)}
 
     def __post_init__(self) -> None:
         check_bounds(self)
-
-    @property
-    def blocks(self) -> str:
-        return "normalised"
+        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
         lesson.refuse_towards(self.method, "metrics around different anchors cannot be compared")

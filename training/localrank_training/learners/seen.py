@@ -9,9 +9,10 @@ import numpy as np
 from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
+    from localrank.arrays import Matrix, Vector
     from localrank.cloud import Cloud
     from localrank.scorers import Scorer
+    from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
 __all__ = ["scores_of"]
@@ -25,22 +26,30 @@ def scores_of(scorer: Scorer, lesson: Lesson) -> Vector:
     if isinstance(scorer, Leaf):
         return scorer.score_rows(lesson.seen_as(scorer.blocks).queries.documents)
     members = {member: scores_of(member, lesson) for member in scorer.members()}
+    seen: dict[str, QuerySet] = {}
     scores = np.empty(lesson.queries.n_docs)
     for query in range(len(lesson.queries)):
         span = lesson.queries.span(query)
-        list_of = _List({member: of_all[span] for member, of_all in members.items()}, span.stop - span.start)
-        scores[span] = scorer.score(cast("Cloud", list_of))
+        of_list = {member: of_all[span] for member, of_all in members.items()}
+        scores[span] = scorer.score(cast("Cloud", _List(lesson, query, of_list, seen)))
     return scores
 
 
 class _List:
-    """What a scorer of scorers asks of one query's cloud."""
+    """What a scorer of scorers, or one that looks at the whole list, asks of one query's cloud."""
 
-    def __init__(self, scores: dict[Scorer, Vector], n_docs: int) -> None:
-        self._scores, self._n_docs = scores, n_docs
+    def __init__(
+        self, lesson: Lesson, query: int, scores: dict[Scorer, Vector], seen: dict[str, QuerySet]
+    ) -> None:
+        self._lesson, self._query, self._scores, self._seen = lesson, query, scores, seen
 
     def __len__(self) -> int:
-        return self._n_docs
+        return int(self._lesson.queries.lengths[self._query])
+
+    def rows(self, blocks: str) -> Matrix:
+        if blocks not in self._seen:
+            self._seen[blocks] = self._lesson.seen_as(blocks).queries
+        return self._seen[blocks].documents_of(self._query)
 
     def scored(self, scorer: Scorer) -> Vector:
         return self._scores[scorer]
