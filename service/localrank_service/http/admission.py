@@ -137,6 +137,7 @@ class Admission:
         working: requests with a complete body that are not answered yet.
         waiting: those of them whose turn has not come.
         documents: of all of them; as many as usual where they are not decoded yet.
+        accepted: whether a connection was accepted since that was looked at last.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -152,8 +153,10 @@ class Admission:
         self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
+        self.accepted = False
+        #: Whether a request has the turn, since when, and until when connections may be accepted before the next has.
         self._taken = False
-        self._granted = 0.0
+        self._granted = self._welcome = 0.0
         #: Connections that asked in this period, and how many there were in the last.
         self._period = self._asking = 0
         self._active = 1
@@ -243,11 +246,22 @@ class Admission:
         if not self.waiting:
             self._pressure.empty = now
         # It runs after the request has computed, or has begun to wait for something.
-        asyncio.get_running_loop().call_soon(self._next)
+        asyncio.get_running_loop().call_soon(self._end)
+
+    def _end(self) -> None:
+        """End a turn. For as long as it took, connections are accepted before the next one if there are any."""
+        now = monotonic()
+        self._welcome = now + now - self._granted
+        self._next()
 
     def _next(self) -> None:
         """Give the turn to who waits longest."""
         now = monotonic()
+        if self.accepted and self._turns and now < self._welcome:
+            # The event loop accepts one connection in each of its turns, and any may be a health check's.
+            self.accepted = False
+            asyncio.get_running_loop().call_soon(self._next)
+            return
         pressure = self._pressure
         pressure.learn(now - self._granted)
         while self._turns:

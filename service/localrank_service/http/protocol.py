@@ -111,6 +111,7 @@ class Http(asyncio.BufferedProtocol):
         self._writable: asyncio.Event | None = None
         # Here and not when the connection is made, because several are accepted before the first is made.
         self.entered = self._connections.enter(self)
+        self._admission.accepted = True
 
     # What the transport tells.
 

@@ -136,6 +136,37 @@ async def test_turns_are_given_in_order_and_one_at_a_time() -> None:
     assert (0, 0) == (admission.working, admission.waiting)
 
 
+@pytest.mark.anyio
+async def test_connections_are_accepted_before_the_next_turn_for_as_long_as_the_last_one_took(
+    clock: Clock,
+) -> None:
+    """uvloop accepts one in each turn of the event loop; a health check's may be behind many."""
+    admission = admissions()
+    accepted_by = []
+    accepted = 0
+
+    async def request() -> None:
+        claim = arrived(admission)
+        if not claim.begin():
+            await claim.turn()
+        clock.now += 0.010
+        accepted_by.append(accepted)
+        claim.finish()
+
+    tasks = [asyncio.create_task(request()) for _ in range(3)]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        if accepted < 1000:
+            clock.now += 0.001
+            accepted += 1
+            admission.accepted = True
+
+    first, second, third = accepted_by
+    assert 0 == first
+    assert 8 <= second - first <= 16
+    assert 8 <= third - second <= 16
+
+
 async def turn(claim: Claim) -> None:
     if not claim.begin():
         await claim.turn()
