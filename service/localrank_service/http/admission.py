@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import LANES
+from localrank_service.aside import LANES, RANKER
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -351,14 +351,17 @@ class Claim:
             self._admission.check_documents()
 
     def use(self, lane: Lane, units: float) -> None:
-        """Take note of work aside, or raise a `Problem` if it would wait too long; what has begun there may go on."""
+        """Take note of work aside, or raise a `Problem` if it would wait too long.
+
+        What has begun in a lane may go on there, and what is ranked may be written.
+        """
         used = self._used
         if used is None:
             used = self._used = {}
-        if lane not in used:
-            used[lane] = 0.0
+        first = lane not in used
+        used[lane] = used.get(lane, 0.0) + units
+        if first and (lane is RANKER or not self._counted):
             self._admission.use(lane, units)
-        used[lane] += units
 
     def wait_for(self, waiter: asyncio.Future[None]) -> None:
         """Fail the waiter if the client hangs up."""

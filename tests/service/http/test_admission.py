@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import RANKER, Lane
+from localrank_service.aside import RANKER, READER, Lane
 from localrank_service.http import admission as module
 from localrank_service.http.admission import Admission, Claim, Client, Kind, Pressure, overloaded
 from localrank_service.http.problems import Problem
@@ -271,6 +271,20 @@ def test_what_usually_needs_a_thread_is_refused_at_its_head_when_the_thread_is_b
     assert 429 == caught.value.status
     # Nothing is known to be shorter than ten seconds.
     assert 10 <= int(caught.value.headers["Retry-After"]) <= 12
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_is_ranked_is_written_however_busy_the_thread_is() -> None:
+    admission = admissions()
+    claim = arrived(admission)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "wait", lambda lane: 10.0 if lane is READER else 0.0)
+        with pytest.raises(Problem):
+            arrived(admission).use(READER, 1.0)
+
+        claim.hold(10)
+        claim.use(RANKER, 1.0)
+        claim.use(READER, 1.0)
 
 
 def test_kinds_of_requests_that_clients_make_up_are_not_all_remembered() -> None:
