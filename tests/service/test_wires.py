@@ -9,6 +9,7 @@ import io
 import json
 import sys
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
@@ -18,10 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from localrank import artifact
 from localrank.client import AsyncClient, Query, Reranked
+from localrank.probe import choose
+from localrank.scorers import BlendScorer, LinearScorer
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_training.clouds import Clouds
+from localrank_training.data.queries import QuerySet
+from localrank_training.learners.boosting import LambdaMart
+from localrank_training.learners.lesson import Lesson
+from localrank_training.learners.ranksvm import RankSvm
+from tests.service.conftest import queries_of_three_kinds, three_kinds
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -240,9 +250,54 @@ WIRES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
+def blend() -> Ranker:
+    """A line and trees, learned on blocks of their own and blended; the trees are the same for all three clusters."""
+    plain = three_kinds()
+    queries = queries_of_three_kinds()
+    documents = np.concatenate(queries)
+    labels = np.digitize(documents @ np.array([1, -1, 0.5, 2], np.float32), [-8, 8]).astype(float)
+    judged = QuerySet(
+        documents=documents,
+        labels=labels,
+        offsets=np.arange(len(queries) + 1) * len(queries[0]),
+        query_ids=tuple(map(str, range(len(queries)))),
+        feature_names=NAMES,
+        lines=np.arange(len(documents)),
+    )
+    clouds = Clouds(judged, plain.contract)
+    line_blocks, tree_blocks = "[minmax, zscore * 0.25, rank]", "[raw, zscore, rank]"
+    line = RankSvm(C=1.0, blocks=line_blocks).fit(Lesson(clouds.seen_as(line_blocks)))
+    learner = LambdaMart(num_iterations=20, members=1, min_data_in_leaf=2, blocks=tree_blocks)
+    trees = learner.fit(Lesson(clouds.seen_as(tree_blocks)))
+    locals_ = [LinearScorer(np.roll([4.0, 3.0, 2.0, 1.0], kind), "zscore") for kind in range(3)]
+    return replace(
+        plain,
+        scorers=tuple(BlendScorer((line, trees, own), np.array([1.0, 0.5, 0.25])) for own in locals_),
+        global_scorer=BlendScorer((line, trees), np.array([1.0, 0.5])),
+    )
+
+
+@pytest.fixture(scope="module")
+def published(blend: Ranker, tmp_path_factory: pytest.TempPathFactory) -> Ranker:
+    """The same, saved and loaded."""
+    folder = tmp_path_factory.mktemp("models") / "blend" / "1"
+    artifact.save(folder, blend, artifact.Provenance("", {}, choose(blend, queries_of_three_kinds(seed=1))))
+    return artifact.load(folder).ranker
+
+
+@pytest.fixture(scope="module")
 def answers_of(make_ranker: Any) -> Iterator[Callable[[Matrix], dict[str, Answer]]]:
+    yield from served(make_ranker())
+
+
+@pytest.fixture(scope="module")
+def blends_answers_of(published: Ranker) -> Iterator[Callable[[Matrix], dict[str, Answer]]]:
+    yield from served(published)
+
+
+def served(ranker: Ranker) -> Iterator[Callable[[Matrix], dict[str, Answer]]]:
     """Send documents over every wire of one application."""
-    app = create_app(Settings(), models=[LiveModel("tiny", 3, make_ranker())])
+    app = create_app(Settings(), models=[LiveModel("tiny", 3, ranker)])
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost")
 
     async def everywhere(documents: Matrix) -> dict[str, Answer]:
@@ -281,3 +336,21 @@ def test_every_wire_gives_the_ranker_s_own_order_and_bits(
     for name, answer in answers.items():
         assert expected == answer, name
         assert bits == np.array(answer.scores).tobytes(), name
+
+
+@settings(max_examples=30)
+@given(documents=queries())
+def test_a_blend_of_a_line_and_trees_is_served_with_the_bits_that_it_had_before_it_was_saved(
+    documents: Any, blends_answers_of: Callable[[Matrix], dict[str, Answer]], blend: Ranker, published: Ranker
+) -> None:
+    ranking = blend.rank(documents)
+    expected = Answer(ranking.order.tolist(), ranking.scores[ranking.order].tolist(), ranking.route.cluster)
+
+    answers = blends_answers_of(documents)
+
+    bits = np.array(expected.scores).tobytes()
+    for name, answer in answers.items():
+        assert expected == answer, name
+        assert bits == np.array(answer.scores).tobytes(), name
+    one, another = published.scorers[:2]
+    assert one.members()[1] is another.members()[1] is published.global_scorer.members()[1]

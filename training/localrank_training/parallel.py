@@ -7,10 +7,14 @@ runs with one BLAS thread: several processes with several threads each would onl
 from __future__ import annotations
 
 import os
+import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from threadpoolctl import ThreadpoolController
 
 __all__ = ["available_cores", "each_in_parallel", "in_parallel"]
 
@@ -49,7 +53,13 @@ def in_parallel(
 
 
 def _alone(work: Callable[..., T], piece: tuple[Any, ...]) -> T:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with _controller(len(sys.modules)).limit(limits=1):
         return work(*piece)
+
+
+@lru_cache(1)
+def _controller(_modules: int) -> ThreadpoolController:
+    """Find the libraries that have threads; again once more modules are loaded, since it takes 5 ms."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -308,7 +308,8 @@ def _lessons(lesson: Lesson, plan: Plan, held: Clouds | None) -> list[Lesson]:
     went_to = np.array([-1 if route.cluster is None else route.cluster for route in routes])
     lessons = []
     for number, members in enumerate(plan.clustering.lessons):
-        one = lesson.select(members.queries)
+        everything = np.array_equal(members.queries, np.arange(len(lesson.queries)))
+        one = lesson if everything else lesson.select(members.queries)
         if members.weights is not None:
             one = replace(one, weights=one.shares * members.weights)
         here = np.flatnonzero(went_to == number)

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table
+from localrank_training.commands.output import (
+    MANY,
+    AsJson,
+    ModelsDir,
+    print_json,
+    print_notes,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank import Registry
+    from localrank.artifact import Manifest
     from localrank.difference import Change, Difference
 
 __all__ = ["app"]
@@ -117,6 +125,7 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
         ("representation", _described(manifest.raw["representation"])),
         ("router", manifest.raw["router"].get("part")),
         ("scorers", ", ".join(sorted({form["kind"] for form in manifest.raw["scorers"]["forms"]}))),
+        ("clusters", _clusters(manifest)),
         ("files", f"{len(manifest.files)}, {sum(entry.size for entry in manifest.files.values())} bytes"),
     ]
     width = max(len(name) for name, _ in facts)
@@ -136,6 +145,7 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
                 )
                 for i, cluster in enumerate(manifest.clusters)
             ],
+            MANY,
         )
     for title, members in (
         ("metrics", manifest.metrics),
@@ -148,9 +158,8 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
         for rows in members.values():
             if _is_table(rows):
                 typer.echo()
-                print_table(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows])
-    for note in manifest.notes:
-        typer.echo(f"note: {note}")
+                print_table(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows], MANY)
+    print_notes(manifest.notes)
 
 
 @app.command(epilog="Example: localrank models verify demo web@3")
@@ -340,6 +349,16 @@ def _flat(members: Mapping[str, Any], path: str = "") -> list[tuple[str, object]
         inner = f"{path}.{name}" if path else name
         rows += _flat(value, inner) if isinstance(value, dict) else [(inner, _cell(value))]
     return rows
+
+
+def _clusters(manifest: Manifest) -> str:
+    """Return how many clusters there are, how large, and how many have a scorer of their own."""
+    if not manifest.clusters:
+        return "none"
+    sizes = [cluster.size for cluster in manifest.clusters]
+    scorers = manifest.raw["scorers"]
+    own = sum(scorer != scorers["global"] or isinstance(scorer, int) for scorer in scorers["clusters"])
+    return f"{len(sizes)} of {min(sizes)} to {max(sizes)} queries, {own} with a scorer of their own"
 
 
 def _described(part: dict[str, Any]) -> str:

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
     from localrank_training.progress import Progress
 
-__all__ = ["AsJson", "ModelsDir", "given", "print_json", "print_table", "progress", "whole_file"]
+__all__ = [
+    "MANY",
+    "AsJson",
+    "ModelsDir",
+    "given",
+    "print_json",
+    "print_notes",
+    "print_table",
+    "progress",
+    "whole_file",
+]
+
+#: Clusters, and notes of them, that are printed; a model may have one for every training query.
+MANY = 25
 
 
 def given(path: str | None) -> str | None:
@@ -90,8 +103,16 @@ def print_json(answer: object) -> None:
     typer.echo(json.dumps(_plain(answer), indent=2, ensure_ascii=False))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print aligned columns: text to the left, numbers to the right."""
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], most: int | None = None) -> None:
+    """Print aligned columns: text to the left, numbers to the right.
+
+    Args:
+        header: the names of the columns.
+        rows: a cell for each column.
+        most: how many rows are printed; a last line counts the others.
+    """
+    more = 0 if most is None else max(0, len(rows) - most)
+    rows = rows[: len(rows) - more]
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [
         max(len(name), *(len(row[i]) for row in texts)) if texts else len(name)
@@ -111,6 +132,16 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     typer.echo(line(list(header)))
     for row in texts:
         typer.echo(line(row))
+    if more:
+        typer.echo(f"... and {more} more; --json prints all")
+
+
+def print_notes(notes: Sequence[object], *, err: bool = False) -> None:
+    """Print what a reader should know, a line each; a last line counts what is beyond `MANY`."""
+    for note in notes[:MANY]:
+        typer.echo(f"note: {note}", err=err)
+    if len(notes) > MANY:
+        typer.echo(f"... and {len(notes) - MANY} more notes; --json prints all", err=err)
 
 
 def _text(cell: object) -> str:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from localrank_training.commands.output import AsJson, ModelsDir, print_json, print_table, progress
+from localrank_training.commands.output import (
+    MANY,
+    AsJson,
+    ModelsDir,
+    print_json,
+    print_notes,
+    print_table,
+    progress,
+)
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["train"]
@@ -100,14 +108,13 @@ def train(
     if promote:
         registry.promote(name, reference.version)
 
-    for note in report.notes:
-        typer.echo(f"note: {note}", err=True)
+    print_notes(report.notes, err=True)
     if as_json:
         print_json({"model": name, "version": reference.version, "promoted": promote, **report.to_json()})
         return
     for title, header, rows in report.tables():
         typer.echo(f"\n{title}")
-        print_table(header, rows)
+        print_table(header, rows, MANY)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
     if not promote:
         typer.echo(f"make it the one that is served: localrank models promote {name} {reference.version}")
