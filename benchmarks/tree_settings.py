@@ -22,7 +22,7 @@ from benchmarks.folds import folds
 from localrank.metrics import Judgements
 from localrank.scorers import TreesScorer
 from localrank_training.learners.boosting import Gbrt, LambdaMart
-from localrank_training.learners.forests import ExtraTrees
+from localrank_training.learners.forests import ExtraTrees, Forest, RandomForest
 from localrank_training.learners.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -55,9 +55,13 @@ CANDIDATES: dict[str, list[dict[str, Any]]] = {
         {}, {"trees": 100}, {"min_samples_leaf": 2}, {"min_samples_leaf": 5}, {"min_samples_leaf": 20},
         {"max_features": 0.3}, {"max_features": 1.0}, {"bootstrap": True}, {"gain": "label"},
     ],
+    "random_forest": [
+        {}, {"min_samples_leaf": 3}, {"min_samples_leaf": 10}, {"min_samples_leaf": 100},
+        {"max_features": 0.33}, {"max_samples": 3000}, {"gain": "label"},
+    ],
 }  # fmt: skip
-DEFAULTS: dict[str, Gbrt | LambdaMart | ExtraTrees] = {
-    learner.method: learner for learner in (LambdaMart(), Gbrt(), ExtraTrees())
+DEFAULTS: dict[str, Gbrt | LambdaMart | Forest] = {
+    learner.method: learner for learner in (LambdaMart(), Gbrt(), ExtraTrees(), RandomForest())
 }
 
 
@@ -78,7 +82,7 @@ def main() -> int:
     return 0
 
 
-def _validated(learner: Gbrt | LambdaMart | ExtraTrees, name: str) -> np.ndarray:
+def _validated(learner: Gbrt | LambdaMart | Forest, name: str) -> np.ndarray:
     """Return the means over all validation queries, each measured by a model that did not stop on it."""
     rows = []
     for fold, (lesson, validation, _) in enumerate(folds(name)):
