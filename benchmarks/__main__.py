@@ -50,7 +50,7 @@ BENCHMARKS = {
     "distances": Benchmark(short=()),
     "decoding": Benchmark(short=()),
     "wires": Benchmark(short=("--turns", "30")),
-    "contract": Benchmark(),
+    "kernels": Benchmark(),
     "loading": Benchmark(short=()),
     "loading_models": Benchmark(),
     "metrics": Benchmark(short=()),
