@@ -77,10 +77,10 @@ class Coverage:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Return the tests that execute the line, those named after its file first."""
         lines = self._data.contexts_by_lineno(self._root + mutant.path)
-        contexts = {one.split("|")[0] for one in lines.get(mutant.line, []) if one}
+        contexts = {one.rsplit("|", 1)[0] for one in lines.get(mutant.line, []) if one}
         if not contexts:
             # Executed when the module is imported, or in another process: any test of the file may notice.
-            contexts = {one.split("|")[0] for found in lines.values() for one in found if one}
+            contexts = {one.rsplit("|", 1)[0] for found in lines.values() for one in found if one}
         stem = Path(mutant.path).stem.strip("_")
         return sorted(contexts, key=lambda one: (stem not in one.split("::")[0], "end_to_end" in one, one))
 
