@@ -69,6 +69,11 @@ class Load:
         """Those that were not answered with a ranking."""
         return [one for one in self.answers if one.status != 200]
 
+    @property
+    def lost(self) -> list[Answer]:
+        """Those that were answered neither with a ranking nor with 429, as when the machine is busy."""
+        return [one for one in self.failures if one.status != 429]
+
     def stop(self) -> None:
         """Let every client finish its request."""
         self._stopped.set()
