@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
+#: Seconds that connections wait for the first worker after all have died.
+_PATIENCE = 5.0
+
 _log = logging.getLogger("localrank.service")
 
 
@@ -166,9 +169,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     following = [asyncio.create_task(service.keys.follow(seconds))]
     if service.loader is not None:
         following.append(asyncio.create_task(service.loader.follow(seconds)))
-        if service.workers.others_serve():
-            # Until then this worker could only answer with 503 what the others can answer.
-            await service.loader.tried.wait()
+        # Until the models are loaded this worker could only answer with 503. Connections go to other workers as long as
+        # there are any, and where all of them died they wait for a while.
+        wait = None if service.workers.others_serve() else _PATIENCE if service.workers.replaces else 0.0
+        with suppress(TimeoutError):
+            await asyncio.wait_for(service.loader.tried.wait(), wait)
     try:
         # What every connection of this server gets (`localrank_service.http.protocol`).
         yield {"connections": service.connections, "admission": service.admission, "cors": service.cors}

@@ -100,6 +100,33 @@ def test_a_served_version_answers_as_before_whatever_becomes_of_its_files(
     assert refused.status_code in {404, 409}, refused.text
 
 
+def test_models_are_served_while_their_disk_is_gone(large: Path, body: bytes) -> None:
+    with running(large) as service, loaded(service.url, body) as load:
+        until(lambda: len(load.answers) > 10)
+        first = load.answers[0].document
+        expected = [first[member] for member in ("version", "results", "route")]
+
+        large.rename(large.with_name("away"))
+        for victim in set(service.workers):
+            replace_worker(service, victim)
+            answers_like(load, expected)
+        ready = service.client.get("/readyz")
+        refused = service.client.post("/v1/models/demo/promote", json={"version": 2})
+        large.with_name("away").rename(large)
+        switched = until(
+            lambda: (
+                (answer := service.client.post("/v1/models/demo/promote", json={"version": 2})).is_success
+                and answer
+            )
+        )
+        load.stop()
+
+    assert {0} >= {one.status for one in load.failures}
+    assert (200, "demo/aliases.json: no such file") == (ready.status_code, ready.json()["broken"]["demo"])
+    assert 404 == refused.status_code
+    assert 2 == switched.json()["version"]
+
+
 def test_a_copied_version_is_not_another_version(large: Path, body: bytes) -> None:
     shutil.copytree(large / "demo" / "1", large / "demo" / "3")
 

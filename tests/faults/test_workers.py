@@ -57,6 +57,23 @@ def test_a_killed_worker_is_replaced_and_loses_only_what_it_was_answering(
     assert "SIGKILL, after" in line
 
 
+def test_requests_wait_for_the_first_worker_after_all_were_killed(models_dir: Path, body: bytes) -> None:
+    with running(models_dir) as service, loaded(service.url, body, CLIENTS) as load:
+        until(lambda: len(load.answers) > 100)
+        workers = set(service.workers)
+
+        killed = time.monotonic()
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: load.answers[-1].begun > killed + 0.5 and load.answers[-1].status == 200)
+        until(lambda: len(set(service.workers) - workers) == 2)
+        load.stop()
+
+    # The listener is the supervisor's: no connection is refused, none is answered with 503.
+    assert len(load.failures) <= 2 * CLIENTS
+    assert {0} >= {one.status for one in load.failures}
+
+
 def test_a_hung_worker_is_replaced(models_dir: Path, body: bytes) -> None:
     with (
         running(models_dir, "--hang-seconds", "1") as service,

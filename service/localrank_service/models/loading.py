@@ -20,6 +20,7 @@ from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from localrank_service.models.copies import Copies
@@ -131,7 +132,7 @@ class Loader:
     def _look(self) -> _Seen:
         """Return what changes whenever an alias does: registries replace the file as a whole."""
         found = []
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(OSError):
             for family in sorted(self.registry.models_dir.iterdir()):
                 with suppress(OSError):
                     # A link is refused when it is read, and must be seen for that.
@@ -145,17 +146,19 @@ class Loader:
         aliased: dict[str, LiveModel] = {}
         broken: dict[str, str] = {}
         wanted: list[tuple[str, str, int]] = []
-        # Not only models that have a version: what is served stays when its folder is removed.
-        for name, *_ in self._look():
-            if name in self._unloaded or name.startswith("."):
-                continue
+        there = {name for name, *_ in self._look() if not name.startswith(".")}
+        served = self._workers.served()
+        for name in sorted((there | served.keys()) - self._unloaded):
             try:
-                aliases = self.registry.aliases(name)
+                if name not in there:
+                    # It may be the disk that is gone; whoever wants to end serving a model unloads it.
+                    raise ArtifactNotFound(f"{name}/{ALIASES}: no such file")
+                aliases: Mapping[str, int] = self.registry.aliases(name)
             except LocalRankError as error:
+                aliases = served.get(name, {})
                 broken[name] = self._shown(error)
-                _log.error("model %s is broken: %s", name, error)
-                aliased |= self._served(name)
-                continue
+                still = ", what was served still is" if aliases else ""
+                _log.error("model %s is broken%s: %s", name, still, error)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
                 wanted.append((name if alias == CHAMPION else f"{name}@{alias}", name, version))
         loading = {address: version for address, name, version in wanted if f"{name}@{version}" not in kept}
@@ -181,9 +184,6 @@ class Loader:
     def _shown(self, error: Exception) -> str:
         """Return what everybody may read: not where on this machine the models are."""
         return str(error).replace(f"{self.registry.models_dir}/", "")
-
-    def _served(self, name: str) -> dict[str, LiveModel]:
-        return {address: model for address, model in self._aliased.items() if model.name == name}
 
     def _read(self, name: str, version: int) -> LiveModel:
         begun = time.perf_counter()

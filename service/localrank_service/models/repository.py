@@ -46,7 +46,8 @@ async def load(service: Service, name: str) -> tuple[int, ...]:
 async def unload(service: Service, name: str) -> tuple[int, ...]:
     """Serve the model no longer; return the workers that do not."""
     loader = _loader(service)
-    await asyncio.to_thread(loader.registry.versions, name)
+    if name not in {model.name for model in service.live.addresses.values()}:
+        await asyncio.to_thread(loader.registry.versions, name)
     _mark(service, name, unloaded=True)
     await loader.refresh()
     return await _until(

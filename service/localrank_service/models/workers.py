@@ -51,9 +51,14 @@ _NOTHING = Report(0, {}, {})
 
 
 class Workers:
-    """The workers that share ``directory``; only this one where that is ``None``."""
+    """The workers that share ``directory``; only this one where that is ``None``.
+
+    Attributes:
+        replaces: whether this worker has taken the place of one that served models and died.
+    """
 
     def __init__(self, directory: Path | None) -> None:
+        self.replaces = False
         self._directory = directory
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
@@ -75,13 +80,16 @@ class Workers:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         Note(self._directory / _UNLOADED).close()
         self._path, self._lock = take(self._directory, _WORKER)
-        self._note = Note(self._path.with_suffix(_NOTE))
+        note = self._path.with_suffix(_NOTE)
+        self.replaces = bool((text := notes.read(note)) and Report(**orjson.loads(text)).serving)
+        self._note = Note(note)
         self.report({}, {})
 
     def leave(self) -> None:
         """Be counted no longer."""
         if self._note is None or self._lock is None:
             return
+        self.report({}, {})
         self._note.close()
         os.close(self._lock)
         self._path = self._note = self._lock = None
@@ -132,6 +140,10 @@ class Workers:
                 note.write(orjson.dumps(sorted(names)))
             finally:
                 note.close()
+
+    def served(self) -> dict[str, Mapping[str, int]]:
+        """Return what the living workers serve, this one included: ``{model: {alias: version}}``."""
+        return {name: aliases for report in self.living() for name, aliases in report.serving.items()}
 
     def others_serve(self) -> bool:
         """Tell whether another worker has loaded its models."""

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -229,11 +229,13 @@ def _announce(settings: Settings) -> bool:
     from localrank.artifact.manifest import MANIFEST, Manifest
     from localrank_service.describe.next_step import curl
 
-    path = settings.models_dir / name / str(models[name]) / MANIFEST
-    contract = Manifest.parse(path.read_bytes()).contract
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
     print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201
-    print(curl(contract, name, url, key=settings.keyrings()[0].configured), flush=True)  # noqa: T201
+    path = settings.models_dir / name / str(models[name]) / MANIFEST
+    # The version may be gone already, although it is served.
+    with suppress(OSError, LocalRankError):
+        contract = Manifest.parse(path.read_bytes()).contract
+        print(curl(contract, name, url, key=settings.keyrings()[0].configured), flush=True)  # noqa: T201
     return True
 
 

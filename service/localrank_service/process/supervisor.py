@@ -147,7 +147,7 @@ class Supervisor:
         while not (self._signals or self._failed):
             for place in self._places:
                 if place.worker is None and time.monotonic() >= place.start_at:
-                    place.worker = self._start(awake)
+                    self._fill(place, awake)
             announced = announced or self.announce()
             self._wait(awake, min(tick, 1.0) if announced else _SOON)
             if time.monotonic() >= next_round:
@@ -214,16 +214,13 @@ class Supervisor:
         code, lived = worker.process.exitcode or 0, time.monotonic() - worker.begun
         if place.start_at == float("inf"):
             return  # it was told to stop
-        cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        if worker.hung:
-            cause = "hung"
+        cause = "hung" if worker.hung else _cause(code)
         self.metrics.worker_deaths.of(cause)[0] += 1.0
         if code == STARTUP_FAILURE and not self._served:
             self._failed = True
             return
         place.failures = place.failures + 1 if lived < _SHORT_LIFE else 0
-        pause = 0.0 if place.failures < 2 else min(2.0 ** (place.failures - 2), _LONGEST_PAUSE)
-        place.start_at = time.monotonic() + pause
+        pause = self._put_off(place)
         _log.error(
             "worker %d is gone: %s, after %.1f s; another starts %s",
             worker.process.pid,
@@ -232,18 +229,37 @@ class Supervisor:
             f"in {pause:g} s" if pause else "now",
         )
 
+    def _put_off(self, place: _Place) -> float:
+        """Set when the next worker starts; return in how many seconds."""
+        pause = 0.0 if place.failures < 2 else min(2.0 ** (place.failures - 2), _LONGEST_PAUSE)
+        place.start_at = time.monotonic() + pause
+        return pause
+
+    def _fill(self, place: _Place, awake: socket.socket) -> None:
+        try:
+            place.worker = self._start(awake)
+        except OSError as error:
+            # No memory, no process or no descriptor is left; the other workers go on.
+            place.failures = max(place.failures + 1, 2)
+            pause = self._put_off(place)
+            _log.error("cannot start a worker: %s; it is tried again in %g s", error.strerror or error, pause)
+
     def _start(self, awake: socket.socket) -> _Worker:
         reader, writer = os.pipe()
         for end in (reader, writer):
             os.set_blocking(end, False)
         process = _fork.Process(target=self._work, args=(awake, reader, writer), name="localrank-worker")
+        started = False
         # A signal that comes before the worker has its own handlers waits until it has.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         try:
             process.start()
+            started = True
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
             os.close(writer)
+            if not started:
+                os.close(reader)
         return _Worker(process, reader, time.monotonic())
 
     def _work(self, awake: socket.socket, reader: int, writer: int) -> None:
@@ -258,6 +274,15 @@ class Supervisor:
         for held in (reader, *(place.worker.beats for place in self._places if place.worker is not None)):
             os.close(held)
         work(self.config, self.listener, writer, self.hang_seconds / _BEATS)
+
+
+def _cause(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def _leave(_number: int, _frame: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -276,6 +277,51 @@ async def test_deleting_a_served_version_is_harmless(connect: Any, loaded: Any, 
         await asyncio.sleep(0.05)
 
         assert 1 == await version_of(client, "web")
+
+
+@pytest.mark.parametrize("away", ["", "web", "web/aliases.json"], ids=["all", "model", "aliases"])
+async def test_what_is_served_stays_when_its_folder_is_gone(
+    connect: Any, loaded: Any, models_dir: Path, away: str
+) -> None:
+    """The disk may be gone for a while. Who wants to end serving a model unloads it."""
+    moved = models_dir.with_name("away")
+    async with connect(settings(models_dir)) as client:
+        await loaded(client)
+        (models_dir / away).rename(moved)
+
+        async def broken() -> Any:
+            return (await client.get("/readyz")).json()["broken"]
+
+        await until(broken)
+        reasons, ready = await broken(), await client.get("/readyz")
+        versions = [await version_of(client, name) for name in ("demo", "web")]
+        moved.rename(models_dir / away)
+
+        async def whole() -> bool:
+            return not await broken()
+
+        await until(whole)
+
+    assert "web/aliases.json: no such file" == reasons["web"]
+    assert (200, {"demo": 1, "web": 1}) == (ready.status_code, ready.json()["models"])
+    assert [1, 1] == versions
+
+
+async def test_a_model_whose_folder_is_gone_can_be_unloaded(
+    connect: Any, loaded: Any, models_dir: Path
+) -> None:
+    admin = {"x-api-key": "the-admin-key"}
+    async with connect(settings(models_dir, admin_key=admin["x-api-key"])) as client:
+        await loaded(client)
+        shutil.rmtree(models_dir / "web")
+
+        unloaded = await client.post("/v2/repository/models/web/unload", json={}, headers=admin)
+        again = await client.post("/v2/repository/models/web/unload", json={}, headers=admin)
+        listed = (await client.get("/v1/models")).json()
+
+    assert (200, 404) == (unloaded.status_code, again.status_code)
+    assert ["demo"] == [model["name"] for model in listed["models"]]
+    assert {} == listed["broken"]
 
 
 async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_dir: Path) -> None:
