@@ -55,7 +55,8 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
     spread, constant = _spread(low, high)
     scale = np.where(constant, 1.0, spread)
     if not standard:
-        scaled = rescaled(documents, low, scale, bounded=True)
+        # Which of two zeros numpy finds least depends on their order: always the positive one.
+        scaled = rescaled(documents, low + np.float32(0.0), scale, bounded=True)
     else:
         scaled = rescaled(documents, low + spread / 2, scale, bounded=True)
         # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.

@@ -29,6 +29,10 @@ def texts() -> list[str]:
         json.dumps({"features": [1, None, -0.0, 2**70, 1e300, 5e-324, -3]}),
         '{"features":[' + ",".join("1234567890" * 5 for _ in range(4)) + "]}",
         '{"features":[1]}',
+        json.dumps(
+            [{"a": "é\\u00e9\U0001f600", "b": [[], {}, [True, None]]}, "\\ud83d\\ude00", -1.5e-7],
+            ensure_ascii=False,
+        ),
     ]
 
 
@@ -36,8 +40,8 @@ def texts() -> list[str]:
 def test_damaged_texts_make_no_sanitizer_speak(tmp_path: Path, seconds: int) -> None:
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    program = tmp_path / "lift_damaged"
-    sources = [str(HERE / "lift_damaged.c"), str(FOLDER / "json.c")]
+    program = tmp_path / "read_damaged"
+    sources = [str(HERE / "read_damaged.c"), str(FOLDER / "json.c"), str(FOLDER / "scan.c")]
     command = ["cc", "-g", "-O1", "-std=gnu99", "-ffp-contract=off", "-Wno-psabi", f"-I{FOLDER}", SANITIZERS]
     built = subprocess.run(
         [*command, "-fno-sanitize-recover=all", "-o", str(program), *sources, "-lm"],
@@ -63,6 +67,7 @@ def test_damaged_texts_make_no_sanitizer_speak(tmp_path: Path, seconds: int) -> 
     )
 
     assert 0 == done.returncode, done.stderr
-    turns, lifted = map(int, done.stdout.split())
+    turns, lifted, whole = map(int, done.stdout.split())
     assert turns >= 1000
     assert 0.02 < lifted / turns < 0.9
+    assert 0.02 < whole / turns < 0.9

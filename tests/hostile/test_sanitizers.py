@@ -30,6 +30,7 @@ SHORT = [
     "tests/hostile/test_fuzzed_artifacts.py",
     "tests/hostile/test_hostile_artifacts.py",
     "tests/service/wire/test_numbers.py",
+    "tests/service/wire/test_text.py",
     "--deselect=tests/core/test_signature.py::test_a_krylov_space_finds_the_directions_of_a_large_cloud",
 ]
 

@@ -134,7 +134,26 @@ def test_scaling_within_a_query_gives_the_bits_that_numpy_gives(documents: Matri
         assert compiled is None
     else:
         assert compiled is not None
-        np.testing.assert_array_equal(plain, compiled)
+        assert plain.tobytes() == compiled.tobytes()
+
+
+@settings(max_examples=300)
+@given(
+    documents=arrays(
+        np.float32,
+        st.tuples(st.integers(1, 40), st.integers(1, 5)),
+        elements=st.sampled_from([-0.0, 0.0, 1, -1, 1e-30]),
+    ),
+    standard=st.booleans(),
+)
+def test_zeros_have_the_same_sign_without_compiled_code(documents: Matrix, *, standard: bool) -> None:
+    """Which of two zeros is the least depends on the order in which they are compared."""
+    compiled = scaling.within_query(documents, standard=standard)
+    plain = scaling._within_query(documents, standard=standard)
+
+    assert compiled is not None
+    assert plain is not None
+    assert plain.tobytes() == compiled.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (90, 1), (3, 16), (100, 136), (50, 137)])

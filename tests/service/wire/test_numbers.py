@@ -89,6 +89,7 @@ PLAIN: dict[str, str] = {
     "integers of 64 bits": '{"features": [[18446744073709551615, -9223372036854775808, 9007199254740993, 0]]}',
     "texts that look like more": '{"model": "[[true]] {\\"a\\": 1}", "features": [[1, 2, 3, 4]]}',
     "zeros": '{"features": [[-0, -0.0, 0, 1e-400]]}',
+    "zeros with exponents": '{"features": [[-0e0, -0E+5, -0.000e-3, -1e-400]]}',
     "null for a row": '{"features": [null]}',
     "names": '{"feature_names": ["age", "ctr:7d", "pagerank", "bm25"], "features": [[1, 2, 3, 4]]}',
     "a null elsewhere": '{"top_n": null, "features": [[1, 2, 3, 4]]}',

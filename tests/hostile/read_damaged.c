@@ -1,6 +1,7 @@
-/* Lifts the numbers out of damaged texts for some seconds; built with sanitizers, which end it where anything is wrong.
+/* Reads damaged texts for some seconds with every function that reads JSON; built with sanitizers, which end it where
+ * anything is wrong.
  *
- *     lift_damaged SECONDS SEED POWERS TEXT...
+ *     read_damaged SECONDS SEED POWERS TEXT...
  *
  * Every buffer is exactly as large as is said, so that one byte too far is seen.
  */
@@ -33,6 +34,33 @@ static uint8_t *contents(const char *path, int64_t *size)
         exit(2);
     fclose(file);
     return found;
+}
+
+static long whole_texts;
+
+/* Scan a text, and cut it if it is an array or an object; returns whether what was found fits. */
+static int scan(const uint8_t *text, int64_t length)
+{
+    int64_t *totals = malloc(5 * sizeof *totals), *ends = malloc(2 * sizeof *ends);
+    const int64_t most = draw(4) ? 1 << 20 : (int64_t)draw(20);
+    const int64_t problem = localrank_scan_json(text, length, (int64_t)draw(70), most, most, totals);
+    int fits = problem >= 0 && problem <= 4 && totals[0] >= 0 && totals[0] <= length && totals[1] <= 64 &&
+               totals[2] <= most + 1 && totals[3] <= most + 1;
+    int64_t begin = 0;
+    while (begin < length && strchr(" \n\r\t", text[begin]) && text[begin])
+        begin++;
+    if (!problem && begin < length && strchr("[{", text[begin])) {
+        whole_texts++;
+        const int64_t n_runs = (int64_t)draw(6), values = (int64_t)draw(9), size = (int64_t)draw(99);
+        run *runs = malloc((size_t)n_runs * sizeof *runs + !n_runs);
+        const int64_t cut = localrank_cut_json(text, begin, length, values, size, runs, n_runs, ends);
+        fits &= cut >= 0 && ends[0] > begin && ends[0] <= length && ends[1] >= cut;
+        for (int64_t i = 0; i < cut && i < n_runs; i++)
+            fits &= runs[i].begin > begin && runs[i].begin < runs[i].end && runs[i].end < ends[0] && runs[i].elements > 0;
+        free(runs);
+    }
+    free(totals), free(ends);
+    return fits;
 }
 
 int main(int count, char **given)
@@ -77,9 +105,11 @@ int main(int count, char **given)
         if (found < -1 || found > n_spans || (found >= 0 && (totals[0] > n_values || totals[1] > n_outline)))
             return 3;
         lifted += found > 0;
+        if (!scan(text, length))
+            return 4;
         free(whole), free(text), free(values), free(spans), free(totals), free(outline), free(name);
     }
     free((void *)(uintptr_t)powers);
-    printf("%ld %ld\n", turns, lifted);
+    printf("%ld %ld %ld\n", turns, lifted, whole_texts);
     return 0;
 }
