@@ -394,7 +394,7 @@ SCHEMAS: dict[str, Any] = {
             )
         }
     ),
-    "IndexRequest": _closed({"ready": {"type": "boolean", "default": False}}, optional=("ready",)),
+    "IndexRequest": _FREE | {"properties": {"ready": {"type": "boolean", "default": False}}},
     "Index": _list(
         _closed(
             {

@@ -61,11 +61,11 @@ class DelimitedReader:
         self._delimiter = delimiter
         texts = {name: pa.string() for name in (columns.qid, columns.id, *IDS) if name is not None}
         with self._opened(texts) as (table, _):
-            schema = table.schema
+            # Names that are not UTF-8 are found out here.
+            schema = pa.schema([pa.field(field.name, _type(field.type)) for field in table.schema])
             first = next(iter(table), None)
         if first is None or not first.num_rows:
             raise InvalidData(f"{source.path}: expected judged documents, found only a header")
-        schema = pa.schema([pa.field(field.name, _type(field.type)) for field in schema])
         self.layout = Layout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
         self._refuse_broken_numbers(first)
@@ -112,14 +112,17 @@ class DelimitedReader:
         for name, why in self.layout.left_out:
             if why != "text":
                 continue
-            texts = batch[name].cast(pa.string())
+            # Bytes that are no UTF-8 make a column of binary.
+            texts = batch[name] if pa.types.is_binary(batch[name].type) else batch[name].cast(pa.string())
             numbers = pc.match_substring_regex(texts, _NUMBER)
             share = pc.mean(numbers.cast(pa.float64())).as_py()
             if share is not None and share >= 0.5:
                 row = pc.index(numbers, pa.scalar(value=False)).as_py()
+                found = texts[row].as_py()
+                shown = found.decode(errors="replace") if isinstance(found, bytes) else found
                 raise InvalidData(
-                    f"{self._source.path}: row {row + 1}, column {name!r}: expected a number, found "
-                    f"{texts[row].as_py()!r}; --ignore {name} leaves the column out"
+                    f"{self._source.path}: row {row + 1}, column {name!r}: expected a number, found {shown!r}; "
+                    f"--ignore {name} leaves the column out"
                 )
 
 
