@@ -269,7 +269,8 @@ class Admission:
             if claim.waiter is None or claim.waiter.done():
                 continue
             waited = now - claim.arrived
-            if waited > self._longest + pressure.mean:
+            # After the whole process stood still, a few that have waited for long are better answered.
+            if waited > self._longest and self.waiting * pressure.mean > self._longest:
                 claim.waiter.set_exception(overloaded(self._refuse("queue", pressure, now, waited)))
                 continue
             claim.waiter.set_result(None)

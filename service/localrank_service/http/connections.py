@@ -33,7 +33,7 @@ _log = logging.getLogger("localrank.service")
 _PERIOD = 0.1
 #: Seconds between two log lines about connections that were ended.
 _QUIET = 10.0
-#: Seconds that a request may take to arrive before its connection may be closed for a new one.
+#: Seconds that a client may keep us waiting before its connection is closed for a new one rather than another's.
 _PATIENCE = 1.0
 #: Seconds in which a body may be slower than it must be on average.
 _GRACE = 5.0
@@ -178,17 +178,17 @@ class Connections:
         place[connection] = None
 
     def _make_room(self) -> bool:
-        """Close the connection that has kept us waiting longest."""
-        now = monotonic()
-        for waiting, patience in (
-            (self._ending, 0.0),
-            (self._heads, _PATIENCE),
-            (self._bodies, _PATIENCE),
-            (self._idle, 0.0),
-            (self._heads, 0.0),
+        """Close the connection that has kept us waiting longest; those that had an answer lately come last."""
+        late = monotonic() - _PATIENCE
+        for places in (
+            (self._ending,),
+            (self._heads, self._bodies, self._idle),
+            (self._heads, self._bodies),
+            (self._idle,),
         ):
-            longest = next(iter(waiting), None)
-            if longest is not None and now - longest.since >= patience:
+            firsts = [next(iter(place)) for place in places if place]
+            longest = min(firsts, key=lambda one: one.since, default=None)
+            if longest is not None and (len(places) < 3 or longest.since <= late):
                 self.note("connections")
                 longest.drop()
                 return True

@@ -191,17 +191,40 @@ async def test_who_hangs_up_gives_the_turn_to_the_next() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_request_that_waited_too_long_is_refused(clock: Clock) -> None:
-    """However wrong the estimate was when it was taken on."""
+async def test_the_time_in_a_queue_is_bounded_however_wrong_the_estimate_was(clock: Clock) -> None:
+    """A hundred requests are taken on because they should take a millisecond each; they take ten."""
     admission = admissions(max_queue_ms=100)
-    waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(2)]
-    asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 2.0))
+    waited, refused = [], []
 
-    await waits[0]
-    with pytest.raises(Problem) as caught:
-        await waits[1]
+    async def request() -> None:
+        claim = arrived(admission)
+        try:
+            await turn(claim)
+        except Problem as problem:
+            refused.append(problem)
+        else:
+            waited.append(clock.now - claim.arrived)
+            clock.now += 0.010
+        claim.finish()
 
-    assert (429, "3") == (caught.value.status, caught.value.headers["Retry-After"])
+    await asyncio.gather(*(request() for _ in range(100)))
+
+    assert 100 == len(waited) + len(refused)
+    assert 0.09 < max(waited) < 0.25
+    assert len(waited) > 10
+    assert {429} == {problem.status for problem in refused}
+    assert all(int(problem.headers["Retry-After"]) >= 1 for problem in refused)
+
+
+@pytest.mark.anyio
+async def test_after_the_process_stood_still_the_few_who_wait_are_answered(clock: Clock) -> None:
+    admission = admissions(max_queue_ms=100)
+    waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(3)]
+    asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 0.5))
+
+    await asyncio.gather(*waits)
+
+    assert 0 == admission.waiting
 
 
 @pytest.mark.usefixtures("clock")
