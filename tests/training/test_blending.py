@@ -89,7 +89,7 @@ def test_no_other_weights_have_a_smaller_objective(pull: float) -> None:
     members, labels, offsets = noisy(0, n_queries=4)
     pairs = Pairs.of(labels, offsets, np.ones(4), most=10_000, seed=0)
 
-    weights = learn_weights(members, pairs, pull)
+    weights = learn_weights(members, pairs, [pull])[0]
 
     objective = Objective(members, labels, offsets, pull)
     least = objective(weights)
@@ -99,11 +99,19 @@ def test_no_other_weights_have_a_smaller_objective(pull: float) -> None:
         assert objective(other) > least - 1e-4 * pull - 1e-7
 
 
+def test_a_pull_among_others_gives_what_it_gives_alone() -> None:
+    members, labels, offsets = noisy(2)
+    pairs = Pairs.of(labels, offsets, np.ones(30), most=150, seed=0)
+
+    for weights, pull in zip(learn_weights(members, pairs, PULLS), PULLS, strict=True):
+        np.testing.assert_allclose(weights, learn_weights(members, pairs, [pull])[0], rtol=1e-2, atol=2e-3)
+
+
 def test_better_members_count_more_and_noise_hardly() -> None:
     members, labels, offsets = noisy(3, n_queries=200, noise=(0.5, 1.0, 1000.0))
     pairs = Pairs.of(labels, offsets, np.ones(200), most=150, seed=0)
 
-    weights = learn_weights(members, pairs, 0.001)
+    weights = learn_weights(members, pairs, [0.001])[0]
 
     assert weights[0] > 1.5 * weights[1]
     assert weights[1] > 5 * weights[2]
@@ -113,18 +121,19 @@ def test_a_strong_pull_makes_members_equal() -> None:
     members, labels, offsets = noisy(3)
     pairs = Pairs.of(labels, offsets, np.ones(30), most=150, seed=0)
 
-    spreads = [np.ptp(learn_weights(members, pairs, pull)) for pull in PULLS]
+    spreads = [np.ptp(weights) for weights in learn_weights(members, pairs, PULLS)]
 
     assert spreads == sorted(spreads)
     assert spreads[0] == 0.0
-    np.testing.assert_array_equal(learn_weights(members, pairs.of_queries(np.zeros(30, np.bool_)), 0.1), 1.0)
+    nothing = pairs.of_queries(np.zeros(30, np.bool_))
+    np.testing.assert_array_equal(learn_weights(members, nothing, [0.1, 1.0]), np.ones((2, 3)))
 
 
 def test_a_member_that_only_harms_gets_nothing() -> None:
     members, labels, offsets = noisy(5, n_queries=100, noise=(0.3, 0.3))
     against = np.column_stack([members[:, 0], -members[:, 1]])
 
-    weights = learn_weights(against, Pairs.of(labels, offsets, np.ones(100), most=150, seed=0), 0.001)
+    (weights,) = learn_weights(against, Pairs.of(labels, offsets, np.ones(100), most=150, seed=0), [0.001])
 
     assert weights[1] == 0.0
     assert weights[0] > 0.0
@@ -133,7 +142,7 @@ def test_a_member_that_only_harms_gets_nothing() -> None:
 def test_members_that_say_nothing_count_the_same() -> None:
     pairs = Pairs.of(LABELS, OFFSETS, ALIKE, most=100, seed=0)
 
-    weights = learn_weights(np.zeros((11, 2)), pairs, 0.1)
+    (weights,) = learn_weights(np.zeros((11, 2)), pairs, [0.1])
 
     assert weights[0] == weights[1] > 0
 

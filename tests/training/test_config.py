@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
@@ -191,11 +192,11 @@ def test_missing_values_have_one_policy_or_one_per_feature() -> None:
     config = TrainingConfig.from_tables({"contract": {"missing": {"bm25": "median", "*": "zero"}}})
     others = TrainingConfig.from_tables({"contract": {"missing": {"bm25": "nan"}}})
 
-    assert ["zero", "median"] == config.contract.policies(["age", "bm25"])
-    assert ["reject", "nan"] == others.contract.policies(["age", "bm25"])
-    assert "reject" == TrainingConfig().contract.policies(["age", "bm25"])
+    assert ["zero", "median"] == config.contract.policies(["age", "bm25"], np.zeros((1, 2), np.float32))
+    assert ["reject", "nan"] == others.contract.policies(["age", "bm25"], np.zeros((1, 2), np.float32))
+    assert "reject" == TrainingConfig().contract.policies(["age", "bm25"], np.zeros((1, 2), np.float32))
     with pytest.raises(InvalidConfiguration, match=r"missing: no feature 'bm25'; did you mean 'bm26'\?"):
-        others.contract.policies(["age", "bm26"])
+        others.contract.policies(["age", "bm26"], np.zeros((1, 2), np.float32))
     with pytest.raises(InvalidConfiguration, match=r"missing: expected one of .* or a table by name"):
         TrainingConfig.from_tables({"contract": {"missing": {"bm25": "mean"}}})
 

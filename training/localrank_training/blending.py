@@ -18,10 +18,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from localrank.arrays import Bits, Indices, Vector
 
 __all__ = ["PULLS", "Pairs", "learn_weights", "standardised_within"]
@@ -31,6 +33,9 @@ PULLS = (np.inf, 1.0, 0.1, 0.01, 0.001)
 
 #: The best scale of equal weights is looked for up to here; standardised scores need no more.
 _LARGEST_SCALE = 100.0
+_STEPS = 60
+#: Of margins above this, one minus the logistic function loses no digits that matter.
+_SURE = -15.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,36 +81,61 @@ class Pairs:
         return type(self)(self.better[kept], self.worse[kept], self.query[kept], self.shares[kept])
 
 
-def learn_weights(members: Vector, pairs: Pairs, pull: float) -> Vector:
-    """Return ``[n_members]``, not negative and not all zero.
+def learn_weights(members: Vector, pairs: Pairs, pulls: Sequence[float]) -> list[Vector]:
+    """Return weights ``[n_members]`` for each pull, not negative and not all zero.
 
     Args:
         members: ``[n_docs, n_members]`` scores on one scale.
         pairs: of these documents; without any, all members count the same.
-        pull: towards equal weights, infinite for exactly those.
+        pulls: towards equal weights, infinite for exactly those.
     """
     equal = np.ones(members.shape[1])
-    if not len(pairs) or not np.isfinite(pull):
-        return equal
+    if not len(pairs):
+        return [equal for _ in pulls]
     differences = members[pairs.better] - members[pairs.worse]
     shares = pairs.shares / pairs.shares.sum()
-    together = differences.sum(axis=1)
-    scale = minimize_scalar(
-        lambda factor: float(shares @ np.logaddexp(0.0, -factor * together)),
-        bounds=(0.0, _LARGEST_SCALE),
-        method="bounded",
-    ).x
-    centre = scale * equal
+    weights = _best_scale(differences.sum(axis=1), shares) * equal
+    centre = weights.copy()
+    found = []
+    for pull in pulls:
+        if np.isfinite(pull):
+            # Each begins from the one before: a weaker pull moves it a little further.
+            weights = _least(differences, shares, centre, pull, weights)
+        found.append(weights.copy() if np.isfinite(pull) and weights.any() else equal)
+    return found
 
+
+def _least(differences: Vector, shares: Vector, centre: Vector, pull: float, start: Vector) -> Vector:
     def loss(weights: Vector) -> tuple[float, Vector]:
         margins = differences @ weights
         away = weights - centre
-        value = float(shares @ np.logaddexp(0.0, -margins) + pull * (away @ away))
-        return value, 2.0 * pull * away - (shares * expit(-margins)) @ differences
+        wrong = expit(-margins)
+        # log(1 + exp(-m)) = -log(expit(m)), and the two add up to one.
+        value = float(shares @ -np.log1p(-wrong)) if margins.min() > _SURE else _value(margins, shares)
+        return value + pull * float(away @ away), 2.0 * pull * away - (shares * wrong) @ differences
 
-    bounds = [(0.0, None)] * len(equal)
-    found = np.asarray(minimize(loss, centre, jac=True, bounds=bounds, method="L-BFGS-B").x, np.float64)
-    return found if found.any() else equal
+    bounds = [(0.0, None)] * len(centre)
+    return np.asarray(minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x, np.float64)
+
+
+def _value(margins: Vector, shares: Vector) -> float:
+    return float(shares @ np.logaddexp(0.0, -margins))
+
+
+def _best_scale(together: Vector, shares: Vector) -> float:
+    """Return the factor of equal weights with the least loss, by Newton's method on a convex function."""
+    factor = 0.0
+    for _ in range(_STEPS):
+        wrong = expit(-factor * together)
+        slope = -float(shares @ (together * wrong))
+        curve = float(shares @ (together * together * wrong * (1.0 - wrong)))
+        if curve <= 0.0:
+            break
+        moved = min(max(factor - slope / curve, 0.0), _LARGEST_SCALE, 2.0 * factor + 1.0)
+        if abs(moved - factor) <= 1e-9 * (1.0 + factor):
+            return moved
+        factor = moved
+    return factor
 
 
 def standardised_within(scores: Vector, offsets: Indices) -> Vector:

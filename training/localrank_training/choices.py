@@ -7,7 +7,7 @@ A list where a learner takes one value is a choice, and so are the numbers of cl
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank_training.config import ClusteringSettings
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.settings import settings_of
+from localrank_training.settings import settings_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,10 +63,7 @@ class Choice:
 def choices_of(config: TrainingConfig) -> list[Choice]:
     """Return every combination, those of fewer clusters first."""
     learners = config.learner.candidates()
-    combinations = [
-        {one.name: getattr(learner, one.name) for one in fields(learner)}  # type: ignore[arg-type]
-        for learner in learners
-    ]
+    combinations = [values_of(learner) for learner in learners]
     open_settings = [
         name for name in combinations[0] if len({repr(settings[name]) for settings in combinations}) > 1
     ]

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
@@ -27,6 +29,8 @@ from localrank_training.settings import check_bounds, checked, did_you_mean, fro
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from localrank.arrays import Matrix
 
 __all__ = [
     "METHODS",
@@ -51,19 +55,23 @@ class ContractSettings:
     """What becomes of feature values before anything looks at them."""
 
     normalise: Normalisation = setting("query_minmax", meaning="the scale of the block `normalised`")
-    missing: Missing | Mapping[str, Missing] = setting(
+    missing: Missing | Literal["learned"] | Mapping[str, Missing] = setting(
         "reject",
         meaning="what a missing value becomes: one policy for all features, or a table of one per feature by name, in "
-        f"which `{OTHERS}` stands for all others (`reject` if it is left out)",
+        f"which `{OTHERS}` stands for all others (`reject` if it is left out). `learned` is `nan` for the features that "
+        "training documents lack, `reject` for the others",
     )
     constant: float = setting(0.0, meaning='what a missing value becomes with `missing = "constant"`')
 
-    def policies(self, names: Sequence[str]) -> Missing | list[Missing]:
-        """Return what a missing value becomes, for all features or for each.
+    def policies(self, names: Sequence[str], documents: Matrix) -> Missing | list[Missing]:
+        """Return what a missing value becomes, for all features or for each, given the training documents.
 
         Raises:
             InvalidConfiguration: a policy is for a feature that there is not.
         """
+        if self.missing == "learned":
+            lacked = np.flatnonzero(np.isnan(documents).any(axis=0))
+            return ["nan" if position in lacked else "reject" for position in range(len(names))]
         if isinstance(self.missing, str):
             return self.missing
         for name in self.missing:
@@ -420,6 +428,19 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "selection": _AS_PUBLISHED,
     },
     "global": {"clustering": {"method": "none"}},
+    "auto": {
+        "contract": {"normalise": "global_zscore", "missing": "learned"},
+        "representation": {"share": 0.95},
+        "similarity": {"form": "covariance"},
+        "clustering": {
+            "method": "prototypes",
+            "clusters": 16,
+            "share": [0.05, 0.1, 0.2, 0.4],
+            "shrink": [0.0, 0.1, 0.5, 2.0],
+            "gate": 2.0,
+        },
+        "learner": {"method": "blend"},
+    },
 }
 
 #: What is trained without ``--method``, ``--config`` and ``--learner``; `None` is the defaults of the tables.

@@ -51,10 +51,12 @@ __all__ = [
     "Built",
     "Plan",
     "build",
+    "learn_cluster",
     "learn_contract",
     "lesson_of",
     "lists_of",
     "make_representation",
+    "own_routes",
     "plan_of",
     "prepared",
     "wants_route",
@@ -109,7 +111,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
         queries.documents,
         queries.lengths.tolist(),
         names=queries.feature_names,
-        missing=config.contract.policies(queries.feature_names),
+        missing=config.contract.policies(queries.feature_names, queries.documents),
         constant=config.contract.constant,
         normalise=config.contract.normalise,
     )
@@ -170,7 +172,7 @@ def prepared(
     n_clusters = len(plan.clustering)
     if validation is not None and held is not None:
         held = Clouds(validation, contract, _routes(plan, held), n_clusters)
-    return Clouds(queries, contract, _own_routes(plan, config.seed), n_clusters), held, plan
+    return Clouds(queries, contract, own_routes(plan, config.seed), n_clusters), held, plan
 
 
 def build(
@@ -214,7 +216,7 @@ def build(
         ranker = Ranker(clouds.contract, plan.representation, plan.router, alike, global_scorer)
         return Built(ranker, clustering.labels, typical, notes)
     learned = in_parallel(
-        _learn_cluster,
+        learn_cluster,
         [
             (local_learner or learner, one, global_scorer)
             for one in _lessons(replace(lesson, start=global_scorer, towards=towards), plan, held)
@@ -285,7 +287,7 @@ def _routes(plan: Plan, clouds: Clouds) -> list[Route]:
     return [plan.router.route(plan.representation.of(cloud)) for cloud in clouds]
 
 
-def _own_routes(plan: Plan, seed: int) -> list[Route]:
+def own_routes(plan: Plan, seed: int) -> list[Route]:
     """Return the routes of the training queries, each by a router that does not know it."""
     points, labels = plan.points, plan.clustering.labels
     routes = [plan.router.route(points.of(query)) for query in range(len(points))]
@@ -319,7 +321,7 @@ def _lessons(lesson: Lesson, plan: Plan, held: Clouds | None) -> list[Lesson]:
     return lessons
 
 
-def _learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[bytes, list[Note], str]:
+def learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tuple[bytes, list[Note], str]:
     """Learn one cluster's scorer, or take the global one if its queries teach nothing; also return the notes, and why.
 
     The scorer is packed: the members that it shares with the global one stay shared.

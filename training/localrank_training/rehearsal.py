@@ -46,6 +46,7 @@ class Tried:
     """One member of a blend: its candidates, and what each scored.
 
     Attributes:
+        position: of the member in the blend, counted from 0.
         learners: the candidates.
         scores: ``[n_candidates, n_docs]`` by models that had not learned from the document's query; standardised.
         seconds: ``[n_candidates]`` processor seconds of one fit, on average.
@@ -53,6 +54,7 @@ class Tried:
         gate: standard errors by which a local candidate must be better than the best global one.
     """
 
+    position: int
     learners: tuple[Learner, ...]
     scores: Vector
     seconds: Vector
@@ -63,6 +65,15 @@ class Tried:
     def free(self) -> int:
         """How many candidates are global."""
         return len(self.learners) - len(self.localities)
+
+    def only(self, candidate: int) -> Tried:
+        """Return the member with one of its global candidates."""
+        return Tried(
+            self.position,
+            self.learners[candidate : candidate + 1],
+            self.scores[candidate : candidate + 1],
+            self.seconds[candidate : candidate + 1],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,12 +173,9 @@ class Rehearsal:
         parts = np.unique(self.part_of[judged])
         pull = PULLS[0]
         if len(parts) > 1:
-            values = [
-                float(self.mean(self.figure(self._left_out(members, judged, parts, one)), judged))
-                for one in PULLS
-            ]
-            pull = PULLS[int(np.argmax(values))]
-        weights = learn_weights(members, self.pairs.of_queries(judged), pull)
+            scores = self._left_out(members, judged, parts)
+            pull = PULLS[int(np.argmax([float(self.mean(self.figure(one), judged)) for one in scores]))]
+        (weights,) = learn_weights(members, self.pairs.of_queries(judged), [pull])
         return Weighed(chosen, weights, pull)
 
     def members(self, candidates: Sequence[int]) -> Vector:
@@ -201,19 +209,22 @@ class Rehearsal:
         """Return the rehearsal of some members."""
         return replace(self, tried=tuple(self.tried[position] for position in positions))
 
-    def _left_out(self, members: Vector, judged: Bits, parts: Indices, pull: float) -> Vector:
-        """Score each part with weights that were learned from the other parts."""
-        scores = np.zeros(len(self.labels))
+    def _left_out(self, members: Vector, judged: Bits, parts: Indices) -> Vector:
+        """Return ``[n_pulls, n_docs]``: each part scored with weights that were learned from the other parts."""
+        scores = np.zeros((len(PULLS), len(self.labels)))
         for part in parts:
             held = judged & (self.part_of == part)
-            weights = learn_weights(members, self.pairs.of_queries(judged & ~held), pull)
+            learned = learn_weights(members, self.pairs.of_queries(judged & ~held), PULLS)
             rows = self.rows_of(held)
-            scores[rows] = members[rows] @ weights
+            scores[:, rows] = np.stack(learned) @ members[rows].T
         return scores
 
 
 def parts_of(lesson: Lesson, wanted: int, seed: int) -> Indices:
-    """Return each query's part; queries that can teach and those that cannot are spread evenly."""
+    """Return each query's part; queries that can teach and those that cannot are spread evenly.
+
+    Lists of the same query, by its id, are in one part.
+    """
     queries = lesson.queries
     teaches = np.array(
         [len(np.unique(queries.labels_of(query))) > 1 for query in range(len(queries))], np.bool_
@@ -222,6 +233,9 @@ def parts_of(lesson: Lesson, wanted: int, seed: int) -> Indices:
     rng = np.random.default_rng(seed)
     for some in (np.flatnonzero(teaches), np.flatnonzero(~teaches)):
         part_of[some] = rng.permutation(np.arange(len(some)) % wanted)
+    first: dict[str, int] = {}
+    for query, name in enumerate(queries.query_ids):
+        part_of[query] = part_of[first.setdefault(name, query)]
     return part_of
 
 
@@ -267,6 +281,7 @@ def rehearse(
             problems[member] = problem
     tried = tuple(
         Tried(
+            member,
             tuple(learner for learner, _, _ in found[member]),
             np.stack([scores for _, scores, _ in found[member]]),
             np.array([seconds for _, _, seconds in found[member]]),

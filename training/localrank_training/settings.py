@@ -40,6 +40,7 @@ __all__ = [
     "plain",
     "setting",
     "settings_of",
+    "values_of",
 ]
 
 T = TypeVar("T")
@@ -110,6 +111,11 @@ def settings_of(kind: type) -> tuple[Setting, ...]:
         for field in dataclasses.fields(kind)
         if field.init
     )
+
+
+def values_of(component: Any) -> dict[str, Any]:
+    """Return every setting of a dataclass instance by name."""
+    return {one.name: getattr(component, one.name) for one in settings_of(type(component))}
 
 
 def checked(kind: type[T], values: object, where: str) -> T:

@@ -19,6 +19,7 @@ import numpy as np
 from localrank.blocks import union
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank_training import cross_fitting
 from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import Ranked, rank_all
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.scorers import Scorer
     from localrank_training.config import TrainingConfig
+    from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
@@ -73,6 +75,7 @@ class Trained:
         held_out: what it is worth.
         trials: what was tried.
         warnings: what a reader of the figures must know.
+        cross_fitted: what a blend's run found out.
     """
 
     built: Built
@@ -82,6 +85,7 @@ class Trained:
     held_out: HeldOut
     trials: tuple[Trial, ...]
     warnings: tuple[str, ...] = ()
+    cross_fitted: CrossFitted | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +106,8 @@ def train(
     progress: Progress = silent,
 ) -> Trained:
     """Make the open choices, measure the result, and build the ranker."""
+    if cross_fitting.takes(config):
+        return _cross_fitted(queries, config, validation, workers, progress)
     choices = choices_of(config)
     splits = _splits(queries, validation, config)
     fitted = in_parallel(
@@ -165,20 +171,63 @@ def train(
     )
 
 
+def _cross_fitted(
+    queries: QuerySet,
+    config: TrainingConfig,
+    validation: QuerySet | None,
+    workers: int,
+    progress: Progress,
+) -> Trained:
+    """Train a blend, which needs no queries of its own to make its choices: validation queries teach like the others.
+
+    Without ``[selection] refit`` they do not, and measure the published model instead.
+    """
+    lesson, warnings = queries, []
+    if validation is not None:
+        _check_features(validation, queries)
+    if validation is not None and config.selection.refit:
+        lesson = concatenated([queries, validation.select(np.flatnonzero(_same(validation, queries) < 0))])
+        warnings.append("validation queries are learned from like the training queries")
+    found = cross_fitting.cross_fit(lesson, config, workers=workers, progress=progress)
+    if validation is not None and not config.selection.refit:
+        ranked = rank_all(found.built.ranker, validation)
+        clusters = np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
+        how, learned = f"{len(validation)} validation queries", int((_same(validation, queries) >= 0).sum())
+        held_out = HeldOut(how, validation, ranked, clusters, learned)
+    else:
+        n_docs = lesson.n_docs
+        how = f"{len(lesson)} judged queries, each scored by models that had not seen it"
+        if found.rehearsal is None:
+            how = f"{len(lesson)} judged queries, which the model has learned from: too few to hold any out"
+            held = rank_all(found.built.ranker, lesson)
+        else:
+            routes = found.routes[: len(lesson)]
+            held = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], routes)
+        learned = len(lesson) if found.rehearsal is None else 0
+        held_out = HeldOut(how, lesson, held, found.built.clusters[: len(lesson)], learned)
+    return Trained(
+        found.built, lesson, found.config, found.learner, held_out, (), tuple(warnings), cross_fitted=found
+    )
+
+
 def _splits(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> list[_Split]:
     if validation is not None:
-        if (validation.feature_names, validation.n_features) != (queries.feature_names, queries.n_features):
-            raise InvalidData(
-                f"the validation queries have other features than the training queries: expected "
-                f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
-                f"({', '.join(validation.feature_names[:3])}, …)"
-            )
+        _check_features(validation, queries)
         return [_Split(queries, validation, validation)]
     everything = np.arange(len(queries))
     return [
         _Split(queries.select(np.setdiff1d(everything, fold)), queries.select(fold), None)
         for fold in folds_of(len(queries), config.selection.folds, config.seed)
     ]
+
+
+def _check_features(validation: QuerySet, queries: QuerySet) -> None:
+    if (validation.feature_names, validation.n_features) != (queries.feature_names, queries.n_features):
+        raise InvalidData(
+            f"the validation queries have other features than the training queries: expected "
+            f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
+            f"({', '.join(validation.feature_names[:3])}, …)"
+        )
 
 
 def _same(queries: QuerySet, others: QuerySet) -> Indices:

@@ -189,7 +189,7 @@ def test_a_member_that_fails_only_in_the_end_is_left_out_too(
     assert [ranker.kind for ranker in scorer.rankers] == ["linear", "trees"]
     assert "left out: ranksvm: no more" in [one.text for one in notes]
     found = rehearsed(learner, Lesson(queries)).only([0, 2])
-    expected = learn_weights(found.members((0, 0)), found.pairs, found.weigh().pull)
+    (expected,) = learn_weights(found.members((0, 0)), found.pairs, [found.weigh().pull])
     np.testing.assert_allclose(scorer.weights, expected)
 
 
@@ -273,6 +273,7 @@ def test_local_candidates_must_stand_out(queries: QuerySet) -> None:
     def chosen(local: float, gate: float) -> int:
         mixed = (1 - local) * scores + local * perfect
         tried = Tried(
+            0,
             learners,
             np.stack([scores, scores, mixed]),
             np.zeros(3),

@@ -31,7 +31,7 @@ from localrank_training.learners.role import Learner
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.progress import silent
 from localrank_training.rehearsal import fitted, parts_of, rehearse
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import check_bounds, setting, values_of
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
@@ -175,6 +175,19 @@ class Blend(Learner):
         else:
             weights = rehearsal.only(kept).weigh([weighed.candidates[position] for position in kept]).weights
         return BlendScorer(tuple(scorer for scorer in scorers if scorer is not None), weights)
+
+    def position_in(self, rehearsal: Rehearsal) -> int | None:
+        """Return where the local member is among those that could be rehearsed."""
+        return next(
+            (number for number, one in enumerate(rehearsal.tried) if one.position == self.local - 1), None
+        )
+
+    def settled_to(self, rehearsal: Rehearsal, weighed: Weighed) -> Blend:
+        """Return the blend of the members that were rehearsed, each with the settings that were chosen."""
+        learners = rehearsal.learners(weighed)
+        local = self.position_in(rehearsal)
+        members = tuple(LearnerSettings(learner.method, values_of(learner)) for learner in learners)
+        return replace(self, members=members, local=0 if local is None else local + 1)
 
     def own(self, lesson: Lesson, towards: Scorer) -> BlendScorer:
         """Learn a cluster's blend: its own local member, everything else as in the global blend.

@@ -1,0 +1,326 @@
+"""A blend's training run: nothing is measured on what taught it, and local models stay out unless they are better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+from localrank.artifact import load
+from localrank.registry import Registry
+from localrank_training.blending import standardised_within
+from localrank_training.clouds import Clouds
+from localrank_training.config import TrainingConfig
+from localrank_training.data.synthetic import Recipe, synthesize
+from localrank_training.learners.linear import LeastSquares
+from localrank_training.local_members import LocalMembers, gain_of
+from localrank_training.pipeline import learn_contract, lesson_of
+from localrank_training.prototypes import Locality, local_weights
+from localrank_training.publishing import publish
+from localrank_training.reports import report_of
+from localrank_training.training import Trained, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.scorers import BlendScorer, LinearScorer
+    from localrank_training.cross_fitting import CrossFitted
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.rehearsal import Rehearsal
+
+LINEAR = {"method": "linear", "blocks": "zscore", "ridge": [0.03, 0.3]}
+TREES = {"method": "extra_trees", "blocks": "[raw, zscore]", "trees": 15}
+
+
+def config(*members: dict[str, Any], local: int = 1, **tables: Any) -> TrainingConfig:
+    clustering = {
+        "method": "prototypes",
+        "clusters": 4,
+        "share": [0.2, 0.4],
+        "shrink": [0.0, 1.0],
+        "gate": 2.0,
+    }
+    return TrainingConfig.from_tables(
+        {
+            "contract": {"normalise": "global_zscore", "missing": "learned"},
+            "similarity": {"form": "covariance"},
+            "clustering": clustering | tables.pop("clustering", {}),
+            "learner": {"method": "blend", "members": list(members or (LINEAR, TREES)), "local": local},
+            **tables,
+        }
+    )
+
+
+def found_of(trained: Trained) -> CrossFitted:
+    assert trained.cross_fitted is not None
+    return trained.cross_fitted
+
+
+def kinds(n_queries: int = 60, **recipe: Any) -> QuerySet:
+    return synthesize(n_queries, Recipe(**{"features": 8, "kinds": 2, "documents": (12, 20), **recipe}))[0]
+
+
+@pytest.fixture(scope="module")
+def of_kinds() -> Trained:
+    return train(kinds(), config())
+
+
+@pytest.fixture(scope="module")
+def alike() -> Trained:
+    return train(kinds(kinds=1, noise=1.0), config())
+
+
+def test_queries_of_different_kinds_get_models_of_their_own(of_kinds: Trained) -> None:
+    found = found_of(of_kinds)
+
+    assert found.localised is not None
+    assert found.localised.locality is not None
+    assert found.localised.gain.interval is not None
+    assert found.localised.gain.interval.low > 0.05
+    ranker = of_kinds.built.ranker
+    blends = [cast("BlendScorer", scorer) for scorer in ranker.scorers]
+    whole = cast("BlendScorer", ranker.global_scorer)
+    for blend in blends:
+        assert blend is not whole
+        assert [one is other for one, other in zip(blend.rankers, whole.rankers, strict=True)] == [
+            False,
+            True,
+        ]
+        np.testing.assert_array_equal(blend.weights, whole.weights)
+    first, second = (cast("LinearScorer", blend.rankers[0]).weights for blend in blends[:2])
+    assert not np.allclose(first, second)
+    assert {ranker.rank(documents).route.local for documents in of_kinds.queries.clouds()} == {True}
+    rehearsal, held = cast("Rehearsal", found.rehearsal), of_kinds.held_out.ranked
+    gained = rehearsal.figure(held.scores) - rehearsal.figure(held.global_scores)
+    assert np.nanmean(gained) > 0.05
+
+
+def test_queries_of_one_kind_get_exactly_the_global_model(alike: Trained) -> None:
+    found = found_of(alike)
+
+    assert found.localised is not None
+    assert found.localised.locality is None
+    ranker = alike.built.ranker
+    assert len(ranker.scorers) == 4
+    assert all(scorer is ranker.global_scorer for scorer in ranker.scorers)
+    assert not alike.config.clustering.local
+    for documents in list(alike.queries.clouds())[:10]:
+        ranking = ranker.rank(documents)
+        assert ranking.route.local is False
+        assert ranking.route.cluster is not None
+        np.testing.assert_array_equal(
+            ranking.scores, ranker.global_scorer.score(ranker.contract.cloud(documents))
+        )
+    np.testing.assert_array_equal(alike.held_out.ranked.scores, alike.held_out.ranked.global_scores)
+
+
+def test_prototypes_that_have_nothing_to_do_with_the_queries_gain_nothing(of_kinds: Trained) -> None:
+    localised = found_of(of_kinds).localised
+
+    assert localised is not None
+    assert localised.random.interval is not None
+    assert localised.random.interval.low < 0.0
+    assert localised.random.mean < 0.02
+    assert localised.agreement > 0.8
+
+
+def test_local_candidates_score_what_a_model_of_the_weighted_queries_scores() -> None:
+    """Each held-out query by least squares on the other parts, weighted as for its prototype."""
+    queries = kinds(24)
+    settings = config(LINEAR)
+    lesson = lesson_of(
+        Clouds(queries, learn_contract(queries, settings)), None, None, settings.learner.candidates()[0]
+    )
+    learner = LeastSquares(ridge=0.3, blocks="zscore", balance="queries")
+    rng = np.random.default_rng(0)
+    part_of, similarities = np.arange(24) % 3, rng.random((24, 2))
+    clusters = rng.integers(-1, 2, 24)
+    (blend,) = settings.learner.candidates()
+    rehearsal = cast("Rehearsal", blend.rehearsed(lesson))  # type: ignore[attr-defined]
+    globally = rehearsal.tried[0].only(1)
+    localities = (Locality(0.3, 0.0), Locality(0.3, 0.7), Locality(0.6, 0.2))
+
+    found = LocalMembers(learner, lesson, part_of).rehearsed(
+        globally, similarities, clusters, localities, 2.0
+    )
+
+    assert (found.free, found.gate, found.localities) == (1, 2.0, localities)
+    np.testing.assert_array_equal(found.scores[0], globally.scores[0])
+    for number, locality in enumerate(localities, 1):
+        expected = globally.scores[0].copy()
+        for query in np.flatnonzero(clusters >= 0).tolist():
+            others = np.flatnonzero(part_of != part_of[query])
+            weights = local_weights(similarities[others], locality)[clusters[query]]
+            model = learner.fit(replace(lesson.select(others), weights=weights))
+            span = lesson.queries.span(query)
+            expected[span] = model.score_rows(lesson.queries.documents[span])
+        expected = standardised_within(expected, queries.offsets)
+        np.testing.assert_allclose(found.scores[number], expected, atol=1e-6)
+
+
+def test_a_gain_is_measured_on_queries_that_did_not_choose(of_kinds: Trained) -> None:
+    found = found_of(of_kinds)
+    rehearsal = cast("Rehearsal", found.rehearsal)
+    figures = rehearsal.figures[0]
+    gains = []
+    for part in range(4):
+        held = rehearsal.part_of == part
+        best = int(np.argmax(np.nanmean(figures[1:, ~held], axis=1))) + 1
+        gains += (figures[best, held] - figures[0, held]).tolist()
+
+    gain = gain_of(rehearsal, 0)
+
+    assert gain.mean == pytest.approx(np.nanmean(gains))
+    assert str(gain).startswith(f"{gain.mean:+.4f} [")
+
+
+def test_held_out_figures_are_of_every_query_and_not_flattered(of_kinds: Trained) -> None:
+    """What the report says of held-out queries is near what new queries of the same kinds show."""
+    fresh = synthesize(200, Recipe(features=8, kinds=2, documents=(12, 20)), sample=1)[0]
+    from localrank.metrics import measure
+    from localrank_training.evaluation import rank_all
+
+    held = of_kinds.held_out
+    said = measure(held.queries.labels, held.ranked.scores, held.queries.offsets, ["ndcg@10"])[0].mean
+    scores = rank_all(of_kinds.built.ranker, fresh).scores
+    new = measure(fresh.labels, scores, fresh.offsets, ["ndcg@10"])[0].mean
+
+    assert said <= new + 0.02
+    assert len(held.ranked.routes) == len(held.queries) == 60
+
+
+def test_random_labels_are_reported_as_chance() -> None:
+    queries = kinds(80, kinds=1)
+    labels = np.random.default_rng(3).permutation(queries.labels)
+
+    trained = train(replace(queries, labels=labels), config())
+
+    report = report_of(trained)
+    rehearsal = cast("Rehearsal", found_of(trained).rehearsal)
+    chance = np.nanmean(rehearsal.figure(np.random.default_rng(0).normal(size=len(labels))))
+    said = np.nanmean(rehearsal.figure(trained.held_out.ranked.scores))
+    assert said == pytest.approx(chance, abs=0.05)
+    assert report.local[0].mean < 0.7
+
+
+def test_validation_queries_teach_unless_told_not_to() -> None:
+    queries, held = kinds(30), synthesize(12, Recipe(features=8, kinds=2, documents=(12, 20)), sample=1)[0]
+
+    both = train(queries, config(), validation=held)
+    apart = train(queries, config(selection={"refit": False}), validation=held)
+
+    assert len(both.queries) == 42
+    assert "validation queries are learned from" in both.warnings[0]
+    assert len(apart.queries) == 30
+    assert apart.held_out.how == "12 validation queries"
+    assert apart.held_out.queries.query_ids == held.query_ids
+
+
+def test_the_result_does_not_depend_on_the_number_of_processes() -> None:
+    queries = kinds(30)
+
+    one, two = (train(queries, config(), workers=workers) for workers in (1, 2))
+
+    np.testing.assert_array_equal(one.held_out.ranked.scores, two.held_out.ranked.scores)
+    documents = queries.documents_of(3)
+    np.testing.assert_array_equal(
+        one.built.ranker.rank(documents).scores, two.built.ranker.rank(documents).scores
+    )
+
+
+def test_a_published_blend_scores_the_same_bits(of_kinds: Trained, tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+
+    reference = publish(registry, "web", of_kinds, of_kinds.queries)
+
+    loaded = load(reference.path).ranker
+    for documents in list(of_kinds.queries.clouds())[:5]:
+        ours, theirs = of_kinds.built.ranker.rank(documents), loaded.rank(documents)
+        np.testing.assert_array_equal(ours.scores, theirs.scores)
+        assert ours.route == theirs.route
+    blends = [cast("BlendScorer", scorer) for scorer in loaded.scorers]
+    assert len({id(blend.rankers[1]) for blend in blends}) == 1
+
+
+@pytest.mark.parametrize("n_queries", [1, 2, 5, 9, 20])
+def test_any_number_of_queries_is_enough(n_queries: int) -> None:
+    queries = kinds(n_queries)
+
+    trained = train(queries, config())
+
+    ranking = trained.built.ranker.rank(queries.documents_of(0))
+    assert np.isfinite(ranking.scores).all()
+    assert report_of(trained).local[0].n_queries == n_queries
+
+
+@pytest.mark.parametrize("case", ["binary", "real", "constant", "missing", "one document", "wide", "alike"])
+def test_any_kind_of_data_will_do(case: str) -> None:
+    queries = kinds(20, features=8 if case != "wide" else 120)
+    rng = np.random.default_rng(0)
+    documents, labels = queries.documents.copy(), queries.labels.copy()
+    if case == "binary":
+        labels = (labels > 1).astype(np.float64)
+    elif case == "real":
+        labels = labels + rng.random(len(labels))
+    elif case == "constant":
+        documents[:, 3] = 7.0
+    elif case == "missing":
+        documents[rng.random(documents.shape) < 0.1] = np.nan
+    elif case == "alike":
+        documents[queries.span(4)] = documents[queries.span(4)][0]
+    changed = replace(queries, documents=documents, labels=labels)
+    if case == "one document":
+        ones = np.concatenate([np.arange(queries.offsets[-1]), [0, 1]])
+        changed = replace(
+            queries,
+            documents=documents[ones],
+            labels=labels[ones],
+            offsets=np.concatenate([queries.offsets, queries.offsets[-1] + np.array([1, 2])]),
+            query_ids=(*queries.query_ids, "alone", "too"),
+            lines=ones,
+        )
+    members = (
+        LINEAR,
+        TREES,
+        {"method": "lambdamart", "blocks": "raw", "num_iterations": 10, "members": 1, "levels": 8},
+    )
+
+    trained = train(changed, config(*members))
+
+    blend = cast("BlendScorer", trained.built.ranker.global_scorer)
+    assert len(blend.rankers) == 3
+    for query in (0, len(changed) - 1):
+        assert np.isfinite(trained.built.ranker.rank(changed.documents_of(query)).scores).all()
+    if case == "missing":
+        assert set(trained.built.ranker.contract.missing) == {"nan"}
+        assert np.isfinite(trained.built.ranker.rank(np.full((3, 8), np.nan, np.float32)).scores).all()
+    else:
+        assert set(trained.built.ranker.contract.missing) == {"reject"}
+
+
+def test_documents_that_are_all_alike_leave_one_global_model() -> None:
+    """No query has a shape. One member sees another block, in which the documents do differ."""
+    queries = kinds(12)
+    documents = np.ones_like(queries.documents)
+    with pytest.raises(Exception, match="different features"):
+        train(replace(queries, documents=documents), config())
+
+
+def test_shorter_lists_of_a_query_stay_in_its_part() -> None:
+    queries = kinds(20)
+
+    trained = train(queries, config(lists={"lengths": [5]}))
+
+    found = found_of(trained)
+    rehearsal = cast("Rehearsal", found.rehearsal)
+    assert len(rehearsal.part_of) == 40
+    np.testing.assert_array_equal(rehearsal.part_of[:20], rehearsal.part_of[20:])
+    assert len(trained.held_out.ranked.scores) == queries.n_docs
+
+
+def test_without_a_linear_local_member_locality_is_not_tried() -> None:
+    notes = train(kinds(20), config(LINEAR, TREES, local=2)).built.notes
+
+    assert "locality was not tried: the local member is not 'linear' with a given ridge" in notes
