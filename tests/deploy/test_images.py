@@ -228,11 +228,11 @@ def trained(image: Image, volume: Path, work: Path, name: str, *flags: str) -> i
         "--features",
         "10",
         "--out",
-        "/work/judged.txt",
+        "/scratch/judged.txt",
     )
     learn = (
         "train",
-        "/work/judged.txt",
+        "/scratch/judged.txt",
         "--method",
         "global",
         "--name",
@@ -242,7 +242,7 @@ def trained(image: Image, volume: Path, work: Path, name: str, *flags: str) -> i
         *flags,
     )
     for command in (data, learn):
-        mounts = {"/models": volume, "/work": work}
+        mounts = {"/models": volume, "/scratch": work}
         with started(image, (*image.entrypoint, *command), mounts=mounts, sealed=True) as process:
             output, _ = process.communicate(timeout=300)
         assert 0 == process.returncode, output

@@ -88,14 +88,15 @@ class Density:
         )
 
     def _refuse_incomplete(self) -> None:
-        short = min((line for width, (_, line) in self._runs.items() if width < self._width), default=None)
-        if self._hole is not None and (short is None or self._hole[0] < short):
+        lacking = [
+            (line, f"only the first {width}")
+            for width, (_, line) in self._runs.items()
+            if width < self._width
+        ]
+        if self._hole is not None:
             line, feature = self._hole
-            found = f"none for feature {feature}"
-        else:
-            line = min(line for width, (_, line) in self._runs.items() if width < self._width)
-            width = next(width for width, (_, first) in self._runs.items() if first == line)
-            found = f"only the first {width}"
+            lacking.append((line, f"none for feature {feature}"))
+        line, found = min(lacking)
         raise InvalidData(
             f"{self._name}:{line}: expected a value for each of {self._width} features, as on most lines of this "
             f"file, which writes its zeros, found {found}; if an absent feature is a zero here, add --sparse"
