@@ -61,7 +61,8 @@ Examples:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+# Complexity 16: one clause for each kind of error, each with its exit code.
+def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     """Run one command; return 0, 1 (failed) or 2 (wrong use)."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["help"] and len(arguments) > 1:

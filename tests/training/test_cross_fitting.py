@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.scorers import BlendScorer, LinearScorer
     from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
-    from localrank_training.rehearsal import Rehearsal
+    from localrank_training.learners.rehearsal import Rehearsal
 
 LINEAR = {"method": "linear", "blocks": "zscore", "ridge": [0.03, 0.3]}
 TREES = {"method": "extra_trees", "blocks": "[raw, zscore]", "trees": 15}

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.rehearsal import Rehearsal, Weighed
     from localrank_training.local_members import Gain
     from localrank_training.pipeline import Plan
     from localrank_training.progress import Progress
-    from localrank_training.rehearsal import Rehearsal, Weighed
 
 __all__ = ["CrossFitted", "Localised", "cross_fit", "takes"]
 

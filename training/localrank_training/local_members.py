@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from localrank_training.comparisons import Interval
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.linear import LeastSquares
-    from localrank_training.rehearsal import Rehearsal, Tried
+    from localrank_training.learners.rehearsal import Rehearsal, Tried
 
 __all__ = ["Gain", "LocalMembers", "gain_of"]
 

@@ -11,6 +11,7 @@ time on a clock: a machine that was suspended, or a supervisor that was stopped,
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
 import multiprocessing
 import os
@@ -120,8 +121,8 @@ class Supervisor:
 
     def run(self) -> bool:
         """Serve until told to stop; return whether any worker could ever serve."""
-        import localrank_service.app  # noqa: F401 - the workers shall find it in memory
-
+        # Workers find the application in memory.
+        importlib.import_module(str(self.config.app).partition(":")[0])
         gc.collect()
         gc.freeze()
         with suppress(ModuleNotFoundError):

@@ -18,9 +18,9 @@ from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.learners.rehearsal import Rehearsal, Tried, parts_of
 from localrank_training.learners.seen import scores_of
 from localrank_training.prototypes import Locality
-from localrank_training.rehearsal import Rehearsal, Tried, parts_of
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

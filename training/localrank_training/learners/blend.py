@@ -4,7 +4,7 @@ r"""A blend of members of different families, each weighted by what it adds on q
 
 with :math:`z_k` the scores of member ``k``, standardised within the list. The training queries fall into parts. Every
 member learns from all parts but one and scores that one; the settings of the members and the weights come from these
-scores (`localrank_training.rehearsal`, `localrank_training.blending`). Then every member learns from all queries.
+scores (`localrank_training.learners.rehearsal`, `localrank_training.blending`). Then every member learns from all queries.
 
 A member that cannot learn from these queries is left out, and the weights are learned without it. With fewer than
 `ENOUGH` queries to learn from there is nothing to choose by: all members count the same.
@@ -25,19 +25,19 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import BlendScorer
 from localrank_training.learners.judged import differs_within
 from localrank_training.learners.notes import note
+from localrank_training.learners.rehearsal import fitted, parts_of, rehearse
 from localrank_training.learners.role import Learner
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.progress import silent
-from localrank_training.rehearsal import fitted, parts_of, rehearse
 from localrank_training.settings import check_bounds, setting, values_of
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.rehearsal import Rehearsal, Weighed
     from localrank_training.progress import Progress
-    from localrank_training.rehearsal import Rehearsal, Weighed
 
 __all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
 

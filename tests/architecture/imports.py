@@ -1,0 +1,68 @@
+"""Which room imports which, read from the sources.
+
+A room is a folder of a package, or a module beside the folders. Imports inside functions count; imports that only a type
+checker runs do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["cycles", "imports_between_rooms"]
+
+
+def imports_between_rooms(package: Path) -> dict[str, set[str]]:
+    """Return for each room of a package the other rooms that it imports."""
+    imports: dict[str, set[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        place = path.relative_to(package).with_suffix("").parts
+        if place == ("__init__",):
+            continue
+        room = imports.setdefault(place[0], set())
+        for name in _imported(ast.parse(path.read_text())):
+            first, *inner = name.split(".")
+            if first == package.name and inner and inner[0] != place[0] and _is_room(package, inner[0]):
+                room.add(inner[0])
+    return imports
+
+
+def cycles(imports: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return every group of rooms that import each other, directly or through others."""
+    reached = {room: _reached(room, imports) for room in imports}
+    groups = {
+        frozenset(other for other in reached[room] if room in reached.get(other, ()))
+        for room in imports
+        if room in reached[room]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _is_room(package: Path, name: str) -> bool:
+    return (package / name).is_dir() or (package / f"{name}.py").is_file()
+
+
+def _reached(room: str, imports: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [room]
+    while waiting:
+        new = imports.get(waiting.pop(), set()) - reached
+        reached |= new
+        waiting += new
+    return reached
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    """Yield what is imported when a program runs: every module, and every name taken from one."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    for child in ast.iter_child_nodes(node):
+        yield from _imported(child)
