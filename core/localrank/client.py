@@ -68,6 +68,8 @@ class Route:
         margin: what the best cluster was ahead of the second.
         candidates: how many training queries were compared.
         fallback: why it was not the strategy's choice.
+        local: false if the global scorer answered, as the cluster has none of its own or there is no cluster.
+        shares: the weight of each cluster's scorer; empty if one scorer answered.
     """
 
     strategy: str
@@ -76,6 +78,8 @@ class Route:
     margin: float | None
     candidates: int
     fallback: str | None
+    local: bool = True
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,13 +588,26 @@ def _reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         order=order,
         scores=np.array([result["score"] for result in results], np.float64),
         ids=None if query.ids is None else tuple(query.ids[index] for index in order.tolist()),
-        route=Route(**{name: answer["route"][name] for name in Route.__slots__}),
+        route=_route(answer["route"]),
         model=answer["model"],
         version=answer["version"],
         request_id=answer["request_id"],
         warnings=tuple(Warned(one["code"], one["feature"], one["count"]) for one in answer["warnings"]),
         timings_ms=answer["timings_ms"],
         explanation=answer.get("explanation"),
+    )
+
+
+def _route(members: Mapping[str, Any]) -> Route:
+    return Route(
+        members["strategy"],
+        members["cluster"],
+        members["similarity"],
+        members["margin"],
+        members["candidates"],
+        members["fallback"],
+        members.get("local", members["cluster"] is not None),
+        tuple(members.get("shares", ())),
     )
 
 

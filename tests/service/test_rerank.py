@@ -7,18 +7,23 @@ import gzip
 import json
 import sys
 import zlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import httpx
+import jsonschema
 import numpy as np
 import pytest
 
+from localrank.client import AsyncClient
+from localrank.routing import GlobalRouter, Route
+from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from tests.service.conftest import queries_of_three_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import httpx
 
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
@@ -120,6 +125,59 @@ async def test_the_answer_has_exactly_the_documented_members(
     } == answer["route"]
     assert (None, []) == (answer["degraded"], answer["warnings"])
     assert "from-the-caller" == response.headers["x-request-id"]
+
+
+@dataclass(frozen=True)
+class Settled(GlobalRouter):
+    """A router whose answer is given."""
+
+    found: Route
+
+    def route(self, point: Any, /) -> Route:  # noqa: ARG002
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("route", "scorers", "more"),
+    [
+        pytest.param(Route("medoid", 1), "own", {}, id="a cluster of its own scorer"),
+        pytest.param(Route("medoid", 1), "global", {"local": False}, id="a cluster of the global scorer"),
+        pytest.param(Route("medoid", None), "own", {}, id="no cluster"),
+        pytest.param(
+            Route("fusion", 1, shares=(0.25, 0.75, 0.0)), "own", {"shares": [0.25, 0.75, 0.0]}, id="shares"
+        ),
+        pytest.param(
+            Route("fusion", 1, shares=(0.5, 0.5, 0.0)),
+            "global",
+            {"local": False, "shares": [0.5, 0.5, 0.0]},
+            id="shares of the global scorer",
+        ),
+    ],
+)
+async def test_every_wire_that_shows_a_route_says_whose_scorers_answered(
+    route: Route, scorers: str, more: dict[str, Any], connect: Any, tiny_ranker: Ranker
+) -> None:
+    theirs = tiny_ranker.scorers if scorers == "own" else (tiny_ranker.global_scorer,) * 3
+    ranker = replace(tiny_ranker, router=Settled(route), scorers=theirs)
+    documents = queries_of_three_kinds()[0]
+    rows = numbers(documents)
+    plain = {"strategy": route.strategy, "cluster": route.cluster, "similarity": None, "margin": None}
+
+    async with connect(models=[LiveModel("tiny", 3, ranker)]) as http:
+        single = await rerank(http, {"features": rows, "explain": "route"})
+        batch = (await http.post("/v1/rerank/batch", json={"queries": [{"features": rows}]})).json()
+        cohere = {"model": "tiny", "query": "x", "documents": [{"features": row} for row in rows]}
+        answer = (await http.post("/v2/rerank", json=cohere)).json()
+        described = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    transport = httpx.ASGITransport(app=create_app(Settings(), models=[LiveModel("tiny", 3, ranker)]))
+    async with AsyncClient("http://localhost", transport=transport) as client:
+        by_client = await client.rerank(documents)
+
+    routes = [single["route"], batch["answers"][0]["answer"]["route"], answer["meta"]["localrank"]["route"]]
+    assert [{**plain, "candidates": 0, "fallback": None, **more}] * 3 == routes
+    jsonschema.validate(single["route"], described["RerankAnswer"]["properties"]["route"])
+    expected = ranker.rank(documents).route
+    assert (expected.local, expected.shares) == (by_client.route.local, by_client.route.shares)
 
 
 async def test_stage_times_are_the_same_in_body_and_header(

@@ -121,6 +121,21 @@ _TENSOR = _closed(
     optional=("parameters",),
 )
 
+_ROUTE = _closed(
+    {
+        "strategy": _TEXT,
+        "cluster": _maybe(_COUNT) | {"description": "null is the global scorer."},
+        "similarity": _maybe(_NUMBER),
+        "margin": _maybe(_NUMBER),
+        "candidates": _COUNT,
+        "fallback": _maybe(_TEXT),
+        "local": {"const": False, "description": "Only if the cluster has no scorer of its own."},
+        "shares": _list({"type": "number", "minimum": 0, "maximum": 1}, minItems=1)
+        | {"description": "Only if several clusters' scorers answer: the weight of each."},
+    },
+    optional=("local", "shares"),
+)
+
 _FIGURES: dict[str, Any] = {
     "requests": _closed(dict.fromkeys(OUTCOMES, _COUNT)),
     "per_second": _NUMBER,
@@ -181,16 +196,7 @@ SCHEMAS: dict[str, Any] = {
                 )
             )
             | {"description": "By score, then by position in the request."},
-            "route": _closed(
-                {
-                    "strategy": _TEXT,
-                    "cluster": _maybe(_COUNT) | {"description": "null is the global scorer."},
-                    "similarity": _maybe(_NUMBER),
-                    "margin": _maybe(_NUMBER),
-                    "candidates": _COUNT,
-                    "fallback": _maybe(_TEXT),
-                }
-            ),
+            "route": _ROUTE,
             "degraded": {"type": "null"},
             "warnings": _list(
                 _closed(
@@ -277,7 +283,7 @@ SCHEMAS: dict[str, Any] = {
                             "model": _TEXT,
                             "version": _COUNT,
                             "relevance_score": _TEXT | {"description": "How it follows from the score."},
-                            "route": _FREE,
+                            "route": _ROUTE,
                             "timings_ms": _map(_NUMBER),
                         }
                     ),

@@ -190,4 +190,6 @@ def _attributes(query: Observed) -> Mapping[str, Any]:
         }
         if route.fallback is not None:
             found["localrank.fallback"] = route.fallback
+        if route.cluster is not None and not route.local:
+            found["localrank.local"] = False
     return found

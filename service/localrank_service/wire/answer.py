@@ -60,8 +60,12 @@ class Ranked:
 
 
 def route_members(route: Route) -> dict[str, Any]:
-    """Return the route as the answer shows it."""
-    return {
+    """Return the route as the answer shows it.
+
+    ``local`` and ``shares`` are left out of the route of a query that the scorer of one cluster, or by ``cluster`` the
+    global scorer, answers: most routes.
+    """
+    members: dict[str, Any] = {
         "strategy": route.strategy,
         "cluster": route.cluster,
         "similarity": route.similarity,
@@ -69,6 +73,11 @@ def route_members(route: Route) -> dict[str, Any]:
         "candidates": route.candidates,
         "fallback": route.fallback,
     }
+    if not route.local and (route.cluster is not None or route.shares):
+        members["local"] = False
+    if route.shares:
+        members["shares"] = route.shares
+    return members
 
 
 def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]:
