@@ -443,5 +443,5 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-#: What is trained without ``--method``, ``--config`` and ``--learner``; `None` is the defaults of the tables.
-DEFAULT_METHOD: str | None = None
+#: What is trained without ``--method``, ``--config`` and ``--learner``.
+DEFAULT_METHOD = "auto"

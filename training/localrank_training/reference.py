@@ -27,7 +27,8 @@ _HEAD = """\
 `localrank train` takes its settings from these places; each overrides those before it:
 
 1. the defaults below;
-2. `--method NAME`, one of the ready configurations at the end of this page;
+2. `--method NAME`, one of the ready configurations at the end of this page; it is `auto` without `--method`, `--config` and
+   `--learner`;
 3. `--config FILE`, a TOML file with one table per step of the method;
 4. `--learner NAME`, another learner with its default settings. Without `--method` and `--config` it trains one global model;
 5. `--set table.key=value`, any number of times.

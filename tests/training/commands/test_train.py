@@ -41,6 +41,20 @@ def test_settings_are_printed_without_data(capsys: pytest.CaptureFixture[str]) -
     assert {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]}.items() <= printed["learner"].items()
 
 
+def test_without_any_choice_it_is_the_blend(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for chosen in ([], ["--method", "auto"], ["--set", "clustering.gate=3"]):
+        assert 0 == main(["train", *chosen, "--print-config"])
+        printed.append(tomllib.loads(capsys.readouterr().out))
+
+    default, auto, stricter = printed
+    assert default == auto
+    assert ("blend", "prototypes") == (default["learner"]["method"], default["clustering"]["method"])
+    assert 3 == stricter["clustering"].pop("gate")
+    assert default["clustering"].pop("gate") == 2
+    assert default == stricter
+
+
 def test_what_is_printed_is_what_is_trained(judged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--learner", "rankboost", "--set", "learner.rounds=7", "--set", "learner.blocks=zscore"]
     assert 0 == main(["train", *chosen, "--print-config"])

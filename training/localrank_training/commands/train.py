@@ -31,11 +31,13 @@ def train(
     *,
     validation: Annotated[
         list[str] | None,
-        typer.Option(help="Queries to choose settings on and to measure with; else cross-validation."),
+        typer.Option(
+            help="More judged queries, to choose settings on; auto learns from them like the others."
+        ),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="A ready configuration: localrank, global, …; a wrong one lists them."),
+        typer.Option(help="A ready configuration: auto, global, localrank, …; a wrong one lists them."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
     learner: Annotated[
@@ -63,8 +65,9 @@ def train(
 ) -> None:
     """Learn a model from judged queries and publish it as the next version.
 
-    Without --method, --config and --learner: RankSVM for each of 1, 2, 3 or 5 clusters; the number is chosen together
-    with C. docs/configuration.md lists every setting.
+    Without --method, --config and --learner it is --method auto: a blend of linear models and trees, with local models
+    for queries of different kinds if these are better. docs/quality.md explains it, docs/configuration.md lists every
+    setting.
 
     Examples:
       localrank train data/train.txt --name web --promote
