@@ -31,11 +31,11 @@ import orjson
 import simdjson
 from pydantic import BaseModel
 
+from localrank.commands.output import print_table
 from localrank.contract import FeatureContract
 from localrank.native import lift, scan
 from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.query import Limits
-from localrank_training.commands.output import print_table
 from localrank_training.data.reading import read
 
 if TYPE_CHECKING:

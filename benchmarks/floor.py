@@ -30,7 +30,7 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from benchmarks import arrivals, idle, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import arrivals, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 MOST = 1.5
 N_DOCS = 100

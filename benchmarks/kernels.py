@@ -23,11 +23,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.routing import made
 from benchmarks.signature import cloud
 from localrank import principal, scaling
+from localrank.commands.output import print_table
 from localrank.lsh import HyperplaneTables
 from localrank.native import library
 from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.signature import Signatures
-from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import arrivals, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 N_FEATURES = 136
 HEADER = (

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 N_FEATURES = 136
 LOCUSTFILE = Path(__file__).parents[1] / "deploy" / "locustfile.py"

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import arrivals, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 HEADER = ("large", "a second", "health p50 ms", "p99", "small p50 ms", "p99", "large p50 ms", "ok")
 FIGURES = ("health_p50_ms", "health_p99_ms", "small_p50_ms", "small_p99_ms")

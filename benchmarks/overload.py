@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks import arrivals, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.commands.output import print_table
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.routing import ExactRouter, LshRouter, exact_below
 from localrank.signature import Signatures
-from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix

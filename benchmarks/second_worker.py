@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import arrivals, results, served_models, servers
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 
 MOST_MEGABYTES = 80.0
 

@@ -24,9 +24,9 @@ import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
+from localrank.commands.output import print_table
 from localrank.native import eigen
 from localrank.signature import PcaRepresentation
-from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector

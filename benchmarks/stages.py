@@ -42,13 +42,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import floor, results, served_models
 from benchmarks.routing import draw
+from localrank.commands.output import print_table
 from localrank.ranker import Ranking, best_first
 from localrank.routing import LshRouter, Route
 from localrank.scaling import percentiles
 from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.query import Limits
 from localrank_service.wire.results import results as encoded
-from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,6 +27,7 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from localrank.commands.output import print_table
 from localrank.contract import FeatureContract
 from localrank.ranker import Ranker
 from localrank.routing import ExactRouter
@@ -36,7 +37,6 @@ from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.wire import numbers
-from localrank_training.commands.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

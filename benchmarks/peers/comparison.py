@@ -33,7 +33,7 @@ import numpy as np
 
 from benchmarks import arrivals, results, served_models, servers
 from benchmarks.peers.catalogue import OURS, PEERS, PLAIN, NotInstalled, Place, environment
-from localrank_training.commands.output import print_table
+from localrank.commands.output import print_table
 from localrank_training.learners.plain_trees import from_lightgbm
 
 N_FEATURES = 136

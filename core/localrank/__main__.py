@@ -21,7 +21,7 @@ __all__ = ["COMMANDS", "main"]
 
 
 class Command(NamedTuple):
-    """Where a command lives."""
+    """Where a command lives, and the extra that it needs; none if the core is enough."""
 
     module: str
     extra: str
@@ -37,7 +37,9 @@ COMMANDS = {
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
     "models": Command(
-        _OFFLINE, "serve", "List, show, verify, sign, promote, roll back, prune, compare models."
+        "localrank.commands.models",
+        "",
+        "List, show, verify, sign, promote, roll back, prune, compare models.",
     ),
     "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
     "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     if arguments[0] not in COMMANDS:
         return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
     command = COMMANDS[arguments[0]]
-    if sys.stdout is None and command.module == _OFFLINE:
+    if sys.stdout is None and command.extra != "serve":
         return _complain("standard output: expected to be open, found it closed", 1)
     try:
         code = int(importlib.import_module(command.module).run(arguments))
@@ -89,9 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
-        return _complain(
-            f"'localrank {arguments[0]}' needs {error.name!r}: pip install 'localrank[{command.extra}]'", 1
-        )
+        wanted = f"localrank[{command.extra}]" if command.extra else "localrank"
+        return _complain(f"'localrank {arguments[0]}' needs {error.name!r}: pip install '{wanted}'", 1)
     except InvalidConfiguration as error:
         return _complain(str(error), 2)
     except LocalRankError as error:

@@ -8,8 +8,11 @@ import sys
 import venv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from localrank import Registry, load
+from localrank.artifact import Provenance
 from tests.end_to_end.serving import serving
 
 ROOT = Path(__file__).parents[2]
@@ -72,12 +75,30 @@ def test_with_train_alone_it_learns_and_publishes(wheel: Path, tmp_path: Path) -
     assert {"fastapi", "uvicorn"} == missing(python, "fastapi", "uvicorn")
 
 
-def test_a_command_without_its_extra_says_which(wheel: Path, tmp_path: Path) -> None:
+def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_extra(
+    wheel: Path, tmp_path: Path
+) -> None:
     venv.create(tmp_path / "environment", with_pip=True)
     python = tmp_path / "environment" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    shutil.copytree(ROOT / "models" / "demo", tmp_path / "models" / "demo")
+    registry = Registry(tmp_path / "models")
+    ranker = load(registry.resolve("demo").path)
+    documents = np.random.default_rng(0).random((20, ranker.contract.n_features)).astype(np.float32)
+    registry.publish("demo", ranker, Provenance("2026-01-31T12:00:00Z", {}, probe=[documents]))
 
-    for command, extra in (("serve", "serve"), ("train", "train"), ("models", "serve")):
+    assert {"typer", "pydantic", "rich"} == missing(python, "typer", "pydantic", "rich")
+    for arguments, expected in (
+        (["list"], "champion"),
+        (["show", "demo"], "demo@1"),
+        (["verify", "demo@2"], "demo@2 is good"),
+        (["diff", "demo@1", "demo@2"], "contract: the same"),
+        (["promote", "demo", "2"], "demo@champion is version 2"),
+        (["rollback", "demo"], "demo@champion is version 1"),
+        (["prune", "demo", "--keep", "1", "--force"], "removed: "),
+    ):
+        assert expected in run(python, "-m", "localrank", "models", *arguments, cwd=tmp_path)
+    for command, extra in (("serve", "serve"), ("train", "train")):
         answer = subprocess.run(
             [python, "-m", "localrank", command], capture_output=True, text=True, check=False, cwd=tmp_path
         )

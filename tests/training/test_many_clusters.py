@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from localrank import Registry, load
+from localrank.__main__ import main
 from localrank.artifact import Cluster, Provenance
 from localrank.probe import choose
-from localrank_training.commands.models import app
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.linear import LeastSquares
@@ -57,7 +56,9 @@ def test_every_query_has_a_model_of_its_own_or_none(built: Built) -> None:
         assert (built.clusters[query], not alone[built.clusters[query]]) == (route.cluster, route.local)
 
 
-def test_it_is_published_in_few_files_and_shown_on_one_screen(built: Built, tmp_path: Path) -> None:
+def test_it_is_published_in_few_files_and_shown_on_one_screen(
+    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     registry = Registry(tmp_path)
     queries = list(judged().clouds())
     clusters = [Cluster(1, exemplar, {}) for exemplar in built.exemplars]
@@ -66,9 +67,8 @@ def test_it_is_published_in_few_files_and_shown_on_one_screen(built: Built, tmp_
     reference = registry.publish("web", built.ranker, provenance)
 
     assert len(list(reference.path.iterdir())) < 20
-    shown = CliRunner().invoke(app, ["show", "web", "--models-dir", str(tmp_path)])
-    assert 0 == shown.exit_code, shown.output
-    lines = shown.output.splitlines()
+    assert 0 == main(["models", "show", "web", "--models-dir", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 80
     own = sum(scorer is not built.ranker.global_scorer for scorer in built.ranker.scorers)
     assert f"clusters        784 of 1 to 1 queries, {own} with a scorer of their own" in lines

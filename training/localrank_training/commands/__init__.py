@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from localrank_training.commands import data, models
+from localrank_training.commands import data
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
@@ -37,7 +37,6 @@ app = typer.Typer(
 for command in (demo, train, tune, evaluate, rank):
     app.command(help=described(command))(command)
 
-app.add_typer(models.app)
 app.add_typer(data.app)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from localrank.commands.output import print_json, print_table
 from localrank_training.commands.arguments import described
-from localrank_training.commands.output import AsJson, given, print_json, print_table, progress
+from localrank_training.commands.output import AsJson, given, progress
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank_training.commands.output import (
-    AsJson,
-    ModelsDir,
-    print_json,
-    print_table,
-    progress,
-    whole_file,
-)
+from localrank.commands.output import print_json, print_table
+from localrank_training.commands.output import AsJson, ModelsDir, progress, whole_file
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:

@@ -7,15 +7,8 @@ from typing import Annotated
 
 import typer
 
-from localrank_training.commands.output import (
-    MANY,
-    AsJson,
-    ModelsDir,
-    print_json,
-    print_notes,
-    print_table,
-    progress,
-)
+from localrank.commands.output import MANY, print_json, print_notes, print_table
+from localrank_training.commands.output import AsJson, ModelsDir, progress
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["train"]

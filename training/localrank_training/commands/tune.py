@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localrank_training.commands.output import AsJson, print_json, print_table, progress
+from localrank.commands.output import print_json, print_table
+from localrank_training.commands.output import AsJson, progress
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 if TYPE_CHECKING:

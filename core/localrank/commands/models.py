@@ -1,47 +1,148 @@
 """``localrank models``: published versions, their aliases, and what differs between them.
 
-Imports core and Typer only, so that it works where models are served and nothing is trained.
+The core is enough for it. So its arguments are read by the standard library: Typer would bring pydantic and Rich into an
+installation that only loads models.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-
-from localrank_training.commands.output import (
-    MANY,
-    AsJson,
-    ModelsDir,
-    print_json,
-    print_notes,
-    print_table,
-)
+from localrank.commands.output import MANY, print_json, print_notes, print_table
+from localrank.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from localrank import Registry
     from localrank.artifact import Manifest
     from localrank.difference import Change, Difference
 
-__all__ = ["app"]
+__all__ = ["run"]
 
-app = typer.Typer(
-    name="models",
-    help="List, show, verify, sign, promote, roll back, prune and compare published models.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a model.")]
-_Reference = Annotated[str, typer.Argument(metavar="MODEL", help="NAME, NAME@VERSION or NAME@ALIAS.")]
-_Alias = Annotated[str, typer.Option("--alias", help="Which alias to move.")]
+_REFERENCE = "NAME, NAME@VERSION or NAME@ALIAS"
 
 
-@app.command("list", epilog="Example: localrank models list --models-dir models")
-def list_(models_dir: ModelsDir = "models", as_json: AsJson = False) -> None:
+def run(arguments: Sequence[str]) -> int:
+    """Run one command, ``models`` being the first argument; return its exit code."""
+    parser = _parser()
+    if not arguments[1:]:
+        parser.print_help()
+        return 2
+    try:
+        asked = vars(parser.parse_args(arguments[1:]))
+    except SystemExit:
+        return 0  # it has printed help
+    asked.pop("action")(**asked)
+    return 0
+
+
+class _Parser(ArgumentParser):
+    """Says what is wrong in one line, as every command does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidConfiguration(f"{message}; {self.prog} --help says what it takes")
+
+
+def _parser() -> ArgumentParser:
+    parser = _Parser(
+        prog="localrank models",
+        description="List, show, verify, sign, promote, roll back, prune and compare published models.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, action: Callable[..., None], example: str) -> ArgumentParser:
+        summary = str(action.__doc__)
+        added: ArgumentParser = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=f"Example: localrank models {name} {example}",
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        added.set_defaults(action=action)
+        added.add_argument(
+            "--models-dir",
+            type=_path,
+            default=os.environ.get("LOCALRANK_MODELS_DIR") or "models",
+            help="where the models are [LOCALRANK_MODELS_DIR] (default %(default)s)",
+        )
+        added.add_argument("--json", dest="as_json", action="store_true", help="print JSON instead of text")
+        return added
+
+    command("list", list_, "--models-dir models")
+
+    added = command("show", show, "demo@champion")
+    added.add_argument("model", metavar="MODEL", help=_REFERENCE)
+
+    added = command("verify", verify, "demo web@3")
+    added.add_argument("models", nargs="+", metavar="MODEL", help=_REFERENCE)
+    added.add_argument(
+        "--require-signature",
+        type=Path,
+        metavar="FILE",
+        help="PEM file with Ed25519 public keys; one of them must have signed each version",
+    )
+
+    added = command("sign", sign, "web@3 --key signing.pem")
+    added.add_argument("model", metavar="MODEL", help=_REFERENCE)
+    added.add_argument(
+        "--key", type=Path, required=True, metavar="FILE", help="PEM file with the Ed25519 private key"
+    )
+    added.add_argument("--password-file", type=Path, metavar="FILE", help="file with the password of the key")
+
+    added = command("promote", promote, "web 3 --alias challenger")
+    added.add_argument("name", metavar="NAME", help="name of a model")
+    added.add_argument("version", type=_whole_number, metavar="VERSION", help="which version")
+    _add_alias(added)
+
+    added = command("rollback", rollback, "web")
+    added.add_argument("name", metavar="NAME", help="name of a model")
+    _add_alias(added)
+
+    added = command("prune", prune, "web --keep 3")
+    added.add_argument("name", metavar="NAME", help="name of a model")
+    added.add_argument(
+        "--keep",
+        type=_whole_number,
+        default=5,
+        help="how many of the newest versions stay (default %(default)s)",
+    )
+    added.add_argument(
+        "--force",
+        action="store_true",
+        help="also remove versions that aliases or their histories need, and such aliases",
+    )
+
+    added = command("diff", diff, "web@2 web@3")
+    added.add_argument("before", metavar="BEFORE", help=_REFERENCE)
+    added.add_argument("after", metavar="AFTER", help=_REFERENCE)
+    return parser
+
+
+def _add_alias(command: ArgumentParser) -> None:
+    command.add_argument("--alias", default="champion", help="which alias to move (default %(default)s)")
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("expected a path, found nothing")
+    return text
+
+
+def _whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"expected a whole number, at least 0, found {text!r}")
+    return int(text)
+
+
+def list_(models_dir: str, *, as_json: bool) -> None:
     """List every version of every model."""
     from localrank.artifact import read_manifest
     from localrank.errors import ArtifactError
@@ -73,7 +174,7 @@ def list_(models_dir: ModelsDir = "models", as_json: AsJson = False) -> None:
         print_json(answers)
         return
     if not answers:
-        typer.echo(f"{models_dir}: no published model; localrank train publishes one", err=True)
+        print(f"{models_dir}: no published model; localrank train publishes one", file=sys.stderr)
         return
     figures = ("created", "features", "clusters", "router", "bytes")
     print_table(
@@ -85,11 +186,10 @@ def list_(models_dir: ModelsDir = "models", as_json: AsJson = False) -> None:
     )
     for one in answers:
         if "error" in one:
-            typer.echo(f"broken: {one['error']}", err=True)
+            print(f"broken: {one['error']}", file=sys.stderr)
 
 
-@app.command(epilog="Example: localrank models show demo@champion")
-def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = False) -> None:
+def show(model: str, models_dir: str, *, as_json: bool) -> None:
     """Show what a version is, where it comes from and how it did on held-out queries."""
     from localrank.artifact import read_manifest
 
@@ -130,9 +230,9 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
     ]
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
-        typer.echo(f"{name:<{width}}  {fact}")
+        print(f"{name:<{width}}  {fact}")
     if manifest.clusters:
-        typer.echo()
+        print()
         figures = sorted({figure for cluster in manifest.clusters for figure in cluster.validation or {}})
         print_table(
             ("cluster", "size", "exemplar", *figures),
@@ -153,30 +253,16 @@ def show(model: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = 
         ("source", manifest.source),
     ):
         if members:
-            typer.echo()
+            print()
             print_table((title, ""), _flat({k: v for k, v in members.items() if not _is_table(v)}))
         for rows in members.values():
             if _is_table(rows):
-                typer.echo()
+                print()
                 print_table(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows], MANY)
     print_notes(manifest.notes)
 
 
-@app.command(epilog="Example: localrank models verify demo web@3")
-def verify(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="NAME, NAME@VERSION or NAME@ALIAS.")
-    ],
-    require_signature: Annotated[
-        Path | None,
-        typer.Option(
-            "--require-signature",
-            help="PEM file with Ed25519 public keys, of which one must have signed each version.",
-        ),
-    ] = None,
-    models_dir: ModelsDir = "models",
-    as_json: AsJson = False,
-) -> None:
+def verify(models: Sequence[str], require_signature: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Check every byte of versions and rank their probes; fail at the first that is not good."""
     from localrank import artifact
     from localrank.artifact.signing import TrustedKeys
@@ -197,7 +283,7 @@ def verify(
         }
         answers.append(answer)
         if not as_json:
-            typer.echo(
+            print(
                 f"{reference} is good: {answer['files']} files, {answer['bytes']} bytes, {answer['probe']} probe "
                 f"queries, scores within {found.deviation:.1e}"
             )
@@ -205,18 +291,7 @@ def verify(
         print_json(answers)
 
 
-@app.command(epilog="Example: localrank models sign web@3 --key signing.pem")
-def sign(
-    model: _Reference,
-    key: Annotated[
-        Path, typer.Option("--key", help="PEM file with the Ed25519 private key.", show_default=False)
-    ],
-    password_file: Annotated[
-        Path | None, typer.Option("--password-file", help="File with the password of the key.")
-    ] = None,
-    models_dir: ModelsDir = "models",
-    as_json: AsJson = False,
-) -> None:
+def sign(model: str, key: Path, password_file: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Verify a version and sign its manifest; services can require that."""
     from localrank.artifact.signing import key_id, read_private_key
 
@@ -229,42 +304,22 @@ def sign(
     if as_json:
         print_json({"name": reference.name, "version": reference.version, "key": identifier})
     else:
-        typer.echo(f"{reference} is signed by the key {identifier[:16]}")
+        print(f"{reference} is signed by the key {identifier[:16]}")
 
 
-@app.command(epilog="Example: localrank models promote web 3 --alias challenger")
-def promote(
-    name: _Name,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="Which version.")],
-    alias: _Alias = "champion",
-    models_dir: ModelsDir = "models",
-    as_json: AsJson = False,
-) -> None:
+def promote(name: str, version: int, alias: str, models_dir: str, *, as_json: bool) -> None:
     """Let an alias stand for a version, once the version has verified."""
     reference = _registry(models_dir).promote(name, version, alias)
     _say_alias(reference.name, alias, reference.version, as_json=as_json)
 
 
-@app.command(epilog="Example: localrank models rollback web")
-def rollback(
-    name: _Name, alias: _Alias = "champion", models_dir: ModelsDir = "models", as_json: AsJson = False
-) -> None:
+def rollback(name: str, alias: str, models_dir: str, *, as_json: bool) -> None:
     """Let an alias stand again for what it stood for before."""
     reference = _registry(models_dir).rollback(name, alias)
     _say_alias(reference.name, alias, reference.version, as_json=as_json)
 
 
-@app.command(epilog="Example: localrank models prune web --keep 3")
-def prune(
-    name: _Name,
-    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest versions stay.")] = 5,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Also remove what aliases and their histories need, and such aliases."),
-    ] = False,
-    models_dir: ModelsDir = "models",
-    as_json: AsJson = False,
-) -> None:
+def prune(name: str, keep: int, models_dir: str, *, force: bool, as_json: bool) -> None:
     """Remove old versions, except those that an alias stands for or stood for."""
     registry = _registry(models_dir)
     pruned = registry.prune(name, keep, force=force)
@@ -274,15 +329,12 @@ def prune(
             {"name": name, "removed": pruned.versions, "aliases_removed": pruned.aliases, "left": left}
         )
         return
-    typer.echo(f"removed: {_numbers(pruned.versions)}; left: {_numbers(left)}")
+    print(f"removed: {_numbers(pruned.versions)}; left: {_numbers(left)}")
     for alias in pruned.aliases:
-        typer.echo(f"the alias {alias!r} stood for a removed version and is gone")
+        print(f"the alias {alias!r} stood for a removed version and is gone")
 
 
-@app.command(epilog="Example: localrank models diff web@2 web@3")
-def diff(
-    before: _Reference, after: _Reference, models_dir: ModelsDir = "models", as_json: AsJson = False
-) -> None:
+def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
     """Compare two versions: settings, metrics, feature contract, rankings of their probes."""
     registry = _registry(models_dir)
     difference = registry.diff(before, after)
@@ -305,10 +357,10 @@ def _print_difference(difference: Difference) -> None:
                 [(one.path, _cell(one.before), _cell(one.after)) for one in changes],
             )
         else:
-            typer.echo(f"{title}: the same")
-        typer.echo()
+            print(f"{title}: the same")
+        print()
     if difference.probe is None:
-        typer.echo("probe: not comparable, the features are not the same")
+        print("probe: not comparable, the features are not the same")
         return
     print_table(
         ("probe of", "query", "documents", "cluster before", "after", "tau", "same first", "furthest move"),
@@ -332,7 +384,7 @@ def _registry(models_dir: str) -> Registry:
     from localrank.errors import ArtifactNotFound
 
     if not Path(models_dir).is_dir():
-        raise ArtifactNotFound(f"{models_dir}: expected a directory of models, found none")
+        raise ArtifactNotFound(f"{models_dir}: expected a folder of models, found none")
     return Registry(Path(models_dir))
 
 
@@ -340,7 +392,7 @@ def _say_alias(name: str, alias: str, version: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"name": name, "alias": alias, "version": version})
     else:
-        typer.echo(f"{name}@{alias} is version {version}")
+        print(f"{name}@{alias} is version {version}")
 
 
 def _flat(members: Mapping[str, Any], path: str = "") -> list[tuple[str, object]]:

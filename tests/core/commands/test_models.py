@@ -161,8 +161,13 @@ def test_diff_compares_settings_and_rankings(models: Path, capsys: pytest.Captur
         (["promote", "web", "9"], 1),
         (["promote", "web", "three"], 2),
         (["prune", "web", "--keep", "-1"], 2),
+        (["promote", "web", "-1"], 2),
+        (["sign", "web"], 2),
+        (["list", "--models-dir", ""], 2),
+        (["list", "--js"], 2),
         (["verify"], 2),
         (["publish"], 2),
+        ([], 2),
     ],
 )
 def test_the_exit_code_tells_failure_from_wrong_use(
@@ -171,39 +176,53 @@ def test_the_exit_code_tells_failure_from_wrong_use(
     assert code == run(models, capsys, *arguments)[0]
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_is_one_sentence(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, errors = run(models, capsys, "prune", "web", "--keep", "-1")
+
+    assert "" == text
+    assert errors == (
+        "localrank: argument --keep: expected a whole number, at least 0, found '-1'; "
+        "localrank models prune --help says what it takes\n"
+    )
+
+
+def test_the_folder_of_models_may_be_set_by_the_environment(
+    models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALRANK_MODELS_DIR", str(models))
+
+    assert 0 == main(["models", "rollback", "web"])
+
+    assert "web@champion is version 1\n" == capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, errors = run(tmp_path / "nowhere", capsys, "list")
 
     assert 1 == code
-    assert f"{tmp_path}/nowhere: expected a directory of models, found none" in errors
+    assert f"{tmp_path}/nowhere: expected a folder of models, found none" in errors
 
 
-@pytest.mark.parametrize("command", ["list", "show", "verify", "promote", "rollback", "prune", "diff"])
+@pytest.mark.parametrize(
+    "command", ["list", "show", "verify", "sign", "promote", "rollback", "prune", "diff"]
+)
 def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert 0 == main(["models", command, "--help"])
 
     assert f"Example: localrank models {command}" in capsys.readouterr().out
 
 
-def test_models_works_with_the_extra_that_serves_alone(models: Path) -> None:
-    """What only the other extras bring is made impossible to import."""
-    absent = [
-        "sklearn",
-        "joblib",
-        "lightgbm",
-        "pyarrow",
-        "pandas",
-        "matplotlib",
-        "zstandard",
-        "threadpoolctl",
-    ]
+def test_it_works_with_the_core_alone(models: Path) -> None:
+    """What the extras bring is made impossible to import."""
+    absent = ["typer", "click", "rich", "pydantic", "pyarrow", "threadpoolctl", "sklearn", "cryptography"]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "from localrank.__main__ import main\n"
         f"assert main(['models', 'diff', 'web@1', 'web@3', '--models-dir', {str(models)!r}]) == 0\n"
-        "print('localrank_service' in sys.modules, file=sys.stderr)"
+        "halves = {'localrank_service', 'localrank_training'} & sys.modules.keys()\n"
+        "print(halves, file=sys.stderr)"
     )
 
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    assert "False\n" == answer.stderr
+    assert "set()\n" == answer.stderr
