@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,10 +9,12 @@ import pytest
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import SumScorer, TreesScorer
+from localrank.signature import choose_components
+from localrank_training import pipeline, training
 from localrank_training.config import SelectionSettings, TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.pipeline import Plan, build, plan_of
 from localrank_training.reports import report_of
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
@@ -90,6 +92,37 @@ def test_the_better_learner_is_chosen_wherever_it_stands(order: int) -> None:
     trained = train(queries, config(learner={"C": choices}), validation=validation)
 
     assert max(values, key=lambda C: values[C]) == trained.learner.C  # type: ignore[attr-defined]
+
+
+def test_choices_of_the_same_clusters_share_one_plan_and_all_of_a_split_its_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[Plan] = []
+    represented: list[int] = []
+
+    def counted(*arguments: Any) -> Plan:
+        planned.append(plan_of(*arguments))
+        return planned[-1]
+
+    def choose(spectra: list[Any], *arguments: Any) -> int:
+        represented.append(len(spectra))
+        return choose_components(spectra, *arguments)
+
+    monkeypatch.setattr(training, "plan_of", counted)
+    monkeypatch.setattr(pipeline, "choose_components", choose)
+    queries, folds = two_kinds(20), {"folds": 2}
+    tables = {"clustering": {"candidates": [2, 3, 4]}, "selection": folds, "representation": {"share": 0.8}}
+
+    trained = train(queries, config(learner={"C": [0.1, 1.0]}, **tables))
+
+    assert [2, 2, 3, 3, 4, 4] == [len(plan.clustering) for plan in planned]
+    assert [10, 10, 20] == represented
+    for size in (2, 3, 4):
+        alone = train(
+            queries, config(learner={"C": [0.1, 1.0]}, **{**tables, "clustering": {"clusters": size}})
+        )
+        here = [trial.value for trial in trained.trials if trial.setting.endswith(f"clusters = {size}")]
+        assert [trial.value for trial in alone.trials] == here
 
 
 @pytest.mark.parametrize("validation", [None, two_kinds(8, seed=5)])

@@ -22,7 +22,7 @@ from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.ranker import Ranker
-from localrank.representation import NoRepresentation
+from localrank.representation import NoPoints, NoRepresentation
 from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
 from localrank.signature import PcaRepresentation, choose_components, spectrum
 from localrank.vectors import MeanRepresentation
@@ -73,12 +73,14 @@ class Plan:
     """What is settled before any scorer is learned.
 
     Attributes:
+        contract: what the model expects of documents.
         representation: makes the points that are routed.
         clustering: of the training queries.
         router: sends queries to clusters.
         points: of the training queries.
     """
 
+    contract: FeatureContract
     representation: Representation
     clustering: Clustering
     router: Router
@@ -129,8 +131,13 @@ def wants_route(blocks: str) -> bool:
     return any(block.name == "route" for block in parse(blocks))
 
 
-def plan_of(clouds: Clouds, config: TrainingConfig) -> Plan:
+def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) -> Plan:
     """Represent and cluster the training queries, and make the router over them.
+
+    Args:
+        clouds: the training queries.
+        config: the settings.
+        like: a plan of the same queries by the same contract and representation: its points are taken.
 
     Raises:
         InvalidData: no query can be compared with another.
@@ -139,9 +146,12 @@ def plan_of(clouds: Clouds, config: TrainingConfig) -> Plan:
         nowhere = np.full(len(clouds), NO_CLUSTER, np.int64)
         none = NoRepresentation()
         clustering = Clustering(nowhere, (), np.zeros(0, np.int64))
-        return Plan(none, clustering, GlobalRouter(), none.of_all(clouds))
-    representation = make_representation(clouds, config)
-    points = representation.of_all(clouds)
+        return Plan(clouds.contract, none, clustering, GlobalRouter(), NoPoints(len(clouds)))
+    if like is None or like.representation.method == "none":
+        representation = make_representation(clouds, config)
+        points = representation.of_all(clouds)
+    else:
+        representation, points = like.representation, like.points
     similarity = config.similarity.name
     if config.clustering.representation == "relevant_mean":
         found = cluster(relevant_means(clouds), config.clustering, config.seed, "euclidean")
@@ -152,23 +162,28 @@ def plan_of(clouds: Clouds, config: TrainingConfig) -> Plan:
         raise InvalidData(
             "no query has two different documents: there is nothing to cluster; train method 'global'"
         )
-    return Plan(representation, clustering, make_router(points, clustering, config), points)
+    router = make_router(points, clustering, config)
+    return Plan(clouds.contract, representation, clustering, router, points)
 
 
 def prepared(
-    queries: QuerySet, validation: QuerySet | None, config: TrainingConfig, blocks: str
+    queries: QuerySet,
+    validation: QuerySet | None,
+    config: TrainingConfig,
+    blocks: str,
+    plan: Plan | None = None,
 ) -> tuple[Clouds, Clouds | None, Plan | None]:
-    """Return the training and the validation queries as a learner of these blocks sees them.
+    """Return the training and the validation queries as a learner of these blocks sees them, and the plan.
 
-    If the blocks need routes, return the plan that made them as well. Validation queries are routed as new queries are;
+    If the blocks need routes, the plan is made if it is not given. Validation queries are routed as new queries are;
     a training query is routed by what the router knows without it and a fifth of the others, or else it would find
     itself.
     """
-    contract = learn_contract(queries, config)
+    contract = learn_contract(queries, config) if plan is None else plan.contract
     clouds, held = Clouds(queries, contract), None if validation is None else Clouds(validation, contract)
     if not wants_route(blocks):
-        return clouds, held, None
-    plan = plan_of(clouds, config)
+        return clouds, held, plan
+    plan = plan or plan_of(clouds, config)
     n_clusters = len(plan.clustering)
     if validation is not None and held is not None:
         held = Clouds(validation, contract, _routes(plan, held), n_clusters)
@@ -183,6 +198,7 @@ def build(
     validation: QuerySet | None = None,
     global_scorer: Scorer | None = None,
     local_learner: Learner | None = None,
+    plan: Plan | None = None,
     workers: int = 1,
     progress: Progress = silent,
 ) -> Built:
@@ -195,11 +211,12 @@ def build(
         validation: for learners that stop early.
         global_scorer: where it has been learned already from the same queries.
         local_learner: learns the clusters' scorers, of the same blocks; ``learner`` by default.
+        plan: of the same queries and settings, if it has been made already.
         workers: processes that learn the clusters; the result does not depend on it.
         progress: told how far it is.
     """
     queries, weights = lists_of(queries, config)
-    clouds, held, plan = prepared(queries, validation, config, learner.blocks)
+    clouds, held, plan = prepared(queries, validation, config, learner.blocks, plan)
     lesson = lesson_of(clouds, held, weights, learner)
     notes: tuple[str, ...] = ()
     if global_scorer is None:

@@ -21,11 +21,21 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training import cross_fitting
 from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
+from localrank_training.clouds import Clouds
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import each_in_parallel, in_parallel
-from localrank_training.pipeline import Built, build, lesson_of, lists_of, prepared, wants_route
+from localrank_training.pipeline import (
+    Built,
+    build,
+    learn_contract,
+    lesson_of,
+    lists_of,
+    plan_of,
+    prepared,
+    wants_route,
+)
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
     from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
+    from localrank_training.pipeline import Plan
     from localrank_training.progress import Progress
 
 __all__ = ["HeldOut", "Trained", "train"]
@@ -275,25 +286,45 @@ def _rehearsed(
     workers: int,
     progress: Progress,
 ) -> tuple[int, list[float], list[_Rehearsal]]:
-    """Let every choice take the exam of every split; return the best, all values, and what the best made of the exams."""
-    pieces = [
-        (split, choice, row.scorers[choice.number])
-        for choice in choices
-        for split, row in zip(splits, fitted, strict=True)
-    ]
-    results = each_in_parallel(_rehearse, pieces, workers=workers)
+    """Let every choice take the exam of every split; return the best, all values, and what the best made of the exams.
+
+    Choices of the same clusters stand together. They share one plan for each split, which is dropped after them.
+    """
     sizes = [len(split.exam) for split in splits]
-    best, values, kept = 0, [], []
-    for number in range(len(choices)):
-        rows = []
-        for result in itertools.islice(results, len(splits)):
-            rows.append(result)
-            progress("held-out models", len(splits) * number + len(rows), len(pieces))
-        values.append(float(np.average([row.value for row in rows], weights=sizes)))
-        # Equal values: the choice with fewer clusters, which stands first, stays.
-        if number == 0 or values[number] > values[best]:
-            best, kept = number, rows
+    best, values = 0, list[float]()
+    kept: list[_Rehearsal] = []
+    plans: list[Plan | None] = [None] * len(splits)
+    for _, together in itertools.groupby(choices, lambda choice: choice.config.clustering):
+        alike = list(together)
+        planned = [(split, alike[0].config, like) for split, like in zip(splits, plans, strict=True)]
+        plans = in_parallel(_plan, planned, workers=workers)
+        pieces = [
+            (split, choice, row.scorers[choice.number], plan)
+            for choice in alike
+            for split, row, plan in zip(splits, fitted, plans, strict=True)
+        ]
+        results = each_in_parallel(_rehearse, pieces, workers=workers)
+        for _ in alike:
+            rows = []
+            for result in itertools.islice(results, len(splits)):
+                rows.append(result)
+                progress(
+                    "held-out models",
+                    len(splits) * len(values) + len(rows),
+                    len(splits) * len(choices),
+                )
+            values.append(float(np.average([row.value for row in rows], weights=sizes)))
+            # Equal values: the choice with fewer clusters, which stands first, stays.
+            if not kept or values[-1] > values[best]:
+                best, kept = len(values) - 1, rows
     return best, values, kept
+
+
+def _plan(split: _Split, config: TrainingConfig, like: Plan | None) -> Plan:
+    """Plan the models of a split; of what an earlier plan of it has settled, the contract and the points are taken."""
+    lists, _ = lists_of(split.lesson, config)
+    contract = learn_contract(lists, config) if like is None else like.contract
+    return plan_of(Clouds(lists, contract), config, like)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,10 +336,15 @@ class _Rehearsal:
     learned: tuple[Note, ...]
 
 
-def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None) -> _Rehearsal:
+def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan: Plan) -> _Rehearsal:
     """Build a whole ranker on a split and let it take the exam."""
     built = build(
-        split.lesson, choice.config, choice.learner, validation=split.stop_by, global_scorer=global_scorer
+        split.lesson,
+        choice.config,
+        choice.learner,
+        validation=split.stop_by,
+        global_scorer=global_scorer,
+        plan=plan,
     )
     ranked = rank_all(built.ranker, split.exam)
     judgements = Judgements(split.exam.labels, split.exam.offsets)
