@@ -90,7 +90,7 @@ def busy(status: int = 503, after: str | None = "0") -> httpx.Response:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between tries, which take no time."""
     taken: list[float] = []
-    monkeypatch.setattr("localrank.client.time.sleep", taken.append)
+    monkeypatch.setattr("localrank.client.synchronous.time.sleep", taken.append)
     return taken
 
 
@@ -357,7 +357,7 @@ async def test_the_asynchronous_client_does_the_same(monkeypatch: pytest.MonkeyP
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("localrank.client.anyio.sleep", sleep)
+    monkeypatch.setattr("localrank.client.asynchronous.anyio.sleep", sleep)
     service = Answers(busy(after="1"), httpx.ConnectError("refused"), ok())
 
     async with asynchronous(service) as client:

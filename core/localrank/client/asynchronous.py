@@ -1,0 +1,111 @@
+"""The client for asynchronous code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+import httpx
+
+from localrank.client.answers import all_reranked, reranked, served
+from localrank.client.calls import KEPT_IDLE, Caller, Request, headers_of
+from localrank.client.query import Query
+from localrank.client.retrying import pause_after_failure, pause_after_problem
+from localrank.client.values import ServiceUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    import numpy.typing as npt
+
+    from localrank.client.values import Reranked, Served, ServiceError
+
+__all__ = ["AsyncClient"]
+
+
+class AsyncClient(Caller):
+    """The same for asynchronous code; the arguments are those of `Client`."""
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8080",
+        *,
+        api_key: str | None = None,
+        model: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 2,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__(model, timeout, retries)
+        self._http = httpx.AsyncClient(
+            base_url=base_url,
+            headers=headers_of(api_key),
+            limits=httpx.Limits(keepalive_expiry=KEPT_IDLE),
+            transport=transport,
+        )
+
+    async def rerank(
+        self,
+        features: npt.ArrayLike | Sequence[Mapping[str, Any]],
+        ids: Sequence[Any] | None = None,
+        *,
+        model: str | None = None,
+        top_n: int | None = None,
+        explain: str | None = None,
+        contract: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> Reranked:
+        """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
+        query = Query(features, ids, model, top_n, explain, contract, feature_names)
+        return reranked(await self._send(self._one(query), timeout), query)
+
+    async def rerank_batch(
+        self,
+        queries: Sequence[Query],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> list[Reranked | ServiceError]:
+        """Order the documents of many queries; one that fails has its error in its place."""
+        return all_reranked(await self._send(self._many(queries), timeout), queries)
+
+    async def models(self, *, timeout: float | None = None) -> list[Served]:  # noqa: ASYNC109
+        """Return what is served."""
+        return served(await self._send(Request("/v1/models", method="GET"), timeout))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _send(self, request: Request, timeout: float | None) -> Any:  # noqa: ASYNC109
+        patience = self._patience(timeout)
+        while True:
+            left = patience.left()
+            try:
+                with anyio.fail_after(left):
+                    response = await self._http.request(
+                        request.method,
+                        request.path,
+                        params=request.params,
+                        content=request.content,
+                        headers={"content-type": request.kind},
+                        timeout=left,
+                    )
+            except TimeoutError:
+                raise ServiceUnreachable(f"no answer within {patience.timeout:g} s") from None
+            except httpx.TransportError as error:
+                pause = pause_after_failure(error, patience)
+            else:
+                if response.status_code == 200:
+                    return response.json()
+                pause = pause_after_problem(response, patience)
+            await anyio.sleep(pause)

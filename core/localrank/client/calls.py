@@ -1,0 +1,90 @@
+"""What both clients have in common: the requests that they send, and how long they try."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.client.retrying import Budget, Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.client.query import Query
+
+__all__ = ["KEPT_IDLE", "Caller", "Request", "headers_of"]
+
+#: Seconds that an idle connection is kept; the service keeps it for 75.
+KEPT_IDLE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent."""
+
+    path: str
+    content: bytes | None = None
+    kind: str = "application/json"
+    params: dict[str, Any] = field(default_factory=dict)
+    method: str = "POST"
+
+
+class Caller:
+    """What both clients are told."""
+
+    def __init__(self, model: str | None, timeout: float, retries: int) -> None:
+        self.model = model
+        self._timeout = timeout
+        self._retries = retries
+        self._budget = Budget()
+
+    def _patience(self, timeout: float | None) -> Patience:
+        self._budget.earn()
+        timeout = self._timeout if timeout is None else timeout
+        return Patience(time.monotonic() + timeout, timeout, self._retries, self._budget)
+
+    def _one(self, query: Query) -> Request:
+        query.check_ids()
+        options = query.options(self.model)
+        if (documents := query.named()) is not None:
+            return Request("/v1/rerank", json.dumps(options | {"documents": documents}).encode())
+        array = query.array()
+        if not array.size and array.ndim == 2 and not array.shape[1]:
+            # No documents: an array of none does not know how many features they would have had.
+            return Request("/v1/rerank", json.dumps(options | {"features": []}).encode())
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        return Request("/v1/rerank", buffer.getvalue(), "application/x-npy", options)
+
+    def _many(self, queries: Sequence[Query]) -> Request:
+        bodies = []
+        for query in queries:
+            query.check_ids()
+            documents = query.named()
+            bodies.append(
+                query.options(self.model)
+                | ({"documents": documents} if documents is not None else _packed(query.array()))
+            )
+        return Request("/v1/rerank/batch", json.dumps({"queries": bodies}).encode())
+
+
+def headers_of(api_key: str | None) -> dict[str, str]:
+    """Return the headers of every request."""
+    return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+
+
+def _packed(array: np.ndarray[Any, np.dtype[Any]]) -> dict[str, Any]:
+    if array.ndim != 2 or not array.size:
+        return {"features": array.tolist()}
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return {
+        "features_b64": base64.b64encode(little.tobytes()).decode(),
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+    }

@@ -1,0 +1,112 @@
+"""The client for code that waits."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+
+from localrank.client.answers import all_reranked, reranked, served
+from localrank.client.calls import KEPT_IDLE, Caller, Request, headers_of
+from localrank.client.query import Query
+from localrank.client.retrying import pause_after_failure, pause_after_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    import numpy.typing as npt
+
+    from localrank.client.values import Reranked, Served, ServiceError
+
+__all__ = ["Client"]
+
+
+class Client(Caller):
+    """Asks a service; to be closed, or used in a ``with``. One may serve many threads.
+
+    Args:
+        base_url: of the service.
+        api_key: if it wants one.
+        model: for calls that name none; without it, the service's own.
+        timeout: seconds that a call may take with all its retries.
+        retries: of one call, at most.
+        transport: instead of the network, for tests.
+    """
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8080",
+        *,
+        api_key: str | None = None,
+        model: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 2,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        super().__init__(model, timeout, retries)
+        self._http = httpx.Client(
+            base_url=base_url,
+            headers=headers_of(api_key),
+            limits=httpx.Limits(keepalive_expiry=KEPT_IDLE),
+            transport=transport,
+        )
+
+    def rerank(
+        self,
+        features: npt.ArrayLike | Sequence[Mapping[str, Any]],
+        ids: Sequence[Any] | None = None,
+        *,
+        model: str | None = None,
+        top_n: int | None = None,
+        explain: str | None = None,
+        contract: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> Reranked:
+        """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
+        query = Query(features, ids, model, top_n, explain, contract, feature_names)
+        return reranked(self._send(self._one(query), timeout), query)
+
+    def rerank_batch(
+        self, queries: Sequence[Query], *, timeout: float | None = None
+    ) -> list[Reranked | ServiceError]:
+        """Order the documents of many queries; one that fails has its error in its place."""
+        return all_reranked(self._send(self._many(queries), timeout), queries)
+
+    def models(self, *, timeout: float | None = None) -> list[Served]:
+        """Return what is served."""
+        return served(self._send(Request("/v1/models", method="GET"), timeout))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, request: Request, timeout: float | None) -> Any:
+        patience = self._patience(timeout)
+        while True:
+            try:
+                response = self._http.request(
+                    request.method,
+                    request.path,
+                    params=request.params,
+                    content=request.content,
+                    headers={"content-type": request.kind},
+                    timeout=patience.left(),
+                )
+            except httpx.TransportError as error:
+                pause = pause_after_failure(error, patience)
+            else:
+                if response.status_code == 200:
+                    return response.json()
+                pause = pause_after_problem(response, patience)
+            time.sleep(pause)

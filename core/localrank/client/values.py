@@ -1,0 +1,151 @@
+"""What the clients return and raise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank.arrays import Indices, Vector
+
+__all__ = [
+    "Problem",
+    "Reranked",
+    "Route",
+    "Served",
+    "ServiceError",
+    "ServiceUnreachable",
+    "Unavailable",
+    "Warned",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How the query found its scorer.
+
+    Attributes:
+        strategy: of the model's router.
+        cluster: whose scorer it was; ``None`` is the global one.
+        similarity: to the nearest training query.
+        margin: what the best cluster was ahead of the second.
+        candidates: how many training queries were compared.
+        fallback: why it was not the strategy's choice.
+        local: false if the global scorer answered, as the cluster has none of its own or there is no cluster.
+        shares: the weight of each cluster's scorer; empty if one scorer answered.
+    """
+
+    strategy: str
+    cluster: int | None
+    similarity: float | None
+    margin: float | None
+    candidates: int
+    fallback: str | None
+    local: bool = True
+    shares: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What the caller should know although the request was answered.
+
+    Attributes:
+        code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
+        feature: which.
+        count: in how many documents.
+    """
+
+    code: str
+    feature: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reranked:
+    """One query's documents in order.
+
+    Attributes:
+        order: ``[k]``, positions of the best documents in the request, best first.
+        scores: ``[k]`` float64, of the same documents.
+        ids: ``[k]``, the caller's ids of the same documents, if it gave any.
+        route: how the query found its scorer.
+        model: that answered.
+        version: of the model.
+        request_id: under which the service's log knows the request.
+        warnings: what to know.
+        timings_ms: the service's stages.
+        explanation: if it was asked for.
+    """
+
+    order: Indices
+    scores: Vector
+    ids: tuple[Any, ...] | None
+    route: Route
+    model: str
+    version: int
+    request_id: str
+    warnings: tuple[Warned, ...]
+    timings_ms: Mapping[str, float]
+    explanation: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that the service serves.
+
+    Attributes:
+        name: of the model.
+        version: its champion.
+        aliases: ``{alias: version}``.
+        contract: hash of its feature contract.
+        n_features: how many a document has.
+        n_clusters: how many kinds of query it tells apart.
+        routing: its router's strategy.
+        default: whether it answers requests that name none.
+    """
+
+    name: str
+    version: int
+    aliases: Mapping[str, int]
+    contract: str
+    n_features: int
+    n_clusters: int
+    routing: str
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the service says is wrong.
+
+    Attributes:
+        status: of HTTP.
+        detail: one sentence.
+        pointer: where in the request.
+        kind: ``about:blank``, or which of the service's problems it is.
+        request_id: under which its log knows the request.
+    """
+
+    status: int
+    detail: str
+    pointer: str | None = None
+    kind: str = "about:blank"
+    request_id: str | None = None
+
+
+class ServiceError(Exception):
+    """The service answered with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.status}: {problem.detail}")
+        self.problem = problem
+
+
+class Unavailable(ServiceError):
+    """The service asked to be left alone for a while (429, 503), for longer than the call could wait."""
+
+
+class ServiceUnreachable(Exception):
+    """There was no answer: no connection, none in time, or one that broke off."""
