@@ -41,6 +41,7 @@ COMMANDS = {
         "",
         "List, show, verify, sign, promote, roll back, prune, compare models.",
     ),
+    "models import": Command(_OFFLINE, "train", "Publish a model of LightGBM, XGBoost, CatBoost or RankLib."),
     "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
     "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
 }
@@ -79,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         return 0
     if arguments[0] not in COMMANDS:
         return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
-    command = COMMANDS[arguments[0]]
+    both = " ".join(arguments[:2])
+    name = both if both in COMMANDS else arguments[0]
+    command = COMMANDS[name]
     if sys.stdout is None and command.extra != "serve":
         return _complain("standard output: expected to be open, found it closed", 1)
     try:
@@ -92,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
         wanted = f"localrank[{command.extra}]" if command.extra else "localrank"
-        return _complain(f"'localrank {arguments[0]}' needs {error.name!r}: pip install '{wanted}'", 1)
+        return _complain(f"'localrank {name}' needs {error.name!r}: pip install '{wanted}'", 1)
     except InvalidConfiguration as error:
         return _complain(str(error), 2)
     except LocalRankError as error:

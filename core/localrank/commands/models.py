@@ -52,6 +52,7 @@ def _parser() -> ArgumentParser:
     parser = _Parser(
         prog="localrank models",
         description="List, show, verify, sign, promote, roll back, prune and compare published models.",
+        epilog="localrank models import FILE publishes a model of another library (see its --help).",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)

@@ -190,7 +190,7 @@ def _greatest_float32(thresholds: Vector) -> Matrix:
     """Return the greatest float32 not above each: ``x <= threshold`` is the same for every float32 ``x``."""
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(np.float32)
-    return np.where(rounded > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        return np.where(rounded > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
 def _depths(forest: TreesScorer) -> NDArray[np.int32]:

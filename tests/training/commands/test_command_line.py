@@ -34,10 +34,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_may_stand_before_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == main([command, "--help"])
+    assert 0 == main([*command.split(), "--help"])
     asked_after = capsys.readouterr().out
 
-    assert 0 == main(["help", command])
+    assert 0 == main(["help", *command.split()])
     assert asked_after == capsys.readouterr().out
 
 

@@ -15,6 +15,7 @@ from localrank_training.commands import data
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
+from localrank_training.commands.import_model import import_model
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
 from localrank_training.commands.tune import tune
@@ -37,6 +38,11 @@ app = typer.Typer(
 for command in (demo, train, tune, evaluate, rank):
     app.command(help=described(command))(command)
 
+# The other subcommands of `localrank models` need the core alone and are in `localrank.commands.models`.
+models = typer.Typer(name="models")
+models.callback()(lambda: None)
+models.command("import", help=described(import_model))(import_model)
+app.add_typer(models)
 app.add_typer(data.app)
 
 

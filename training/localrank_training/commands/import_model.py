@@ -1,0 +1,119 @@
+"""``localrank models import``: publish a model that another library learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localrank.commands.output import print_json, print_notes
+from localrank_training.commands.output import AsJson, ModelsDir, given, progress
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+
+__all__ = ["import_model"]
+
+
+def import_model(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The model, as its library saved it.")],
+    *,
+    name: Annotated[str, typer.Option(help="The model's name.")],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="lightgbm, xgboost, ranklib or catboost-json; recognised if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of the features: a file with one per line, or a list with commas.", callback=given
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Documents to compare on: LETOR text, CSV, Parquet; made up by default.", callback=given
+        ),
+    ] = None,
+    expected: Annotated[
+        str | None,
+        typer.Option(
+            help="A file with the origin's score of each document of --data, in order.", callback=given
+        ),
+    ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Publish although there is nothing to compare with.")
+    ] = False,
+    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
+    models_dir: ModelsDir = "models",
+    as_json: AsJson = False,
+) -> None:
+    """Publish a model of LightGBM, XGBoost, CatBoost or RankLib as a global model.
+
+    Its scores are compared with those of its own library, if that is installed, or with those in a file.
+
+    Examples:
+      localrank models import model.txt --name web --promote
+      localrank models import model.json --name web --features names.txt
+      localrank models import lambdamart.txt --name web --data test.txt --expected scores.txt
+    """
+    from localrank.errors import InvalidConfiguration
+    from localrank.registry import Registry
+    from localrank_training.data.reading import read
+    from localrank_training.origins import FORMATS, read_model
+    from localrank_training.origins.importing import publish
+
+    if form is not None and form not in FORMATS:
+        raise InvalidConfiguration(f"--format: expected one of {', '.join(FORMATS)}, found {form!r}")
+    registry = Registry(Path(models_dir))
+    registry.check_publishable(name)
+    model = read_model(Path(file), form, None if features is None else _names(features))
+    queries = None
+    if data is not None:
+        columns = columns_of(label, qid, id_column, ignore, sparse)
+        with progress() as advance:
+            queries = read([data], progress=advance, n_features=model.n_features, columns=columns, say=say)
+    done = publish(
+        registry,
+        name,
+        model,
+        Path(file),
+        data=queries,
+        expected=None if expected is None else Path(expected),
+        unverified=unverified,
+    )
+    if promote:
+        registry.promote(name, done.reference.version)
+    if as_json:
+        print_json(
+            {
+                "model": name,
+                "version": done.reference.version,
+                "format": model.format,
+                "features": model.n_features,
+                "check": None if done.check is None else done.check.to_json(),
+                "notes": done.notes,
+                "promoted": promote,
+            }
+        )
+        return
+    print_notes(done.notes, err=True)
+    if done.check is not None:
+        typer.echo(str(done.check))
+    typer.echo(f"published {name} version {done.reference.version} in {done.reference.path}")
+
+
+def _names(given_names: str) -> list[str]:
+    """Read names from a file, one per line, or from the text itself."""
+    path = Path(given_names)
+    if path.is_file():
+        return [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    return [part.strip() for part in given_names.split(",")]

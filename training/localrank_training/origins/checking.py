@@ -1,0 +1,157 @@
+"""Whether an imported model gives the scores of the library that it comes from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.arrays import Matrix, Vector
+    from localrank_training.origins.model import OriginModel
+
+__all__ = ["Check", "check", "expected_scores", "origin_scores"]
+
+#: Scores in a file have been rounded by whoever printed them.
+_PRINTED = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a comparison with the origin found.
+
+    Attributes:
+        against: where the expected scores come from.
+        documents: how many were compared.
+        deviation: the largest difference, as a share of the largest score.
+        tolerance: what it may be.
+    """
+
+    against: str
+    documents: int
+    deviation: float
+    tolerance: float
+
+    def __str__(self) -> str:
+        same = (
+            "equal to the bit" if not self.deviation else f"within {self.deviation:.1e} of the largest score"
+        )
+        return f"{self.documents} scores are {same}, compared with {self.against}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "against": self.against,
+            "documents": self.documents,
+            "deviation": self.deviation,
+            "tolerance": self.tolerance,
+        }
+
+
+def origin_scores(model: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector] | None:
+    """Ask the library that wrote the file for its raw scores; None if it is not installed."""
+    ask = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost-json": _catboost}.get(model.format)
+    if ask is None:
+        return None
+    try:
+        return ask(model, path, documents)
+    except ModuleNotFoundError:
+        return None
+
+
+def check(
+    model: OriginModel, scores: Vector, expected: Vector, against: str, *, printed: bool = False
+) -> Check:
+    """Compare scores with those that the origin gives.
+
+    Args:
+        model: that was imported.
+        scores: its own, without its offset.
+        expected: the origin's.
+        against: what the origin is called.
+        printed: whether the expected scores were read from a file.
+
+    Raises:
+        InvalidData: they are further apart than the tolerance; the message names the worst document.
+    """
+    if len(expected) != len(scores):
+        raise InvalidData(
+            f"{against}: expected a score for each of {len(scores)} documents, found {len(expected)}"
+        )
+    tolerance = max(model.tolerance, _PRINTED) if printed else model.tolerance
+    found = scores + model.offset if model.offset else scores
+    largest = max(float(np.abs(expected).max(initial=0.0)), float(np.abs(found).max(initial=0.0)))
+    difference = np.abs(found - expected) / largest if largest > 0 else np.zeros(len(found))
+    worst = int(np.argmax(difference))
+    if not difference[worst] <= tolerance:
+        raise InvalidData(
+            f"{against}: expected the score {expected[worst]!r} for document {worst + 1}, found {found[worst]!r}; raw "
+            "scores are compared, before any transformation to probabilities"
+        )
+    return Check(against, len(scores), float(difference[worst]), tolerance)
+
+
+def expected_scores(path: Path) -> Vector:
+    """Read scores from a file: the last column of each line, as RankLib prints them, or the only one.
+
+    Raises:
+        InvalidData: names the line.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{path}: expected a score on each line: {error}") from None
+    scores = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        last = line.split()[-1]
+        try:
+            score = float(last)
+        except ValueError:
+            score = float("nan")
+        if not np.isfinite(score):
+            raise InvalidData(f"{path}:{number}: expected a score, found {last!r}")
+        scores.append(score)
+    return np.array(scores)
+
+
+def _lightgbm(_: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
+    import lightgbm
+
+    booster = lightgbm.Booster(model_file=str(path))
+    scores = np.asarray(
+        booster.predict(documents.astype(np.float64), raw_score=True, num_threads=1), np.float64
+    )
+    if "\naverage_output\n" in booster.model_to_string():
+        scores /= booster.num_trees()  # of a random forest it gives the sum, and elsewhere the mean
+    return f"LightGBM {lightgbm.__version__}", scores
+
+
+def _xgboost(model: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
+    import xgboost
+
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(str(path))
+    booster.feature_names = booster.feature_types = None  # renamed ones would be refused
+    rounds = (0, 0) if model.rounds is None else (0, model.rounds)
+    if json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
+        rounds = (0, 0)
+    data = xgboost.DMatrix(documents, missing=np.nan, nthread=1)
+    scores = booster.predict(data, output_margin=True, iteration_range=rounds)
+    return f"XGBoost {xgboost.__version__}", np.asarray(scores, np.float64)
+
+
+def _catboost(_: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
+    import catboost
+
+    booster = catboost.CatBoost()
+    booster.load_model(str(path), format="json")
+    scores = booster.predict(documents, prediction_type="RawFormulaVal", thread_count=1)
+    return f"CatBoost {catboost.__version__}", np.asarray(scores, np.float64)

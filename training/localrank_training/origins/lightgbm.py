@@ -1,0 +1,83 @@
+"""LightGBM's text, as ``Booster.save_model`` writes it [ke2017].
+
+The arithmetic of the trees is LightGBM's own, so the scores are equal to the bit (`Booster.predict` with ``raw_score``).
+Files that were saved after early stopping hold the rounds up to the best only.
+"""
+
+from __future__ import annotations
+
+import json
+
+from localrank.errors import InvalidData
+from localrank_training.learners.plain_trees import from_lightgbm
+from localrank_training.origins.model import OriginModel
+
+__all__ = ["read"]
+
+
+def read(text: str) -> OriginModel:
+    """Read the model.
+
+    Raises:
+        InvalidData: it gives several scores, has linear models in its leaves, or needs texts as categories.
+    """
+    text = text.replace("\r\n", "\n")
+    scorer = from_lightgbm(text)
+    head = text.split("\nTree=", 1)[0]
+    fields = dict(line.split("=", 1) for line in head.split("\n") if "=" in line)
+    _refuse_texts(text)
+    names = tuple(fields.get("feature_names", "").split(" ")) if fields.get("feature_names") else None
+    n_features = _count(fields.get("max_feature_idx"), names, scorer.n_features)
+    averaged = "average_output" in head.split("\n")
+    return OriginModel(
+        format="lightgbm",
+        scorer=scorer,
+        n_features=n_features,
+        names=names,
+        missing="nan",
+        # A mean of trees is a sum of smaller leaves here, which rounds in another place.
+        tolerance=1e-12 if averaged else 0.0,
+        ranges=_ranges(fields.get("feature_infos", ""), n_features),
+    )
+
+
+def _count(highest: str | None, names: tuple[str, ...] | None, used: int) -> int:
+    if highest is None or not highest.isdecimal():
+        raise InvalidData(f"LightGBM: expected max_feature_idx to be a number, found {highest!r}")
+    count = int(highest) + 1
+    if (names is not None and len(names) != count) or used > count:
+        raise InvalidData(
+            f"LightGBM: expected {count} features by max_feature_idx, found {len(names or ())} names and trees "
+            f"that look at {used}"
+        )
+    return count
+
+
+def _refuse_texts(text: str) -> None:
+    last = text.rstrip("\n").rsplit("\n", 1)[-1]
+    if not last.startswith("pandas_categorical:"):
+        return
+    try:
+        categories = json.loads(last.partition(":")[2])
+    except json.JSONDecodeError:
+        categories = None
+    if categories:
+        raise InvalidData(
+            f"LightGBM: expected features that are numbers, found categories of a pandas frame ({categories[0]!r}); "
+            "encode them as numbers before training, as the service takes numbers only"
+        )
+
+
+def _ranges(infos: str, n_features: int) -> tuple[tuple[float, float] | None, ...] | None:
+    """Read ``[low:high]`` of each feature; categories and unused features have none."""
+    parts = infos.split(" ")
+    if len(parts) != n_features:
+        return None
+    ranges: list[tuple[float, float] | None] = []
+    for part in parts:
+        low, _, high = part.removeprefix("[").removesuffix("]").partition(":")
+        try:
+            ranges.append((float(low), float(high)) if part.startswith("[") else None)
+        except ValueError:
+            ranges.append(None)
+    return tuple(ranges)
