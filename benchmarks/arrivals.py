@@ -39,6 +39,7 @@ class Connection:
         self.due = 0.0
         self.kind = 0
         self.overloaded = False
+        self.asked = False
         self._answer = b""
 
     def send(self) -> bool:
@@ -174,6 +175,7 @@ def open_loop(
                         selector.register(connection.socket, selectors.EVENT_READ, connection)
                     due, connection.kind = backlog.popleft()
                     connection.due = begun + due
+                    connection.asked = True
                     connection.unsent = memoryview(requests[connection.kind][0])
                     busy += 1
                     if not connection.send():
@@ -191,13 +193,19 @@ def open_loop(
                     connection = key.data
                     if events & selectors.EVENT_WRITE and connection.send():
                         selector.modify(connection.socket, selectors.EVENT_READ, connection)
-                    if events & selectors.EVENT_READ and connection.receive():
+                    if not connection.asked:  # the server may close one that waits
+                        selector.unregister(connection.socket)
+                        idle.remove(connection)
+                        made.remove(connection)
+                        connection.socket.close()
+                    elif events & selectors.EVENT_READ and connection.receive():
                         last = time.perf_counter()
                         if connection.overloaded:
                             outcome.refused[connection.kind].append(last - begun)
                         else:
                             outcome.latencies[connection.kind].append(last - connection.due)
                             outcome.answered[connection.kind].append(last - begun)
+                        connection.asked = False
                         idle.append(connection)
                         busy -= 1
         finally:

@@ -215,7 +215,7 @@ def idle() -> Iterator[servers.Server]:
     """Run the handler that does nothing."""
     port = servers.free_port()
     command = [sys.executable, "-m", "uvicorn", "--factory", "benchmarks.idle:make", "--port", str(port)]
-    command += ["--no-access-log", "--log-level", "warning"]
+    command += ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "600"]
     with servers.running(command, port, servers.get("/ready")) as server:
         yield server
 

@@ -251,16 +251,18 @@ def test_a_page_may_read_that_the_server_is_overloaded(tmp_path: Path) -> None:
     body = json.dumps({"features": [[0.5] * 10] * 2000}).encode()
     origin = b"Origin: https://shop.example\r\n"
     flags = ("--workers", "1", "--cors-origins", "https://shop.example", "--max-queue-ms", "0.1")
-    with (
-        serving(ROOT / "models", *flags, log=tmp_path / "server.log") as client,
-        ExitStack() as stack,
-    ):
-        wires = [stack.enter_context(connect(client)) for _ in range(40)]
-        length = b"Content-Length: %d\r\n\r\n" % len(body)
-        for wire in wires:
-            wire.sendall(HEAD + b"Connection: close\r\n" + origin + length + body)
-        answers = [rest_of(wire)[0] for wire in wires]
+    length = b"Content-Length: %d\r\n\r\n" % len(body)
+    answers: list[bytes] = []
+    statuses: set[bytes] = set()
+    with serving(ROOT / "models", *flags, log=tmp_path / "server.log") as client:
+        until = time.monotonic() + 30
+        while b"429" not in statuses and time.monotonic() < until:
+            with ExitStack() as stack:
+                wires = [stack.enter_context(connect(client)) for _ in range(40)]
+                for wire in wires:
+                    wire.sendall(HEAD + b"Connection: close\r\n" + origin + length + body)
+                answers += [rest_of(wire)[0] for wire in wires]
+            statuses = {answer.split()[1] for answer in answers}
 
-    statuses = {answer.split()[1] for answer in answers}
     assert {b"200", b"429"} == statuses
     assert all(b"access-control-allow-origin: https://shop.example\r\n" in answer for answer in answers)

@@ -1,41 +1,75 @@
 """uvicorn's server, except for its first and its last moment.
 
 When it has started, the garbage collector forgets all that there is: going through it takes 30 ms, and nothing of it will
-be garbage. When it stops listening, whoever is connected is answered: the kernel completes connections before the
-server accepts them. Those that wait for that would be reset when the listener is closed, so they are accepted first.
+be garbage.
+
+When it stops listening, whoever is connected is answered. The kernel completes connections before the server accepts
+them, and resets those that still wait when the last listener is closed. So the door is shut first: the kernel drops
+every further attempt to connect, as if it were lost on the way. Then those that wait are accepted, and the listener is
+closed. A client that was dropped tries again after a second, and is then refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import gc
+import struct
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
 if TYPE_CHECKING:
-    import socket
+    from collections.abc import Callable
+    from socket import socket
 
-__all__ = ["Server"]
+__all__ = ["Server", "shut_door"]
+
+_SOL_SOCKET, _SO_ATTACH_FILTER = 1, 26
+#: A program for the kernel's packet filter (BPF) that keeps nothing: "return 0".
+_KEEP_NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
+
+
+def shut_door(listener: socket) -> None:
+    """Let nobody connect any more, in any process that has this listener; those who are connected can be accepted.
+
+    Linux can do this. Elsewhere a client that connects in the moment of closing is reset.
+    """
+    if sys.platform == "linux":
+        program = ctypes.create_string_buffer(_KEEP_NOTHING)
+        with suppress(OSError):
+            listener.setsockopt(
+                _SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
+            )
 
 
 class Server(uvicorn.Server):
-    """Serves on listeners that are handed to it."""
+    """Serves on listeners that are handed to it.
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    Args:
+        config: of the server.
+        last: asked when it stops: whether all other workers with the same listeners stop as well.
+    """
+
+    def __init__(self, config: uvicorn.Config, last: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(config)
+        self._is_last = last
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
         """Load the application and listen."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop listening, let every connection end, and stop."""
         await self._stop_listening(sockets or [])
         await super().shutdown(sockets)
 
-    async def _stop_listening(self, sockets: list[socket.socket]) -> None:
+    async def _stop_listening(self, sockets: list[socket]) -> None:
         loop = asyncio.get_running_loop()
         # The event loop closes its listeners some time later. These copies are closed as soon as nobody waits there.
         copies = [listener.dup() for listener in sockets]
@@ -45,7 +79,10 @@ class Server(uvicorn.Server):
             listener.close()
         for _ in range(3):
             await asyncio.sleep(0)
-        waiting: list[socket.socket] = []
+        if self._is_last():
+            for listener in copies:
+                shut_door(listener)
+        waiting: list[socket] = []
         for listener in copies:
             with listener, suppress(OSError):
                 listener.settimeout(0.0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import mmap
 import multiprocessing
 import os
 import signal
@@ -115,6 +116,8 @@ class Supervisor:
     _signals: list[int] = field(init=False, default_factory=list)
     _served: bool = field(init=False, default=False)
     _failed: bool = field(init=False, default=False)
+    #: One byte that the workers see: whether all of them stop.
+    _ending: mmap.mmap = field(init=False, default_factory=lambda: mmap.mmap(-1, 1))
 
     def __post_init__(self) -> None:
         self._places = [_Place() for _ in range(self.config.workers)]
@@ -162,6 +165,7 @@ class Supervisor:
             place.start_at = float("inf")
         # Each worker has its own and closes it when it accepts no more; then nobody may wait here in vain.
         self.listener.close()
+        self._ending[0] = 1
         self._signals[:] = [signal.SIGTERM]
         next_round = time.monotonic() + tick
         while any(place.worker for place in self._places):
@@ -274,7 +278,8 @@ class Supervisor:
         # Whoever holds a reading end would keep the others from noticing that the supervisor is gone.
         for held in (reader, *(place.worker.beats for place in self._places if place.worker is not None)):
             os.close(held)
-        work(self.config, self.listener, writer, self.hang_seconds / _BEATS)
+        every = self.hang_seconds / _BEATS
+        work(self.config, self.listener, writer, every, last=lambda: self._ending[0] == 1)
 
 
 def _cause(code: int) -> str:

@@ -13,6 +13,7 @@ from localrank_service.process.server import Server
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     import uvicorn
 
@@ -25,14 +26,24 @@ STARTING = b"."
 SERVING = b"s"
 
 
-def work(config: uvicorn.Config, listener: socket.socket, beats: int, every: float) -> None:
-    """Serve until told to stop; write a byte to the pipe ``beats`` every so many seconds."""
-    _Server(config, beats, every).run(sockets=[listener])
+def work(
+    config: uvicorn.Config, listener: socket.socket, beats: int, every: float, last: Callable[[], bool]
+) -> None:
+    """Serve until told to stop.
+
+    Args:
+        config: of the server.
+        listener: shared by all workers.
+        beats: a pipe; a byte is written to it every ``every`` seconds.
+        every: seconds between two beats.
+        last: tells whether all workers stop.
+    """
+    _Server(config, beats, every, last).run(sockets=[listener])
 
 
 class _Server(Server):
-    def __init__(self, config: uvicorn.Config, beats: int, every: float) -> None:
-        super().__init__(config)
+    def __init__(self, config: uvicorn.Config, beats: int, every: float, last: Callable[[], bool]) -> None:
+        super().__init__(config, last)
         self._beats = beats
         self._every = every
 
