@@ -322,13 +322,15 @@ class Asking(threading.Thread):
                 wire = socket.create_connection(self.address, timeout=20)
             except ConnectionRefusedError:
                 return
+            begun, before = time.monotonic(), self.answered
             with wire:
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 try:
                     while self.ask(wire):
                         time.sleep(self.pause)
                 except OSError as error:
-                    self.lost.append(repr(error))
+                    age, answers = time.monotonic() - begun, self.answered - before
+                    self.lost.append(f"{error!r} after {answers} answers and {age:.3f} s, {vars(self)}")
                     return
 
     def ask(self, wire: socket.socket) -> bool:
