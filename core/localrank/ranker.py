@@ -13,7 +13,7 @@ import numpy as np
 
 from localrank.cloud import Cloud
 from localrank.errors import ScoringFailed
-from localrank.scorers.combination import weighted_sum
+from localrank.scorers.combination import standardised, weighted_sum
 from localrank.stages import untimed
 
 if TYPE_CHECKING:
@@ -102,9 +102,10 @@ class Ranker:
             counted = [
                 (share, scorer) for share, scorer in zip(route.shares, self.scorers, strict=True) if share
             ]
-            return weighted_sum(
-                [share for share, _ in counted], [cloud.scored(scorer) for _, scorer in counted]
-            )
+            scores = [cloud.scored(scorer) for _, scorer in counted]
+            if route.standard:
+                scores = [standardised(one) for one in scores]
+            return weighted_sum([share for share, _ in counted], scores)
         return cloud.scored(self.global_scorer if route.cluster is None else self.scorers[route.cluster])
 
 

@@ -2,6 +2,9 @@
 
 A router maps a point to a `Route`. A query whose point is not known (one document, or all alike, for a signature) goes to
 the global scorer, and the route says so.
+
+Here are the routers that compare a query with training queries or with what stands for a cluster. Others are in
+`localrank.classifying` and `localrank.overlap`; `localrank.routers` lists all.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from localrank.layout import INTEGERS, Layout, below
 from localrank.measures import measure_of
 from localrank.nearest import search_of
 from localrank.signature import Signatures
+from localrank.vectors import VectorPoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
     from localrank.signature import Signature
 
 __all__ = [
-    "ROUTERS",
+    "NO_SIGNATURE",
+    "CentroidRouter",
     "ExactRouter",
     "GlobalRouter",
     "LshRouter",
@@ -48,6 +53,8 @@ _LARGEST = 2**31 - 1
 NO_SIGNATURE = "no_signature"
 #: Why a hash table's answer is not one of its candidates.
 NO_CANDIDATES = "no_candidates"
+#: Which member of a cluster `ExactRouter` may judge the cluster by.
+MEMBERS = ("nearest", "average", "farthest")
 
 
 def exact_below(n_components: int, n_features: int) -> int:
@@ -71,6 +78,7 @@ class Route(NamedTuple):
         fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, or ``None``.
         local: false if the cluster's scorer is the global one, or there is no cluster. `Ranker.rank` tells.
         shares: ``[n_clusters]`` the weight of each cluster's scorer, for fusion; empty if one cluster answers alone.
+        standard: whether each cluster's scores get mean 0 and deviation 1 within the list before shares weigh them.
     """
 
     strategy: str
@@ -81,6 +89,7 @@ class Route(NamedTuple):
     fallback: str | None = None
     local: bool = True
     shares: tuple[float, ...] = ()
+    standard: bool = False
 
 
 class Router(Protocol):
@@ -88,6 +97,8 @@ class Router(Protocol):
 
     #: Its name in configuration, artifacts and routes.
     strategy: ClassVar[str]
+    #: The kind of points that it routes; ``None`` if any kind will do.
+    takes: ClassVar[type[Points] | None]
     #: What its arrays must be. For a field that holds points or tables: what counts them.
     layout: ClassVar[Mapping[str, Layout | str]]
 
@@ -122,6 +133,7 @@ class GlobalRouter:
     """Send every query to the global scorer."""
 
     strategy: ClassVar[str] = "global"
+    takes: ClassVar[type[Points] | None] = None
     layout: ClassVar[Mapping[str, Layout | str]] = {}
 
     def route(self, point: Point, /) -> Route:  # noqa: ARG002
@@ -158,8 +170,9 @@ class _Comparing:
         return self.points
 
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
-        if not point.known:
-            return None
+        return self._nearest(point, n_clusters) if point.known else None
+
+    def _nearest(self, point: Point, n_clusters: int) -> Vector:
         found = np.full(n_clusters, -np.inf)
         similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)
         np.maximum.at(found, self.clusters, similarities)
@@ -184,25 +197,93 @@ class ExactRouter(_Comparing):
         points: of the training queries.
         clusters: ``[n_queries]``, each training query's cluster.
         similarity: one of `localrank.measures`.
+        member: how near a cluster is: as near as its ``nearest`` query (the paper), its queries on ``average``, or its
+            ``farthest`` query.
     """
 
     points: Points
     clusters: Indices
     similarity: str = "eq5"
+    member: str = "nearest"
 
     strategy: ClassVar[str] = "exact"
+    takes: ClassVar[type[Points] | None] = None
 
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.points)
+        if self.member not in MEMBERS:
+            raise InvalidConfiguration(
+                f"routing: expected member to be one of {', '.join(MEMBERS)}, found {self.member!r}"
+            )
 
     def route(self, point: Point, /) -> Route:
         if not point.known:
             return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
-        return Route(self.strategy, *self._search.among_all(point), len(self.points))
+        if self.member == "nearest":
+            return Route(self.strategy, *self._search.among_all(point), len(self.points))
+        near = self._near(point, int(self.clusters.max()) + 1)
+        first, *others = np.argsort(-near, kind="stable")[:2].tolist()
+        margin = float(near[first] - near[others[0]]) if others and np.isfinite(near[others[0]]) else None
+        return Route(self.strategy, first, float(near[first]), margin, len(self.points))
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+        return self._near(point, n_clusters) if point.known else None
+
+    def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
+        return ExactRouter(points, clusters, self.similarity, self.member)
+
+    def _near(self, point: Point, n_clusters: int) -> Vector:
+        """Return how near each cluster is, -inf if it has no query that can be compared."""
+        if self.member == "nearest":
+            return self._nearest(point, n_clusters)
+        # A query that cannot be compared says nothing of its cluster.
+        known = np.flatnonzero(self.points.known)
+        theirs = self.clusters[known]
+        similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)[known]
+        found = np.full(n_clusters, np.inf)
+        counts = np.bincount(theirs, minlength=n_clusters)
+        if self.member == "farthest":
+            np.minimum.at(found, theirs, similarities)
+        else:
+            np.divide(np.bincount(theirs, similarities, n_clusters), counts, out=found, where=counts > 0)
+        found[counts == 0] = -np.inf
+        return found
+
+
+class _Standing:
+    """What routers share that compare a query with one point for each cluster."""
+
+    similarity: str
+
+    strategy: ClassVar[str]
+
+    @property
+    def compares(self) -> Points:
+        raise NotImplementedError
+
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
+        return Route(self.strategy, *self._search.among_all(point), len(self.compares))
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:  # noqa: ARG002
+        if not point.known:
+            return None
+        return measure_of(self.similarity, self.compares).one_to_many(point, self.compares)
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.zeros(n_clusters, np.int64)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
+        return None
+
+    @cached_property
+    def _search(self) -> Search:
+        return search_of(self.compares, np.arange(len(self.compares)), self.similarity)
 
 
 @dataclass(frozen=True, eq=False)
-class MedoidRouter:
+class MedoidRouter(_Standing):
     """Compare with one training query per cluster, its medoid.
 
     Attributes:
@@ -214,34 +295,39 @@ class MedoidRouter:
     similarity: str = "eq5"
 
     strategy: ClassVar[str] = "medoid"
+    takes: ClassVar[type[Points] | None] = None
     layout: ClassVar[Mapping[str, Layout | str]] = {"medoids": "clusters"}
 
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.medoids)
 
-    def route(self, point: Point, /) -> Route:
-        if not point.known:
-            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
-        return Route(self.strategy, *self._search.among_all(point), len(self.medoids))
-
     @property
     def compares(self) -> Points:
         return self.medoids
 
-    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:  # noqa: ARG002
-        if not point.known:
-            return None
-        return measure_of(self.similarity, self.medoids).one_to_many(point, self.medoids)
 
-    def sizes(self, n_clusters: int, /) -> Indices:
-        return np.zeros(n_clusters, np.int64)
+@dataclass(frozen=True, eq=False)
+class CentroidRouter(_Standing):
+    r"""Compare with the mean of each cluster's vectors: :math:`c^* = \arg\min_c \lVert t - \bar x_c \rVert`.
 
-    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
-        return None
+    Attributes:
+        centroids: ``[n_clusters]`` vectors, the cluster's position being its number.
+        similarity: one of `localrank.measures` that takes vectors.
+    """
 
-    @cached_property
-    def _search(self) -> Search:
-        return search_of(self.medoids, np.arange(len(self.medoids)), self.similarity)
+    centroids: VectorPoints
+    similarity: str = "euclidean"
+
+    strategy: ClassVar[str] = "centroid"
+    takes: ClassVar[type[Points] | None] = VectorPoints
+    layout: ClassVar[Mapping[str, Layout | str]] = {"centroids": "clusters"}
+
+    def __post_init__(self) -> None:
+        measure_of(self.similarity, self.centroids)
+
+    @property
+    def compares(self) -> Points:
+        return self.centroids
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +360,7 @@ class LshRouter(_Comparing):
     exemplars: tuple[int, ...] = ()
 
     strategy: ClassVar[str] = "lsh"
+    takes: ClassVar[type[Points] | None] = Signatures
     layout: ClassVar[Mapping[str, Layout | str]] = {**_Comparing.layout, "tables": "queries"}
 
     def __post_init__(self) -> None:
@@ -327,9 +414,3 @@ class LshRouter(_Comparing):
     @cached_property
     def _exemplars(self) -> Indices:
         return np.array(self.exemplars, np.int64)
-
-
-#: Every router that an artifact may hold, by its name.
-ROUTERS: dict[str, type[Router]] = {
-    router.strategy: router for router in (GlobalRouter, ExactRouter, MedoidRouter, LshRouter)
-}

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.artifact import Cluster, Provenance
+from localrank.classifying import ClassifierRouter, FusionRouter
 from localrank.contract import FeatureContract
 from localrank.lsh import HyperplaneTables, draw_planes
+from localrank.overlap import OverlapRouter
 from localrank.probe import choose
 from localrank.ranker import Ranker
-from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
+from localrank.routers import ROUTERS
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
 from localrank.scorers import (
     AnchoredBySimilarityScorer,
     AnchoredScorer,
@@ -32,12 +35,13 @@ from localrank.scorers.anchored import CURVES
 from localrank.scorers.borda import RULES
 from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES
-from localrank.vectors import MeanRepresentation
+from localrank.vectors import MeanRepresentation, VectorPoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.arrays import Matrix
+    from localrank.representation import Representation
 
 __all__ = [
     "N_FEATURES",
@@ -45,7 +49,6 @@ __all__ = [
     "SCORER_EXAMPLES",
     "example_queries",
     "example_ranker",
-    "example_router",
     "provenance",
     "sharing_ranker",
     "vector_ranker",
@@ -149,11 +152,25 @@ def _medoids(signatures: Signatures, clusters: np.ndarray) -> Signatures:
     return signatures.take(np.array([np.flatnonzero(clusters == c)[0] for c in range(_CLUSTERS)]))
 
 
-#: One function for each router, given training signatures and their clusters.
-ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
+def _centroids(points: VectorPoints, clusters: np.ndarray) -> CentroidRouter:
+    means = np.stack([points.values[clusters == c].mean(axis=0) for c in range(_CLUSTERS)])
+    return CentroidRouter(VectorPoints(means, np.ones(_CLUSTERS, np.bool_)))
+
+
+def _weights(points: VectorPoints, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a softmax that prefers the cluster whose mean is nearest."""
+    means = _centroids(points, clusters).centroids.values.astype(np.float64)
+    return 3 * means, -1.5 * (means**2).sum(axis=1)
+
+
+#: One function for each router, given training points of the kind that it takes and their clusters.
+ROUTER_EXAMPLES: dict[str, Callable[..., Router]] = {
     "global": lambda _signatures, _clusters: GlobalRouter(),
     "medoid": lambda signatures, clusters: MedoidRouter(_medoids(signatures, clusters)),
+    "centroid": _centroids,
+    "classifier": lambda points, clusters: ClassifierRouter(*_weights(points, clusters)),
     "exact": ExactRouter,
+    "fusion": lambda points, clusters: FusionRouter(*_weights(points, clusters)),
     "lsh": lambda signatures, clusters: LshRouter(
         signatures,
         clusters,
@@ -162,6 +179,9 @@ ROUTER_EXAMPLES: dict[str, Callable[[Signatures, np.ndarray], Router]] = {
         similarity="subspace",
         exemplars=(0, 1, 2),
         exact_below=0,
+    ),
+    "overlap": lambda signatures, clusters: OverlapRouter(
+        signatures, clusters, (np.arange(len(clusters))[:, None] + 3 * np.arange(4)) % len(clusters)
     ),
 }
 
@@ -178,9 +198,8 @@ def example_queries(count: int = 24, seed: int = 0) -> list[Matrix]:
     return queries
 
 
-def example_router(strategy: str, queries: list[Matrix], representation: PcaRepresentation) -> Router:
-    clusters = np.arange(len(queries)) % _CLUSTERS
-    return ROUTER_EXAMPLES[strategy](representation.sign_all(queries), clusters)
+def _takes_vectors(strategy: str) -> bool:
+    return ROUTERS[strategy].takes is VectorPoints
 
 
 def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -> Ranker:
@@ -190,12 +209,16 @@ def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -
     contract = FeatureContract.learn(
         np.concatenate(queries), [len(query) for query in queries], normalise="none"
     )
-    representation = PcaRepresentation(2)
+    representation: Representation = PcaRepresentation(2)
+    if _takes_vectors(strategy):
+        representation = MeanRepresentation()
+        queries = [query + 3 * (number % _CLUSTERS) for number, query in enumerate(queries)]
+    points = representation.of_all(map(contract.cloud, queries))
     scorers = [SCORER_EXAMPLES[kind](random) for _ in range(_CLUSTERS)]
     return Ranker(
         contract=contract,
         representation=representation,
-        router=example_router(strategy, queries, representation),
+        router=ROUTER_EXAMPLES[strategy](points, np.arange(len(queries)) % _CLUSTERS),
         scorers=() if strategy == "global" else tuple(scorers),
         global_scorer=SCORER_EXAMPLES[kind](random),
     )

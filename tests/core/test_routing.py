@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from localrank.errors import InvalidConfiguration
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
+from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
 from localrank.signature import PcaRepresentation, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
+from localrank.vectors import VectorPoint, VectorPoints
 
 from .clouds import clustered, scattered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from localrank.routing import Route
@@ -72,6 +75,60 @@ def test_the_exact_router_takes_the_cluster_of_the_most_similar_query(
         assert max(best, key=best.__getitem__) == route.cluster
         np.testing.assert_allclose([first, first - second], figures(route), atol=1e-6)
         assert (400, None, "exact") == (route.candidates, route.fallback, route.strategy)
+
+
+@pytest.mark.parametrize(("member", "of"), [("average", np.mean), ("farthest", np.min), ("nearest", np.max)])
+def test_a_cluster_is_as_near_as_the_member_that_is_asked_for(
+    known: tuple[Signatures, np.ndarray], asked: Signatures, member: str, of: Callable[..., float]
+) -> None:
+    signatures, clusters = known
+    router = ExactRouter(signatures, clusters, "subspace", member)
+
+    for query in range(0, len(asked), 5):
+        similarities = one_to_many(asked.of(query), signatures, "subspace")
+        near = np.array([of(similarities[clusters == cluster]) for cluster in range(5)])
+        first, second = np.sort(near)[:-3:-1]
+
+        route = router.route(asked.of(query))
+
+        assert int(np.argmax(near)) == route.cluster
+        np.testing.assert_allclose([first, first - second], figures(route), rtol=1e-9, atol=1e-12)
+        found = router.nearest(asked.of(query), 6)
+        assert found is not None
+        np.testing.assert_allclose(near, found[:5], rtol=1e-9)
+        assert -np.inf == found[5]
+
+
+def test_a_member_that_cannot_be_compared_is_not_the_farthest() -> None:
+    known = PcaRepresentation(1).sign_all([np.eye(3, dtype=np.float32), np.ones((2, 3), np.float32)])
+    router = ExactRouter(known, np.array([0, 0]), "subspace", "farthest")
+
+    route = router.route(known.of(0))
+
+    assert (0, None) == (route.cluster, route.margin)
+    assert route.similarity == pytest.approx(1)
+
+
+def test_an_unknown_member_is_refused(known: tuple[Signatures, np.ndarray]) -> None:
+    with pytest.raises(InvalidConfiguration, match="expected member to be one of nearest, average, farthest"):
+        ExactRouter(*known, "eq5", "median")
+
+
+def test_the_centroid_router_takes_the_nearest_mean() -> None:
+    """Lwin and Kham, eq. 2 and 3: the least Euclidean distance to a centroid."""
+    random = np.random.default_rng(3)
+    centroids = random.standard_normal((4, 7)).astype(np.float32)
+    router = CentroidRouter(VectorPoints(centroids, np.ones(4, np.bool_)))
+
+    for values in random.standard_normal((50, 7)).astype(np.float32):
+        distances = np.sort(cdist(values[None], centroids)[0])
+
+        route = router.route(VectorPoint(values))
+
+        assert int(np.argmin(cdist(values[None], centroids)[0])) == route.cluster
+        first, second = 1 / (1 + distances[:2])
+        np.testing.assert_allclose([first, first - second], figures(route), atol=1e-6)
+    assert (None, "no_signature") == router.route(VectorPoint(centroids[0], known=False))[1:6:4]
 
 
 def test_the_medoid_router_takes_the_most_similar_medoid(

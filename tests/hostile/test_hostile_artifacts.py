@@ -901,3 +901,62 @@ def test_a_manifest_written_another_way_is_the_same_manifest(version: Path) -> N
     write_manifest(version, manifest)
 
     assert manifest.keys() == artifact.load(version).manifest.raw.keys()
+
+
+@pytest.mark.parametrize("strategy", ["centroid", "classifier", "fusion"])
+def test_a_router_of_vectors_beside_a_representation_that_makes_none_is_refused(
+    tmp_path: Path, strategy: str
+) -> None:
+    directory = tmp_path / "web" / "1"
+    ranker = example_ranker(strategy)
+    artifact.save(directory, ranker, provenance(ranker))
+    edit(
+        directory,
+        lambda manifest: manifest.update(representation={"part": "pca", "fields": {"components": 2}}),
+    )
+
+    with pytest.raises(ArtifactCorrupt, match=r"router: expected .*'pca' \(Signatures\)"):
+        artifact.load(directory)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name", "value", "message"),
+    [
+        ("classifier", "router.weights.npy", np.inf, "expected finite numbers"),
+        ("fusion", "router.intercepts.npy", 1e300, "expected -1e\\+100 to 1e\\+100"),
+        ("centroid", "router.centroids.values.npy", np.nan, "expected finite numbers"),
+        ("overlap", "router.neighbours.npy", 24, "expected 0 to 23, found 24"),
+        ("overlap", "router.neighbours.npy", -1, "expected 0 to 23, found -1"),
+    ],
+)
+def test_a_number_that_a_router_cannot_use_is_refused(
+    tmp_path: Path, strategy: str, name: str, value: float, message: str
+) -> None:
+    directory = tmp_path / "web" / "1"
+    ranker = example_ranker(strategy)
+    artifact.save(directory, ranker, provenance(ranker))
+
+    def spoiled(array: Any) -> Any:
+        array[(0,) * array.ndim] = value
+        return array
+
+    put(directory, name, spoiled)
+
+    with pytest.raises(ArtifactCorrupt, match=message):
+        artifact.load(directory)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "field", "message"),
+    [("fusion", "scores", "one of standard, raw"), ("exact", "member", "one of nearest, average, farthest")],
+)
+def test_a_setting_that_a_router_does_not_know_is_refused(
+    tmp_path: Path, strategy: str, field: str, message: str
+) -> None:
+    directory = tmp_path / "web" / "1"
+    ranker = example_ranker(strategy)
+    artifact.save(directory, ranker, provenance(ranker))
+    edit(directory, lambda manifest: manifest["router"]["fields"].update({field: "loud"}))
+
+    with pytest.raises(ArtifactCorrupt, match=message):
+        artifact.load(directory)

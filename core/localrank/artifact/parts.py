@@ -3,7 +3,7 @@
 A part is described by its name in `PARTS` and its fields; an array is the name of its file, ``router.`` and the path
 of field names. Each part declares what its arrays must be, so that a router that loads cannot reach outside its arrays.
 
-A new router or representation is one entry in `localrank.routing.ROUTERS` or in `REPRESENTATIONS`.
+A new router or representation is one entry in `localrank.routers.ROUTERS` or in `REPRESENTATIONS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFaile
 from localrank.layout import Anything, Finite, Layout, bound
 from localrank.lsh import HyperplaneTables
 from localrank.representation import NoRepresentation
-from localrank.routing import ROUTERS
+from localrank.routers import ROUTERS
 from localrank.signature import PcaRepresentation, Signatures
 from localrank.vectors import MeanRepresentation, VectorPoints
 

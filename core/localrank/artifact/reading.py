@@ -161,6 +161,11 @@ def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker,
             f"{MANIFEST}: router: expected points of the representation {representation.method!r} "
             f"({representation.points.__name__}), found {type(router.compares).__name__}"
         )
+    if router.takes is not None and not issubclass(representation.points, router.takes):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: router: expected a representation that makes {router.takes.__name__}, as {router.strategy!r} "
+            f"takes, found {representation.method!r} ({representation.points.__name__})"
+        )
     scorers, global_scorer = forest.rebuild(arrays)
     ranker = Ranker(manifest.contract, representation, router, scorers, global_scorer)
     return ranker, _probe(manifest, arrays)

@@ -1,0 +1,95 @@
+r"""The model whose training queries are most of a query's own neighbours: KNN offline-1 of [geng2008].
+
+Every training query :math:`q_i` has a model, learned from its :math:`K` nearest training queries :math:`N_i`, itself among
+them. A new query is answered by the model of
+
+.. math:: i^* = \arg\max_i |N_i \cap N_K(t)|
+
+with its own :math:`K` nearest training queries :math:`N_K(t)`. Of equal models, that of the most similar query answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from localrank.layout import INTEGERS, Layout, below
+from localrank.measures import measure_of
+from localrank.routing import NO_SIGNATURE, ExactRouter, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank.arrays import Indices, Vector
+    from localrank.representation import Point, Points
+
+__all__ = ["OverlapRouter"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverlapRouter:
+    """Compare a query's neighbours with those that each model was learned from.
+
+    The similarity of a route is the share of neighbours in common, the margin what that is ahead of the next model.
+
+    Attributes:
+        points: of the training queries.
+        clusters: ``[n_queries]``, the model of each training query.
+        neighbours: ``[n_queries, K]`` the training queries that its model was learned from.
+        similarity: one of `localrank.measures`.
+    """
+
+    points: Points
+    clusters: Indices
+    neighbours: Indices
+    similarity: str = "eq5"
+
+    strategy: ClassVar[str] = "overlap"
+    takes: ClassVar[type[Points] | None] = None
+    layout: ClassVar[Mapping[str, Layout | str]] = {
+        "points": "queries",
+        "clusters": Layout(INTEGERS, ("queries",), below("clusters")),
+        "neighbours": Layout(INTEGERS, ("queries", "neighbours"), below("queries")),
+    }
+
+    def __post_init__(self) -> None:
+        measure_of(self.similarity, self.points)
+
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
+        shared, similarities = self._shared(point)
+        best = int(np.lexsort((-similarities, -shared))[0])
+        cluster = int(self.clusters[best])
+        others = shared[self.clusters != cluster]
+        margin = float(shared[best] - others.max()) if len(others) else None
+        return Route(self.strategy, cluster, float(shared[best]), margin, len(self.points))
+
+    @property
+    def compares(self) -> Points:
+        return self.points
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+        """Return the share of neighbours that each model has in common with the query."""
+        if not point.known:
+            return None
+        found = np.full(n_clusters, -np.inf)
+        np.maximum.at(found, self.clusters, self._shared(point)[0])
+        return found
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.bincount(self.clusters, minlength=n_clusters)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
+        """Return a router to the nearest of these queries: whose neighbours the others are is not known without them."""
+        return ExactRouter(points, clusters, self.similarity)
+
+    def _shared(self, point: Point) -> tuple[Vector, Vector]:
+        """Return the share of neighbours in common with each training query's model, and how similar each query is."""
+        similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)
+        count = self.neighbours.shape[1]
+        own = np.zeros(len(self.points), np.bool_)
+        own[np.argsort(-similarities, kind="stable")[:count]] = True
+        return own[self.neighbours].mean(axis=1), similarities

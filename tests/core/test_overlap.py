@@ -1,0 +1,53 @@
+"""KNN offline-1, against sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from localrank.overlap import OverlapRouter
+from localrank.routing import ExactRouter
+from localrank.similarity import one_to_many
+
+from .clouds import clustered, scattered
+
+
+def nearest_of(similarities: np.ndarray, count: int) -> list[int]:
+    return sorted(range(len(similarities)), key=lambda query: -similarities[query])[:count]
+
+
+@pytest.mark.parametrize("count", [1, 4, 10])
+def test_the_model_that_shares_most_neighbours_answers(count: int) -> None:
+    """Geng et al., KNN offline-1: the model whose training set has the largest intersection with the neighbours."""
+    signatures = scattered(60)
+    known, asked = signatures.take(np.arange(40)), signatures.take(np.arange(40, 60))
+    sets = [nearest_of(one_to_many(known.of(query), known), count) for query in range(40)]
+    router = OverlapRouter(known, np.arange(40), np.array(sets))
+
+    for query in range(len(asked)):
+        similarities = one_to_many(asked.of(query), known)
+        own = set(nearest_of(similarities, count))
+        shared = [len(own & set(members)) for members in sets]
+        most = max(shared)
+        expected = max((one for one in range(40) if shared[one] == most), key=lambda one: similarities[one])
+
+        route = router.route(asked.of(query))
+
+        assert expected == route.cluster
+        assert most / count == pytest.approx(route.similarity)
+        rest = max(value for one, value in enumerate(shared) if one != expected)
+        assert (most - rest) / count == pytest.approx(route.margin)
+        found = router.nearest(asked.of(query), 40)
+        assert found is not None
+        np.testing.assert_allclose(np.array(shared) / count, found)
+
+
+def test_with_one_neighbour_it_is_the_nearest_query() -> None:
+    signatures, _ = clustered(30, 3, 0.5)
+    asked, _ = clustered(40, 3, 0.5)
+    router = OverlapRouter(signatures, np.arange(30), np.arange(30)[:, None])
+
+    for query in range(30, 40):
+        expected = ExactRouter(signatures, np.arange(30)).route(asked.of(query))
+
+        assert expected.cluster == router.route(asked.of(query)).cluster
