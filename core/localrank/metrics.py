@@ -64,7 +64,7 @@ Ties: TypeAlias = Literal["input", "pessimistic", "optimistic"]
 
 _METRIC = re.compile(r"(?P<kind>[a-z_]+)(?:@(?P<cutoff>[0-9]+))?")
 _NEEDS_CUTOFF = {"p"}
-_TAKES_NO_CUTOFF = {"map", "mean_ndcg"}
+_TAKES_NO_CUTOFF = {"mean_ndcg"}
 
 #: Beyond this a gain of 2^label is no float64 any more.
 _LARGEST_LABEL = 1000.0
@@ -75,9 +75,9 @@ _BLOCK_CELLS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What to measure: ``map``, ``mean_ndcg``, ``ndcg@10``, ``p@5``, ``mrr``, ``err@20``.
+    """What to measure: ``map``, ``map@100``, ``mean_ndcg``, ``ndcg@10``, ``p@5``, ``mrr``, ``err@20``.
 
-    Without a cutoff the whole list counts. ``p`` needs one; ``map`` and ``mean_ndcg`` take none.
+    Without a cutoff the whole list counts. ``p`` needs one; ``mean_ndcg`` takes none.
     """
 
     kind: Kind
@@ -93,7 +93,7 @@ class Metric:
         match = _METRIC.fullmatch(text.strip().lower())
         if match is None or match["kind"] not in get_args(Kind):
             raise InvalidConfiguration(
-                f"metric {text!r}: expected one of map, mean_ndcg, mrr, mrr@10, ndcg, ndcg@10, err, err@20, p@5, "
+                f"metric {text!r}: expected one of map, map@100, mean_ndcg, mrr, mrr@10, ndcg, ndcg@10, err, err@20, p@5, "
                 "with any cutoff"
             )
         kind, cutoff = match["kind"], match["cutoff"]
@@ -383,7 +383,7 @@ class Judgements:
             case "mean_ndcg":
                 found = _at(np.cumsum(ranked.ndcg, axis=1), lengths) / lengths
             case "map":
-                found = _at(ranked.precisions, lengths) / np.maximum(ranked.block.n_relevant, 1)
+                found = _at(ranked.precisions, k) / np.maximum(ranked.block.n_relevant, 1)
             case "p":
                 found = _at(ranked.hits, k) / (metric.cutoff or 1)
             case "mrr":

@@ -23,8 +23,11 @@ MANIFESTS = {
     "format-1/lsh-linear": "17e5dce4ebe25402b0fd57660204ac2e4055f9725468306491228309dd909184",
     "format-1/lsh-stumps": "4aa046921d5fe45515841c0da3f83431a3c75bede9682e3aa8562087bf8b02d3",
     "format-1/lsh-trees": "5629b6651dbd0ddb56506fcd5102c5a3a1236f585863956c8fa61c23ca0eb883",
+    "format-2/centroid-linear": "9a9fc57421085dbdb3cb9894f43c9e2c02f11d3d9652e896e83c3d55fd1dec4e",
+    "format-2/classifier-linear": "b81166ae347871b550ab9390fde711c86afbf16caa35ec24471338847a617960",
     "format-2/exact-linear": "5eb70cacd2ecb5bda2e4191f4bb73e5422e6847e3201e20c4ab4f10727baec52",
     "format-2/exact-vectors": "b3dd0fa53ba0f27e80ea451a20d71f4f4e5e171f5c48dae2ff792ecb4076fc48",
+    "format-2/fusion-linear": "29e5ab285c367084c267fa4d0eceb909f0b4d18d8383f9529b0b1b358f14fbd0",
     "format-2/global-linear": "df2e4d224cc7f0a16d7b83f26d5b10a53339b06a0c24cce29d10145cb002ae9a",
     "format-2/lsh-anchored": "8120aaa62900d6bc90e8f1df92aba19d9b934012d2c97426db815412950bd452",
     "format-2/lsh-anchored_by_similarity": "4a286da768fb90939ef127ad03f2db82bd03dfa2c0f8fda4a9830b7b111e6dd7",
@@ -36,6 +39,7 @@ MANIFESTS = {
     "format-2/lsh-sum": "0f753d8d779f4a06c49d5bd2f9460a2a28a16f737bb4b7069ee72a4ad09e72b5",
     "format-2/lsh-trees": "253a6db290c1a48e11f20e5d157c7cafc6a4da9ce14cfd71613c92bc00ea3997",
     "format-2/medoid-linear": "bb35039f7d9473fb7823a0e73be9a55bf828667401e7532bfc8bd24e6d109a01",
+    "format-2/overlap-linear": "e412baf2b538aa5bfb07c7a1a70a91d01f25609b62d67e82105af6324be0b9f5",
 }
 
 

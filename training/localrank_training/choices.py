@@ -68,17 +68,17 @@ def choices_of(config: TrainingConfig) -> list[Choice]:
         name for name in combinations[0] if len({repr(settings[name]) for settings in combinations}) > 1
     ]
     sizes = config.clustering.sizes
-    localities = config.clustering.localities
+    options = config.clustering.options
     found = []
-    for size in sorted(set(sizes)):
-        for locality in (localities if size > 1 else ()) or (None,):
+    for size in sorted(set(sizes)) or (None,):
+        for settled in options if size != 1 else ({},):
             named: dict[str, Any] = {"clusters": size} if len(sizes) > 1 else {}
-            if locality is not None and len(localities) > 1:
-                named |= {"share": locality.share, "shrink": locality.shrink}
+            if len(options) > 1:
+                named |= settled
             for number, (learner, settings) in enumerate(zip(learners, combinations, strict=True)):
                 chosen = config.replace(learner=LearnerSettings(config.learner.method, settings))
                 values = {name: settings[name] for name in open_settings} | named
-                found.append(Choice(chosen.with_clusters(size, locality), learner, number, values))
+                found.append(Choice(chosen.with_clusters(size, **settled), learner, number, values))
     return found
 
 

@@ -9,16 +9,19 @@ scorer. Clusters are numbered by size, the largest first, so that a number means
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from localrank.measures import all_pairs, one_to_many
+from localrank_training.neighbours import nearest_queries
+from localrank_training.partitions import bisecting_kmeans, kmeans, ward
 from localrank_training.prototypes import choose_prototypes, local_weights, similarities_to
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points
+    from localrank.vectors import VectorPoints
     from localrank_training.config import ClusteringSettings
     from localrank_training.prototypes import Locality
 
@@ -68,8 +71,12 @@ def cluster(
     Fewer clusters than asked for come out if fewer queries can be compared.
     """
     known = np.flatnonzero(points.known)
+    labels = np.full(len(points), NO_CLUSTER, np.int64)
     if settings.method == "none" or not len(known):
-        return partition(np.full(len(points), NO_CLUSTER, np.int64), points, similarity)
+        return partition(labels, points, similarity)
+    if settings.method in {"per_query", "knn"}:
+        labels[known] = np.arange(len(known))
+        return _one_per_query(labels, points, settings, similarity)
     if settings.clusters is None:
         raise ValueError("clusters: expected a number that has been chosen, found candidates")
     wanted = min(settings.clusters, len(known))
@@ -79,10 +86,22 @@ def cluster(
     if settings.method == "random":
         found = np.random.default_rng(seed).permutation(np.arange(len(known)) % wanted)
     else:
-        found = _complete_link(points.take(known), wanted, settings.sample, seed, similarity)
-    labels = np.full(len(points), NO_CLUSTER, np.int64)
+        found = _of_sample(points.take(known), wanted, settings, seed, similarity)
     labels[known] = _by_size(found)
     return partition(labels, points, similarity)
+
+
+def _one_per_query(
+    labels: Indices, points: Points, settings: ClusteringSettings, similarity: str
+) -> Clustering:
+    """Return a cluster for each known query, learned from the query and, for ``knn``, those nearest to it."""
+    known = np.flatnonzero(labels >= 0)
+    members = known[:, None]
+    if settings.method == "knn":
+        if isinstance(settings.neighbours, tuple):
+            raise ValueError("neighbours: expected a number that has been chosen, found several")
+        members = known[nearest_queries(points.take(known), settings.neighbours, similarity)]
+    return Clustering(labels, tuple(Weighted(np.sort(row)) for row in members), known)
 
 
 def around(prototypes: Indices, points: Points, locality: Locality, similarity: str = "eq5") -> Clustering:
@@ -125,31 +144,49 @@ def medoids(points: Points, clusters: Indices, similarity: str = "eq5") -> Indic
     return np.array(chosen, np.int64)
 
 
-def _complete_link(points: Points, wanted: int, sample: int, seed: int, similarity: str) -> Indices:
-    """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters.
+def _of_sample(
+    points: Points, wanted: int, settings: ClusteringSettings, seed: int, similarity: str
+) -> Indices:
+    """Cluster known queries, or of more than ``sample`` a seeded sample.
 
-    Departs from the paper for large sets only: the linkage takes memory quadratic in the queries, so beyond
-    ``sample`` a seeded sample is clustered and every other query joins the cluster of the most similar of it, as a
-    test query would.
+    A linkage takes memory quadratic in the queries, so beyond ``sample`` every other query joins the cluster of the most
+    similar of it, as a test query would. k-means needs no sample.
     """
+    chosen = np.arange(len(points))
+    if len(points) > settings.sample and settings.method not in {"kmeans", "bisecting_kmeans"}:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(points), settings.sample, replace=False))
+    part = points.take(chosen)
+    found = np.zeros(len(points), np.int64)
+    found[chosen] = _parted(part, wanted, settings, seed, similarity)
+    for query in np.setdiff1d(np.arange(len(points)), chosen):
+        nearest = int(np.argmax(one_to_many(points.of(int(query)), part, similarity)))
+        found[query] = found[chosen[nearest]]
+    return found
+
+
+def _parted(points: Points, wanted: int, settings: ClusteringSettings, seed: int, similarity: str) -> Indices:
+    """Return the cluster of every query by the algorithm that is asked for."""
+    if settings.method == "complete_link":
+        return _complete_link(points, wanted, similarity)
+    vectors = cast("VectorPoints", points).values
+    if settings.method == "ward":
+        return ward(vectors, wanted)
+    if settings.method == "kmeans":
+        return kmeans(vectors, wanted, seed)
+    return bisecting_kmeans(vectors, wanted, seed, settings.split)
+
+
+def _complete_link(points: Points, wanted: int, similarity: str) -> Indices:
+    """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters."""
     from scipy.cluster.hierarchy import cut_tree, linkage
     from scipy.spatial.distance import squareform
 
     if len(points) == 1:
         return np.zeros(1, np.int64)
-    chosen = np.arange(len(points))
-    if len(points) > sample:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(points), sample, replace=False))
-    part = points.take(chosen)
-    distances = np.clip(1.0 - all_pairs(part, similarity), 0.0, 1.0)
+    distances = np.clip(1.0 - all_pairs(points, similarity), 0.0, 1.0)
     np.fill_diagonal(distances, 0.0)
     tree = linkage(squareform(distances, checks=False), "complete")
-    found = np.zeros(len(points), np.int64)
-    found[chosen] = cut_tree(tree, wanted)[:, 0]
-    for query in np.setdiff1d(np.arange(len(points)), chosen):
-        nearest = int(np.argmax(one_to_many(points.of(int(query)), part, similarity)))
-        found[query] = found[chosen[nearest]]
-    return found
+    return np.asarray(cut_tree(tree, wanted)[:, 0], np.int64)
 
 
 def _by_size(clusters: Indices) -> Indices:

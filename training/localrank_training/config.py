@@ -23,6 +23,8 @@ from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
+from localrank_training.compatibility import MODEL_PER_QUERY
+from localrank_training.compatibility import check as check_steps
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.prototypes import Locality
 from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
@@ -120,10 +122,21 @@ class SimilaritySettings:
 class ClusteringSettings:
     """Which training queries share a model."""
 
-    method: Literal["complete_link", "prototypes", "none", "random"] = setting(
+    method: Literal[
         "complete_link",
-        meaning="`prototypes` lets near queries count more instead of parting them, `none` is one global model, `random` a "
-        "control for experiments",
+        "kmeans",
+        "bisecting_kmeans",
+        "ward",
+        "prototypes",
+        "per_query",
+        "knn",
+        "none",
+        "random",
+    ] = setting(
+        "complete_link",
+        meaning="`kmeans`, `bisecting_kmeans` and `ward` cluster vectors; `prototypes` lets near queries count more instead "
+        "of parting them; `per_query` has a model for every query, `knn` one for every query and its nearest queries; "
+        "`none` is one global model, `random` a control for experiments",
     )
     clusters: int | None = setting(
         None, low=1, meaning="how many clusters; by default chosen from the candidates. 1 is one global model"
@@ -144,6 +157,22 @@ class ClusteringSettings:
         meaning="what queries are clustered by: the points that are routed, or the mean of their relevant documents",
     )
 
+    split: Literal["largest", "scattered"] = setting(
+        "scattered",
+        meaning="which cluster `bisecting_kmeans` splits next: that of most queries, or of the largest sum of squared "
+        "distances to its mean",
+    )
+    neighbours: int | tuple[int, ...] = setting(
+        10,
+        low=1,
+        meaning="queries that a model of `knn` is learned from, its own query among them; a list is a choice",
+    )
+    rounds: int = setting(
+        0,
+        low=0,
+        high=10,
+        meaning="times that queries are clustered anew, by how well each cluster's model ranks them (adaptive training)",
+    )
     share: float | tuple[float, ...] = setting(
         0.2, above=0, high=1, meaning="of the queries that are near a prototype; a list is a choice"
     )
@@ -174,10 +203,20 @@ class ClusteringSettings:
         return tuple(Locality(share, shrink) for share in shares for shrink in shrinks)
 
     @property
+    def options(self) -> tuple[dict[str, Any], ...]:
+        """Every combination of the other settings that may be choices."""
+        if self.method == "knn":
+            counts = self.neighbours if isinstance(self.neighbours, tuple) else (self.neighbours,)
+            return tuple({"neighbours": count} for count in counts)
+        return tuple(dataclasses.asdict(locality) for locality in self.localities) or ({},)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """The numbers of clusters to choose from."""
+        """The numbers of clusters to choose from; none if there are as many models as queries."""
         if self.method == "none":
             return (1,)
+        if self.method in MODEL_PER_QUERY:
+            return ()
         return self.candidates if self.clusters is None else (self.clusters,)
 
     @classmethod
@@ -197,9 +236,13 @@ class ClusteringSettings:
 class RoutingSettings:
     """How a query finds its cluster."""
 
-    method: Literal["lsh", "exact", "medoid", "global"] = setting(
-        "lsh",
-        meaning="hash tables, all training queries, or one query per cluster; `global` if there are none",
+    method: Literal["lsh", "exact", "medoid", "centroid", "classifier", "fusion", "overlap", "global"] = (
+        setting(
+            "lsh",
+            meaning="hash tables, all training queries, one query per cluster, the mean vector of each cluster; `classifier` "
+            "predicts the cluster by logistic regression, `fusion` adds the scores of all clusters by their probability; "
+            "`overlap` takes the model that shares most neighbours with the query; `global` if there are no clusters",
+        )
     )
     tables: int = setting(16, low=1, high=256, meaning="m, hash tables per component")
     planes: int | Literal["auto"] = setting("auto", low=1, high=24, meaning="h, hyperplanes per table")
@@ -209,6 +252,30 @@ class RoutingSettings:
     exact_below: int | Literal["auto"] = setting(
         "auto", low=0, meaning="with fewer training queries all are compared; `auto` if that is faster"
     )
+    member: Literal["nearest", "average", "farthest"] = setting(
+        "nearest",
+        meaning="with `exact`: a cluster is as near as its nearest query, its queries on average, or its farthest query",
+    )
+    C: float = setting(
+        1.0,
+        above=0,
+        meaning="of `classifier` and `fusion`: how much the loss counts against the norm of the weights",
+    )
+    scores: Literal["standard", "raw"] = setting(
+        "standard",
+        meaning="of `fusion`: give the scores of each cluster mean 0 and deviation 1 within the list before they are "
+        "added, or add them as they are",
+    )
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> RoutingSettings:
+        """Check a table; the oracle is no router that could serve."""
+        if table.get("method") == "oracle":
+            raise InvalidConfiguration(
+                f"{where}: method 'oracle' takes the cluster that ranks the query best, so it needs the labels; "
+                "localrank evaluate --oracle measures it for any model"
+            )
+        return from_fields(cls, table, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +319,7 @@ class TrainingConfig:
     selection: SelectionSettings = SelectionSettings()
 
     def __post_init__(self) -> None:
-        if self.clustering.clusters == 1:
+        if self.clustering.clusters == 1 and self.clustering.method not in MODEL_PER_QUERY:
             alone = dataclasses.replace(self.clustering, method="none", clusters=None)
             object.__setattr__(self, "clustering", alone)
         if self.clustering.method == "none":
@@ -263,24 +330,10 @@ class TrainingConfig:
                 f"{self.clustering.method!r}; set [clustering] method = 'none', or another router"
             )
         else:
-            self._check_points()
+            check_steps(self)
         if self.clustering.continuation and not self.learner.kind.continues:
             raise InvalidConfiguration(
                 f"[clustering] continuation: learner {self.learner.method!r} cannot be learned towards another scorer"
-            )
-
-    def _check_points(self) -> None:
-        """Refuse steps that do not take the points of the representation."""
-        takes = {"pca": "pca_cosine", "mean": "euclidean"}[self.representation.method]
-        if self.similarity.method != takes:
-            raise InvalidConfiguration(
-                f"[similarity] method {self.similarity.method!r} does not compare what [representation] method "
-                f"{self.representation.method!r} makes; set [similarity] method = {takes!r}"
-            )
-        if self.routing.method == "lsh" and self.representation.method != "pca":
-            raise InvalidConfiguration(
-                f"[routing] method 'lsh' looks up signatures, which [representation] method "
-                f"{self.representation.method!r} does not make; set [routing] method = 'exact' or 'medoid'"
             )
 
     @classmethod
@@ -305,12 +358,9 @@ class TrainingConfig:
         """Return the same run with other tables."""
         return dataclasses.replace(self, **tables)  # type: ignore[arg-type]
 
-    def with_clusters(self, size: int, locality: Locality | None = None) -> TrainingConfig:
-        """Return the same run with a settled number of clusters, and of prototypes how local they are; 1 is global."""
-        clustering = dataclasses.replace(self.clustering, clusters=size)
-        if locality is not None:
-            clustering = dataclasses.replace(clustering, share=locality.share, shrink=locality.shrink)
-        return self.replace(clustering=clustering)
+    def with_clusters(self, size: int | None, **settled: Any) -> TrainingConfig:
+        """Return the same run with a settled number of clusters, and other settings of clustering; 1 is global."""
+        return self.replace(clustering=dataclasses.replace(self.clustering, clusters=size, **settled))
 
     def without_local(self) -> TrainingConfig:
         """Return the same run in which every cluster has the global scorer."""

@@ -13,7 +13,7 @@ trained for the figures alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -138,7 +138,7 @@ def _cross_fit(queries: QuerySet, config: TrainingConfig, workers: int, progress
         scorers: tuple[Scorer, ...] = (global_scorer,) * len(plan.clustering)
         routes = [route._replace(local=False) for route in routes]
     else:
-        config = config.with_clusters(len(plan.clustering), localised.locality)
+        config = config.with_clusters(len(plan.clustering), **asdict(localised.locality))
         scorers = run.local_scorers(settled, localised.locality, global_scorer)
     ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
     exemplars = tuple(lists.query_ids[prototype] for prototype in plan.clustering.prototypes)
@@ -160,9 +160,9 @@ def _planned(clouds: Clouds, config: TrainingConfig) -> tuple[TrainingConfig, Pl
     """Cluster the queries, if any two can be compared; else there is one global model."""
     if config.clustering.method == "none":
         return config, plan_of(clouds, config), ()
-    size, locality = max(config.clustering.sizes), config.clustering.localities[0]
+    size, settled = max(config.clustering.sizes), config.clustering.options[0]
     try:
-        return config, plan_of(clouds, config.with_clusters(size, locality)), ()
+        return config, plan_of(clouds, config.with_clusters(size, **settled)), ()
     except InvalidData as error:
         alone = config.with_clusters(1)
         return alone, plan_of(clouds, alone), (f"one global model: {error}",)

@@ -4,7 +4,7 @@
     plan          represent      a point of every query                     (core)
                   cluster        which queries share a model
                   route          how a query finds its cluster              (core)
-    learn         a global scorer, and one per cluster
+    learn         a global scorer, and one per cluster; cluster anew by what these score, if asked to
 
 `build` does this for settled settings. `localrank_training.training` first makes the choices that the configuration
 leaves open, and measures what the result is worth on queries that it was not built from.
@@ -13,35 +13,38 @@ leaves open, and measures what the result is worth on queries that it was not bu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from localrank.blocks import parse
 from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.ranker import Ranker
 from localrank.representation import NoPoints, NoRepresentation
-from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
+from localrank.routing import GlobalRouter
 from localrank.signature import PcaRepresentation, choose_components, spectrum
 from localrank.vectors import MeanRepresentation
 from localrank_training.clouds import Clouds
-from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, partition
+from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, medoids
 from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
+from localrank_training.refining import regrouped
 from localrank_training.representations import relevant_means
+from localrank_training.routers import make_router
 from localrank_training.sending import packed, unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points, Representation
     from localrank.routing import Route, Router
     from localrank.scorers import Scorer
-    from localrank.signature import Signatures
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner
@@ -155,7 +158,7 @@ def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) ->
     similarity = config.similarity.name
     if config.clustering.representation == "relevant_mean":
         found = cluster(relevant_means(clouds), config.clustering, config.seed, "euclidean")
-        clustering = partition(found.labels, points, similarity)
+        clustering = Clustering(found.labels, found.lessons, medoids(points, found.labels, similarity))
     else:
         clustering = cluster(points, config.clustering, config.seed, similarity)
     if not len(clustering):
@@ -225,32 +228,54 @@ def build(
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
     plan = plan or plan_of(clouds, config)
-    clustering = plan.clustering
     towards = global_scorer if config.clustering.continuation else None
+    locally = replace(lesson, start=global_scorer, towards=towards)
+    local = _Local(local_learner or learner, locally, held, global_scorer, workers)
+    for number in range(config.clustering.rounds):
+        scorers, _, _ = local.fit(plan, partial(progress, f"clusters, round {number + 1}"))
+        plan = regrouped(plan, scorers, lesson, config)
+    clustering = plan.clustering
     typical = tuple(queries.query_ids[prototype] for prototype in clustering.prototypes)
     if not config.clustering.local:
         alike = (global_scorer,) * len(clustering)
         ranker = Ranker(clouds.contract, plan.representation, plan.router, alike, global_scorer)
         return Built(ranker, clustering.labels, typical, notes)
-    learned = in_parallel(
-        learn_cluster,
-        [
-            (local_learner or learner, one, global_scorer)
-            for one in _lessons(replace(lesson, start=global_scorer, towards=towards), plan, held)
-        ],
-        workers=workers,
-        progress=lambda done, total: progress("clusters", done, total),
-    )
-    notes += tuple(
-        f"cluster {number} ({len(members.queries)} queries){text}"
-        for number, (members, (_, said, error)) in enumerate(zip(clustering.lessons, learned, strict=True))
-        for text in (
-            [f" uses the global scorer: {error}"] if error else [f": {n.method}: {n.text}" for n in said]
-        )
-    )
-    scorers = tuple(unpacked(content, global_scorer) for content, _, _ in learned)
+    scorers, said_of, learned = local.fit(plan, partial(progress, "clusters"))
     ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
-    return Built(ranker, clustering.labels, typical, notes, tuple(n for _, said, _ in learned for n in said))
+    return Built(ranker, clustering.labels, typical, notes + said_of, learned)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Local:
+    """What the scorers of clusters are learned with, whatever the clusters."""
+
+    learner: Learner
+    lesson: Lesson
+    held: Clouds | None
+    global_scorer: Scorer
+    workers: int
+
+    def fit(
+        self, plan: Plan, progress: Callable[[int, int], None]
+    ) -> tuple[tuple[Scorer, ...], tuple[str, ...], tuple[Note, ...]]:
+        """Learn the scorer of every cluster; also return what is to be said of each, and what was noted."""
+        learned = in_parallel(
+            learn_cluster,
+            [(self.learner, one, self.global_scorer) for one in _lessons(self.lesson, plan, self.held)],
+            workers=self.workers,
+            progress=progress,
+        )
+        notes = tuple(
+            f"cluster {number} ({len(members.queries)} queries){text}"
+            for number, (members, (_, said, error)) in enumerate(
+                zip(plan.clustering.lessons, learned, strict=True)
+            )
+            for text in (
+                [f" uses the global scorer: {error}"] if error else [f": {n.method}: {n.text}" for n in said]
+            )
+        )
+        scorers = tuple(unpacked(content, self.global_scorer) for content, _, _ in learned)
+        return scorers, notes, tuple(n for _, said, _ in learned for n in said)
 
 
 def lesson_of(clouds: Clouds, held: Clouds | None, weights: Vector | None, learner: Learner) -> Lesson:
@@ -273,31 +298,6 @@ def make_representation(clouds: Clouds, config: TrainingConfig) -> Representatio
         return PcaRepresentation(settings.components)
     spectra = [spectrum(cloud.normalised) for cloud in clouds]
     return PcaRepresentation(choose_components(spectra, settings.share, settings.most))
-
-
-def make_router(points: Points, clustering: Clustering, config: TrainingConfig) -> Router:
-    """Make the router over the training queries."""
-    settings, similarity = config.routing, config.similarity.name
-    if settings.method == "medoid":
-        return MedoidRouter(points.take(clustering.prototypes), similarity)
-    clustered = np.flatnonzero(clustering.labels >= 0)
-    known, theirs = points.take(clustered), clustering.labels[clustered]
-    if settings.method == "exact":
-        return ExactRouter(known, theirs, similarity)
-    signatures = cast("Signatures", known)
-    planes = settings.planes if isinstance(settings.planes, int) else automatic_planes(len(clustered))
-    drawn = draw_planes(signatures.directions.shape[2], settings.tables, planes, config.seed)
-    return LshRouter(
-        signatures,
-        theirs,
-        HyperplaneTables.build(signatures, drawn, config.seed),
-        rerank=settings.rerank,
-        similarity=similarity,
-        cap=settings.cap,
-        probes=settings.probes,
-        exact_below=None if settings.exact_below == "auto" else settings.exact_below,
-        exemplars=tuple(np.searchsorted(clustered, clustering.prototypes).tolist()),
-    )
 
 
 def _routes(plan: Plan, clouds: Clouds) -> list[Route]:

@@ -39,7 +39,7 @@ def evaluate(
     ],
     *,
     metrics: Annotated[
-        str, typer.Option(help="Separated by commas: map, mean_ndcg, ndcg@K, p@K, mrr, err@K.")
+        str, typer.Option(help="Separated by commas: map, map@K, mean_ndcg, ndcg@K, p@K, mrr, err@K.")
     ] = "map,ndcg@1,ndcg@5,ndcg@10,mrr",
     convention: Annotated[
         str,
