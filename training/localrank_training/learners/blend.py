@@ -62,7 +62,7 @@ MEMBERS: tuple[dict[str, Any], ...] = (
     {"method": "lambdamart", "blocks": "raw", "levels": 32, **_BOOSTED},
     {"method": "lambdamart", "blocks": _RELATIVE, "levels": 32, **_BOOSTED},
     {"method": "gbrt", "blocks": _RELATIVE, "gain": "exponential", "loss": "logistic", **_BOOSTED},
-    {"method": "extra_trees", "blocks": _RELATIVE, "trees": 300},
+    {"method": "extra_trees", "blocks": _RELATIVE, "trees": 150},
 )
 #: Which of them clusters have of their own, counted from 1.
 LOCAL = 3
