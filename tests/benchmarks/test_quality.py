@@ -1,0 +1,144 @@
+"""The comparison of the default with what a user would train instead: its gates, its log, its resuming."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from benchmarks import quality
+from benchmarks.contestants import CONTESTANTS, Answer, figures_of
+from benchmarks.quality import MOST_OPENINGS, Outcome, answer_all, gates, opening, outcome_of, rows_of
+from localrank_training.data.synthetic import Recipe, synthesize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from localrank.arrays import Vector
+    from localrank_training.data.queries import QuerySet
+
+BASELINES = ("global", "lambdamart", "lightgbm", "catboost", "better")
+
+
+def made_up(ahead: Mapping[str, float], n_queries: int = 400) -> dict[str, dict[str, Vector]]:
+    """Return figures of two sets in which the default is so much ahead of each baseline."""
+    rng = np.random.default_rng(0)
+    sets = {}
+    for name in ("one", "two"):
+        mine = rng.normal(0.5, 0.2, (2, n_queries))
+        noise = rng.normal(0, 0.01, (2, n_queries))
+        sets[name] = {"auto": mine} | {
+            baseline: mine - ahead.get(baseline, 0.01) + noise - noise.mean(axis=1, keepdims=True)
+            for baseline in BASELINES
+        }
+    return sets
+
+
+def missed(figures: Mapping[str, Mapping[str, Vector]]) -> list[str]:
+    return [gate.text for gate in gates(figures) if not gate.holds]
+
+
+def test_a_default_that_is_ahead_everywhere_passes() -> None:
+    assert not missed(made_up({}))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "ahead", "said"),
+    [
+        ("catboost", -0.004, "map against catboost: -0.0040"),
+        ("global", 0.001, "at least +0.003"),
+        ("better", -0.0005, "not below 0"),
+        ("lightgbm", -0.01, "no set worse than lightgbm after Holm: one map -0.0100"),
+    ],
+)
+def test_each_gate_can_be_missed(baseline: str, ahead: float, said: str) -> None:
+    found = missed(made_up({baseline: ahead}))
+
+    assert any(said in text for text in found)
+    assert all(baseline in text for text in found)
+
+
+def test_level_is_good_enough_beside_all_but_ranksvm() -> None:
+    assert not missed(made_up(dict.fromkeys(("lambdamart", "lightgbm", "catboost", "better"), 1e-4)))
+
+
+def test_who_has_not_answered_is_no_pass() -> None:
+    figures = made_up({})
+    del figures["two"]["catboost"]
+
+    assert missed(figures) == ["catboost has answered on 1 of 2 sets"]
+
+
+def exams_of(queries: QuerySet) -> Iterator[quality.Exam]:
+    for first in (0, 3):
+        parts = [queries.select(np.arange(12)[(np.arange(12) + first) % 3 == part]) for part in range(3)]
+        yield quality.Exam(*parts)
+
+
+def test_answers_are_kept_and_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = synthesize(12, Recipe(features=4))[0]
+    asked = []
+
+    def knowing(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
+        asked.append(len(exam))
+        return Answer(exam.labels.copy(), 1.0, 0.5)
+
+    def wrong(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
+        return Answer(-exam.labels, 1.0, 0.4)
+
+    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    monkeypatch.setattr(
+        quality, "CONTESTANTS", {"auto": knowing, "global": wrong, "lambdamart": knowing, "catboost": wrong}
+    )
+
+    for _ in range(2):
+        answer_all("opened", ["OHSUMED"], ["auto", "global", "lambdamart"], tmp_path)
+
+    assert asked == [4] * 4
+    outcome = outcome_of(tmp_path, "opened", "OHSUMED")
+    assert set(outcome.scores) == {"auto", "global", "lambdamart", "better"}
+    np.testing.assert_array_equal(outcome.scores["better"], outcome.scores["lambdamart"])
+    rows = {row["contestant"]: row for row in rows_of({"OHSUMED": outcome}) if row["set"] == "pooled"}
+    assert rows["auto"]["map"] == 1.0
+    assert rows["global"]["map difference"] == pytest.approx(1 - rows["global"]["map"])
+    assert rows["better"]["ndcg@10 difference"] == 0.0
+
+
+def test_only_queries_with_a_relevant_document_count() -> None:
+    queries = synthesize(6, Recipe(features=4))[0]
+    labels = queries.labels.copy()
+    labels[queries.span(2)] = 0
+    outcome = Outcome(replace(queries, labels=labels), {"auto": labels}, {})
+
+    assert outcome.figures()["auto"].shape == (2, 5)
+    np.testing.assert_array_equal(outcome.figures()["auto"], 1.0)
+
+
+def test_openings_are_written_before_and_counted(tmp_path: Path) -> None:
+    log, state = tmp_path / "openings.md", tmp_path / "state"
+    log.write_text("# Openings\n\n- long ago: once\n")
+
+    opening("the first", state, log)
+    opening("the first, gone on with", state, log)
+
+    assert len([line for line in log.read_text().splitlines() if line.startswith("- ")]) == 2
+    opening("another", tmp_path / "other", log)
+    with pytest.raises(SystemExit, match=f"opened 3 times; {MOST_OPENINGS} is the most"):
+        opening("too many", tmp_path / "third", log)
+
+
+@pytest.mark.parametrize("name", ["global", "lightgbm"])
+def test_a_contestant_learns_a_ranker(name: str) -> None:
+    queries = synthesize(30, Recipe(features=5, kinds=1))[0]
+    lesson, validation, exam = (queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30)))
+
+    answer = CONTESTANTS[name](lesson, validation, exam)
+
+    assert answer.scores.shape == (exam.n_docs,)
+    assert answer.seconds > 0
+    assert np.isnan(answer.validation) == (name == "lightgbm")
+    by_chance = figures_of(exam, np.random.default_rng(0).random(exam.n_docs)).mean()
+    assert figures_of(exam, answer.scores).mean() > by_chance + 0.15
