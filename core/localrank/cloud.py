@@ -17,6 +17,8 @@ documents:
 ``to_best``
     :math:`(\max - x) / \sigma`, where :math:`\sigma` is the deviation of the training values. It keeps how large the
     gap is, which ``minmax`` does not.
+``quadratic``
+    :math:`x_i x_j` of the values in ``normalised``, for :math:`i \le j`: :math:`d(d + 1)/2` columns for :math:`d` features.
 ``list``
     the same for all documents: :math:`\log n`, then the share of the variance along each of the first principal
     directions of ``normalised``, zero beyond the rank.
@@ -39,7 +41,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
 from localrank.principal import principal_directions, total_variance
-from localrank.scaling import behind_best, percentiles, within_query
+from localrank.scaling import behind_best, percentiles, products_of_pairs, within_query
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -134,7 +136,9 @@ class Cloud:
         if name == "list":
             return np.tile(self._of_list(min(SPECTRUM, n_features)), (n_docs, 1))
         if not n_docs:
-            return self._filled
+            return np.zeros((0, self.contract.widths()[name]), np.float32)
+        if name == "quadratic":
+            return products_of_pairs(self.normalised)
         if name == "rank":
             return percentiles(self._filled)
         if name == "to_best":

@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
@@ -135,6 +136,7 @@ class FeatureContract:
         return {
             "list": 1 + min(SPECTRUM, n_features),
             "route": 1 + n_clusters,
+            "quadratic": n_features * (n_features + 1) // 2,
             **dict.fromkeys(("raw", "normalised", "minmax", "zscore", "rank", "to_best"), n_features),
         }
 
@@ -152,6 +154,8 @@ class FeatureContract:
                 names += ["log(documents)", *(f"spectrum({i + 1})" for i in range(self.widths()["list"] - 1))]
             elif term.name == "route":
                 names += ["similarity", *(f"share({cluster})" for cluster in range(n_clusters))]
+            elif term.name == "quadratic":
+                names += [f"{one} * {other}" for one, other in combinations_with_replacement(self.names, 2)]
             elif len(terms) == 1 or term.name == "raw":
                 names += self.names
             else:

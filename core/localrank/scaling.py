@@ -18,7 +18,15 @@ from localrank.native import documents as native
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Matrix, Vector
 
-__all__ = ["all_finite", "behind_best", "count_outside", "percentiles", "rescaled", "within_query"]
+__all__ = [
+    "all_finite",
+    "behind_best",
+    "count_outside",
+    "percentiles",
+    "products_of_pairs",
+    "rescaled",
+    "within_query",
+]
 
 #: Columns whose values differ by this share only are constant but for rounding to float32.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
@@ -31,6 +39,19 @@ def all_finite(documents: Matrix) -> bool:
     """Return whether no value is missing or infinite."""
     # Extremes need no array of the size of the documents, and are finite where all values are.
     return bool(np.isfinite(documents.min(axis=0)).all() and np.isfinite(documents.max(axis=0)).all())
+
+
+def products_of_pairs(documents: Matrix) -> Matrix:
+    """Return ``x_i x_j`` for every ``i <= j``, in the order (0, 0), (0, 1), ..., (1, 1), ...; large ones are cut."""
+    n_docs, n_features = documents.shape
+    found = np.empty((n_docs, n_features * (n_features + 1) // 2), np.float32)
+    begin = 0
+    with np.errstate(over="ignore", under="ignore"):
+        for feature in range(n_features):
+            end = begin + n_features - feature
+            np.multiply(documents[:, feature, None], documents[:, feature:], out=found[:, begin:end])
+            begin = end
+    return np.clip(found, -_FLOAT32_MAX, _FLOAT32_MAX, out=found)
 
 
 def within_query(documents: Matrix, *, standard: bool) -> Matrix | None:

@@ -71,6 +71,33 @@ def test_the_rank_is_scipys_mean_of_ranks(n_docs: int) -> None:
     np.testing.assert_allclose(found, (rankdata(documents, axis=0) - 0.5) / n_docs, atol=1e-7)
 
 
+@pytest.mark.parametrize("normalise", ["none", "query_zscore"])
+def test_quadratic_features_are_all_products(normalise: Normalisation) -> None:
+    """LocalRank, section 4.3: with the features themselves there are C(d, 2) + 2 d."""
+    made = contract(6, normalise)
+    cloud = made.cloud(documents_of(9, 6))
+    x = cloud.normalised.astype(np.float64)
+
+    found = cloud.rows("[normalised, quadratic]")
+
+    assert 6 * 5 // 2 + 2 * 6 == found.shape[1]
+    names = made.columns("[normalised, quadratic]")
+    assert len(names) == found.shape[1]
+    for i in range(6):
+        for j in range(i, 6):
+            column = names.index(f"{made.names[i]} * {made.names[j]}")
+            np.testing.assert_allclose(x[:, i] * x[:, j], found[:, column], rtol=1e-6)
+
+
+def test_products_that_float32_cannot_hold_are_cut() -> None:
+    documents = np.array([[1e30, 1e30, -1e30], [1e-30, 1e-30, 1e-30]], np.float32)
+
+    found = contract(3, "none").cloud(documents).block("quadratic")
+
+    assert [LARGEST, LARGEST, -LARGEST, LARGEST, -LARGEST, LARGEST] == found[0].tolist()
+    assert [0.0] * 6 == found[1].tolist()
+
+
 floats = st.one_of(
     st.floats(-LARGEST, LARGEST, width=32),
     st.sampled_from([0.0, -0.0, 1.0, LARGEST, -LARGEST, 1e-45, -1e-45]),

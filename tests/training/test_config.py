@@ -22,6 +22,13 @@ from localrank_training.toml_text import annotated
 ROOT = Path(__file__).parents[2]
 
 
+def test_the_oracle_is_no_router() -> None:
+    with pytest.raises(
+        InvalidConfiguration, match=r"'oracle' takes the cluster .* localrank evaluate --oracle"
+    ):
+        TrainingConfig.from_tables({"routing": {"method": "oracle"}})
+
+
 def test_a_file_may_be_empty(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("")
 

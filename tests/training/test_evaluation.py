@@ -119,6 +119,44 @@ def test_a_model_without_clusters_has_nothing_to_be_compared_with(
     assert (found.routing.strategy, found.routing.to_global, found.routing.clusters) == ("global", 21, ())
 
 
+@pytest.mark.parametrize("together", [3, 500])
+def test_the_oracle_takes_the_best_cluster_of_every_query(
+    ranker: Ranker, exam: QuerySet, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """Cremers et al.: the cluster that performed best for each query, known by its labels."""
+    monkeypatch.setattr("localrank_training.evaluation._TOGETHER", together)
+    metrics, conventions = ["map", "ndcg@10"], ["standard", "standard-skip"]
+
+    found = evaluate(ranker, exam, metrics, conventions, oracle=True)
+
+    per_cluster = [
+        measure(
+            exam.labels,
+            np.concatenate([scorer.score(ranker.contract.cloud(one)) for one in exam.clouds()]),
+            exam.offsets,
+            metrics,
+            convention,
+        )
+        for convention in conventions
+        for scorer in ranker.scorers
+    ]
+    for number, oracle in enumerate(found.oracle):
+        convention, metric = divmod(number, 2)
+        ours = per_cluster[2 * convention][metric], per_cluster[2 * convention + 1][metric]
+        expected = [max(a, b) for a, b in zip(*(one.per_query for one in ours), strict=True)]
+        np.testing.assert_array_equal(expected, oracle.per_query)
+        assert np.nanmean(expected) == pytest.approx(oracle.mean)
+        assert (found.local[number].name, found.local[number].n_empty) == (oracle.name, oracle.n_empty)
+    assert found.oracle[0].mean >= found.local[0].mean
+    assert "oracle" in found.to_json()
+
+
+def test_there_is_no_oracle_unless_asked_for(ranker: Ranker, global_ranker: Ranker, exam: QuerySet) -> None:
+    assert () == evaluate(ranker, exam, ["map"]).oracle
+    assert "oracle" not in evaluate(ranker, exam, ["map"]).to_json()
+    assert () == evaluate(global_ranker, exam, ["map"], oracle=True).oracle
+
+
 def test_queries_are_counted_where_they_went(ranker: Ranker, exam: QuerySet) -> None:
     routes = [ranker.rank(documents).route for documents in exam.clouds()]
 

@@ -8,13 +8,13 @@ beside it: a local model is worth having only where the comparison says so.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
-from localrank.metrics import Convention, Judgements, Metric
+from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_training.comparisons import compare_family
 from localrank_training.data.alignment import aligned
 from localrank_training.progress import silent
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Vector
-    from localrank.metrics import Measured
     from localrank.ranker import Ranker
     from localrank.routing import Route
     from localrank_training.comparisons import Comparison
@@ -38,6 +37,7 @@ __all__ = [
     "Routing",
     "Versus",
     "evaluate",
+    "oracle_of",
     "per_query_table",
     "rank_all",
     "versus",
@@ -45,6 +45,8 @@ __all__ = [
 
 #: Measured unless others are asked for.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10", "mrr")
+#: Queries whose documents are held at a time while every cluster scores them.
+_TOGETHER = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +146,7 @@ class Evaluation:
         against_global: the one against the other; empty for a model without clusters, where they are the same.
         routing: where the queries went.
         clusters: the first metric in the first convention, cluster by cluster; empty clusters are not in it.
+        oracle: the same figures as `local` of a router that knows the labels; empty unless asked for.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Evaluation:
     against_global: tuple[Comparison, ...]
     routing: Routing
     clusters: tuple[ClusterFigures, ...]
+    oracle: tuple[Measured, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the queries one by one, as JSON values."""
@@ -171,6 +175,7 @@ class Evaluation:
                 "convention": self.local[0].convention.name,
                 "figures": [cluster.to_json() for cluster in self.clusters],
             },
+            **({"oracle": [measured.to_json() for measured in self.oracle]} if self.oracle else {}),
         }
 
 
@@ -228,6 +233,7 @@ def evaluate(
     *,
     name: str = "model",
     margin: float | None = None,
+    oracle: bool = False,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
@@ -240,6 +246,7 @@ def evaluate(
         conventions: in which to measure all of it; p values are adjusted within each.
         name: of the model, for people.
         margin: for non-inferiority, where that is asked.
+        oracle: measure every query with every cluster's scorer as well.
         seed: of the resampling.
         progress: told ``("ranking <name>", queries done, queries in all)``.
     """
@@ -271,7 +278,42 @@ def evaluate(
         against_global=_compared(local, global_, margin, seed) if ranker.scorers else (),
         routing=Routing.of(ranked.routes, len(ranker.scorers)),
         clusters=_by_cluster(ranked.routes, local[0], global_[0]) if ranker.scorers else (),
+        oracle=oracle_of(ranker, queries, wanted, conventions) if oracle and ranker.scorers else (),
     )
+
+
+def oracle_of(
+    ranker: Ranker,
+    queries: QuerySet,
+    metrics: Sequence[Metric],
+    conventions: Sequence[Convention | str] = ("standard",),
+) -> tuple[Measured, ...]:
+    """Return what the best cluster of every query, metric by metric, would reach: the most that any router could.
+
+    It knows the labels, so it says what routing could gain and is no result. With many clusters it is high by chance
+    alone, because it takes the best of many rankings.
+    """
+    from threadpoolctl import threadpool_limits
+
+    queries = aligned(queries, ranker.contract)
+    parts: list[list[Measured]] = []
+    with threadpool_limits(1):
+        for start in range(0, len(queries), _TOGETHER):
+            part = queries.select(np.arange(start, min(start + _TOGETHER, len(queries))))
+            clouds = [ranker.contract.cloud(documents) for documents in part.clouds()]
+            for cloud in clouds:
+                cloud.routed(ranker.route(cloud), len(ranker.scorers))
+            judged = [Judgements(part.labels, part.offsets, convention) for convention in conventions]
+            best: list[Measured] = []
+            for scorer in dict.fromkeys(ranker.scorers):
+                scores = np.concatenate([cloud.scored(scorer) for cloud in clouds])
+                found = _measured(judged, scores, metrics)
+                best = [
+                    replace(one, per_query=np.fmax(one.per_query, other.per_query))
+                    for one, other in zip(found, best or found, strict=True)
+                ]
+            parts.append(best)
+    return tuple(Measured.pooled(of_metric) for of_metric in zip(*parts, strict=True))
 
 
 def versus(

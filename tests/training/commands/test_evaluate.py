@@ -108,6 +108,19 @@ def test_one_model_is_compared_with_its_global_scorer(run: Run) -> None:
     assert "web@1: routed by lsh to 2 of 2 clusters, largest 50.0%, global scorer 0.0%" in text
 
 
+def test_the_oracle_is_shown_if_asked_for(run: Run) -> None:
+    expected = evaluate(local_ranker(), read("test.txt"), ["map"], oracle=True)
+
+    code, text, _ = run("web", "test.txt", "--metrics", "map", "--oracle")
+
+    assert code == 0
+    (line,) = [line for line in text.splitlines() if line.split()[:2] == ["map", "standard"]]
+    figures = [expected.local[0].mean, expected.global_[0].mean, expected.oracle[0].mean]
+    assert [f"{one:.4f}" for one in figures] == line.split()[2:]
+    assert "with the best cluster of every query, which takes its labels to know" in text
+    assert "best cluster" not in run("web", "test.txt", "--metrics", "map")[1]
+
+
 def test_json_says_everything(run: Run) -> None:
     expected = evaluate(local_ranker(), read("test.txt"), ["map"], ["letor4"], name="web@1", margin=0.01)
 

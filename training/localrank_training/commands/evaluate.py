@@ -60,6 +60,12 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    oracle: Annotated[
+        bool,
+        typer.Option(
+            "--oracle", help="Also say what the best cluster of every query would reach; it knows the labels."
+        ),
+    ] = False,
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
@@ -105,6 +111,7 @@ def evaluate(
                 asked.conventions,
                 name=one.name,
                 margin=margin,
+                oracle=oracle,
                 progress=advance,
             )
             for one in models
@@ -130,6 +137,7 @@ def evaluate(
         _print_figures(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
     for evaluation in evaluations:
         _print_ties(evaluation)
+        _print_oracle(evaluation)
         _print_routing(evaluation, with_figures=compared is None)
 
 
@@ -303,6 +311,22 @@ def _print_ties(evaluation: Evaluation) -> None:
     ]
     if moved:
         typer.echo(f"\n{evaluation.name}: another order of equal scores could give {', '.join(moved)}")
+
+
+def _print_oracle(evaluation: Evaluation) -> None:
+    if evaluation.oracle:
+        typer.echo(
+            f"\n{evaluation.name}: with the best cluster of every query, which takes its labels to know"
+        )
+        print_table(
+            ["metric", "convention", "routed", "global", "best cluster"],
+            [
+                [ours.name, ours.convention.name, ours.mean, theirs.mean, best.mean]
+                for ours, theirs, best in zip(
+                    evaluation.local, evaluation.global_, evaluation.oracle, strict=True
+                )
+            ],
+        )
 
 
 def _print_routing(evaluation: Evaluation, *, with_figures: bool) -> None:
