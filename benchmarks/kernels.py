@@ -77,6 +77,8 @@ def of_documents(documents: Matrix) -> Iterator[tuple[str, Callable[[], Any]]]:
     scatter = principal._smaller_scatter(centred)  # noqa: SLF001
     yield "documents.c: to 0 … 1", lambda: scaling.within_query(documents, standard=False)
     yield "documents.c: to mean 0, deviation 1", lambda: scaling.within_query(documents, standard=True)
+    scale = np.ones(documents.shape[1])
+    yield "documents.c: distance to the largest value", lambda: scaling.behind_best(documents, scale)
     yield "documents.c: out of range", lambda: scaling.count_outside(documents, least, most)
     yield "percentiles.c: mid-rank percentiles", lambda: scaling.percentiles(documents)
     yield "eigen.c: six eigenpairs", lambda: principal._top_eigenpairs(scatter, 6)  # noqa: SLF001

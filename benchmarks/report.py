@@ -134,11 +134,20 @@ def floor(found: Results) -> str:
 
 
 def stages(found: Results) -> str:
-    by_shape = {(row["stage"], row["documents"], row["features"]): row for row in found["stages"]}
-    shapes = [shape for shape in SHAPES if ("sign", *shape) in by_shape]
-    names = list(dict.fromkeys(row["stage"] for row in found["stages"]))
+    return by_shape(found["stages"], "stage")
+
+
+def blocks(found: Results) -> str:
+    return by_shape(found["blocks"], "block")
+
+
+def by_shape(rows: list[Row], what: str) -> str:
+    """Return a table of what there is to measure, by documents and features."""
+    by_shape = {(row[what], row["documents"], row["features"]): row for row in rows}
+    names = list(dict.fromkeys(row[what] for row in rows))
+    shapes = [shape for shape in SHAPES if (names[0], *shape) in by_shape]
     return grid(
-        ("stage", *(f"{count(n_docs)}×{n_features}" for n_docs, n_features in shapes)),
+        (what, *(f"{count(n_docs)}×{n_features}" for n_docs, n_features in shapes)),
         [
             (
                 f"`{name}`",
@@ -284,6 +293,8 @@ class Table(NamedTuple):
     #: Whose results it is made of.
     measured: str
     make: Callable[[Results], str]
+    #: Which list of them, if another command may have measured it.
+    part: str = ""
 
 
 TABLES = {
@@ -295,6 +306,7 @@ TABLES = {
     "floor": Table("floor", floor),
     "stages": Table("stages", stages),
     "every-stage": Table("stages", every_stage),
+    "blocks": Table("stages", blocks, "blocks"),
     "routes": Table("stages", routes),
     "growth": Table("growth", growth),
     "load": Table("load", load),
@@ -314,10 +326,11 @@ PLOTS = {
 }
 
 
-def about(found: Results) -> str:
+def about(found: Results, part: str = "") -> str:
     machine = found["machine"]
+    command = found.get("commands", {}).get(part, found["command"])
     return (
-        f"`{found['command']}` on {machine['cores']} cores of {machine['processor']}, {machine['memory_gib']} GiB, "
+        f"`{command}` on {machine['cores']} cores of {machine['processor']}, {machine['memory_gib']} GiB, "
         f"{machine['system']}, Python {machine['python']}, numpy {machine['numpy']}:\n"
     )
 
@@ -337,7 +350,8 @@ def filled(page: str, folder: Path = results.FOLDER) -> str:
             return match[0]
         if kind == "plot":
             return f"<!-- plot {name} -->\n![{PLOTS[name][1]}](images/{name}.svg)\n<!-- end -->"
-        return f"<!-- table {name} -->\n{about(found)}\n{TABLES[name].make(found)}<!-- end -->"
+        table = TABLES[name]
+        return f"<!-- table {name} -->\n{about(found, table.part)}\n{table.make(found)}<!-- end -->"
 
     return _MARKED.sub(one, page)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Row: TypeAlias = dict[str, Any]
 Results: TypeAlias = dict[str, Any]
@@ -37,11 +37,24 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 def write(path: Path | None, **rows: Sequence[Row]) -> None:
     """Write a file of results, whole or not at all; nothing where no path is given."""
-    if path is None:
+    if path is not None:
+        _write(path, {"command": command(sys.argv[1:]), "machine": machine()}, rows)
+
+
+def write_beside(path: Path | None, **rows: Sequence[Row]) -> None:
+    """Write lists of rows into a file that keeps its others; ``commands`` says which command measured which of these."""
+    before = json.loads(path.read_text()) if path is not None and path.exists() else None
+    if path is None or before is None:
+        write(path, **rows)
         return
+    commands = before.get("commands", {}) | dict.fromkeys(rows, command(sys.argv[1:]))
+    about = {"command": before["command"], "commands": commands, "machine": before["machine"]}
+    _write(path, about, {name: found for name, found in before.items() if isinstance(found, list)} | rows)
+
+
+def _write(path: Path, about: Results, rows: Mapping[str, Sequence[Row]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    about = {"command": command(sys.argv[1:]), "machine": machine()}
     lists = [
         json.dumps(name) + ": [\n" + ",\n".join(map(_line, found)) + "\n]" for name, found in rows.items()
     ]

@@ -1,7 +1,7 @@
 """What each stage of a request costs alone, beside the bare library call that it stands on.
 
     python -m benchmarks.stages [--documents 1,20,100,1000,5000] [--features 10,46,136,700]
-                                [--queries 100,1000,10000,1000000] [--short] [--out FILE]
+                                [--queries 100,1000,10000,1000000] [--parts stages,blocks,routes] [--short] [--out FILE]
 
 Microseconds of CPU, medians of many turns, a stage and its bare call one after the other on one BLAS thread:
 
@@ -11,8 +11,6 @@ stage   what it does                                        bare
 npy     reads and checks the bytes of ``numpy.save``        ``numpy.frombuffer`` and a sum
 json    reads and checks a body of ``/v1/rerank``           simdjson into a buffer, rounded to float32
 cloud   checks, normalises                                  least, largest, subtract, divide
-rank    mid-rank percentiles, beside the rest of a recipe   ``numpy.argsort`` of every column
-blocks  ``[raw, minmax, zscore, rank]``, all from new       four copies
 sign    finds the principal directions                      centre, one product, ``ssyevr``
 route   finds the cluster (once per number of queries)      one product with all signatures
 score   scores with a linear model, in double precision     one product in float32
@@ -20,10 +18,26 @@ order   checks and sorts                                    ``numpy.argsort``
 encode  writes the results                                  ``orjson.dumps`` of the scores
 ======  ==================================================  =========================================
 
+The blocks of a cloud (`localrank.cloud`), which are made only if a scorer wants them:
+
+========  ===================================================  =======================================
+block     what it does                                         bare
+========  ===================================================  =======================================
+raw       nothing: the documents are there                     nothing
+minmax    as ``normalised``, if the contract has another one   least, largest, subtract, divide
+zscore    the same                                             mean, deviation, subtract, divide
+rank      mid-rank percentiles                                 ``numpy.argsort`` of every column
+to_best   distance to the largest value                        largest, subtract, divide
+list      principal variances over their sum                   centre, one product, ``ssyevr``
+route     similarity and shares of five clusters               ``numpy.tile``
+together  ``[raw, minmax, zscore, rank]`` next to each other   four copies
+========  ===================================================  =======================================
+
 Routing does not know how many documents there were, so it is measured once for each number of training queries and
 features. The directions of a million queries of 700 features are 14 GB; a training set that does not fit into the
 memory that is free is left out, and the results say so. The exit code is 1 where a stage takes more than so many times
-its bare call: see `MOST` and `MOST_ROUTE`.
+its bare call: see `MOST`, `MOST_BLOCK` and `MOST_ROUTE`. ``--parts`` measures some of the tables, and leaves the others
+in ``FILE`` as they are.
 """
 
 from __future__ import annotations
@@ -32,6 +46,7 @@ import argparse
 import gc
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,10 +57,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import floor, results, served_models
 from benchmarks.routing import draw
+from localrank.cloud import Cloud
 from localrank.commands.output import print_table
 from localrank.ranker import Ranking, best_first
 from localrank.routing import LshRouter, Route
-from localrank.scaling import percentiles
 from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.query import Limits
 from localrank_service.wire.results import results as encoded
@@ -61,6 +76,11 @@ if TYPE_CHECKING:
 MOST = {
     100: {"npy": 1.8, "json": 1.2, "cloud": 0.8, "sign": 0.75, "score": 5.5, "order": 3.2, "encode": 7.5},
     1000: {"npy": 0.36, "json": 1.0, "cloud": 0.5, "sign": 0.95, "score": 9.5, "order": 2.5, "encode": 6.2},
+}
+#: The same of the blocks.
+MOST_BLOCK = {
+    100: {"minmax": 0.8, "zscore": 0.7, "rank": 1.1, "to_best": 1.5, "list": 0.8, "route": 2.5},
+    1000: {"minmax": 0.5, "zscore": 0.7, "rank": 1.1, "to_best": 0.75, "list": 1.0, "route": 2.5},
 }
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
 MOST_ROUTE = {1000: 2.2, 20_000: 0.13}
@@ -97,34 +117,63 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
         lambda: rerank_json.read(text, LIMITS).documents(contract),
         lambda: floor.decode_json(text, n_features),
     )
-
-    def rescaled() -> Matrix:
-        low, high = documents.min(axis=0), documents.max(axis=0)
-        found: Matrix = documents - low
-        found /= np.where(high > low, high - low, np.float32(1.0))
-        return found
-
-    yield Stage("cloud", lambda: contract.cloud(documents), rescaled)
-    yield Stage("rank", lambda: percentiles(documents), lambda: np.argsort(documents, axis=0))
-    yield Stage(
-        "blocks",
-        lambda: contract.cloud(documents).rows("[raw, minmax, zscore, rank]"),
-        lambda: np.concatenate([documents] * 4, axis=1),
-    )
-
-    def directions() -> object:
-        if len(view) < 2:
-            return None
-        centred = view - view.mean(axis=0)
-        if len(centred) < n_features:
-            return floor.eigensolve(centred @ centred.T)
-        return floor.eigensolve(centred.T @ centred)
-
-    yield Stage("sign", lambda: representation.of(cloud), directions)
+    yield Stage("cloud", lambda: contract.cloud(documents), lambda: rescaled(documents))
+    yield Stage("sign", lambda: representation.of(cloud), lambda: directions(view))
     yield Stage("score", lambda: scorer.score(cloud), lambda: view @ weights)
     yield Stage("order", lambda: best_first(scores), lambda: np.argsort(scores))
     ranking = Ranking(best_first(scores), scores, Route("exact", 0), {})
     yield Stage("encode", lambda: encoded(ranking, None, None), lambda: orjson.dumps(scores.tolist()))
+
+
+def rescaled(documents: Matrix) -> Matrix:
+    low, high = documents.min(axis=0), documents.max(axis=0)
+    found: Matrix = documents - low
+    found /= np.where(high > low, high - low, np.float32(1.0))
+    return found
+
+
+def standardised(documents: Matrix) -> Matrix:
+    found: Matrix = documents - documents.mean(axis=0)
+    found /= np.maximum(documents.std(axis=0), np.float32(1e-30))
+    return found
+
+
+def directions(documents: Matrix) -> object:
+    if len(documents) < 2:
+        return None
+    centred = documents - documents.mean(axis=0)
+    smaller = centred @ centred.T if len(centred) < documents.shape[1] else centred.T @ centred
+    return floor.eigensolve(smaller)
+
+
+def blocks(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
+    """Return the making of each block alone, from a cloud that holds the documents on another scale."""
+    contract = replace(ranker.contract, normalise="global_zscore")
+    view = contract.cloud(documents).normalised
+    scale = contract.scale.astype(np.float32)
+    route = Route("exact", 2, 0.75)
+
+    def making(name: str) -> Callable[[], object]:
+        return lambda: Cloud(contract, documents, documents, view, {}).block(name)
+
+    def routed() -> object:
+        cloud = Cloud(contract, documents, documents, view, {})
+        cloud.routed(route, 5)
+        return cloud.block("route")
+
+    yield Stage("raw", making("raw"), lambda: documents)
+    yield Stage("minmax", making("minmax"), lambda: rescaled(documents))
+    yield Stage("zscore", making("zscore"), lambda: standardised(documents))
+    yield Stage("rank", making("rank"), lambda: np.argsort(documents, axis=0))
+    yield Stage("to_best", making("to_best"), lambda: (documents.max(axis=0) - documents) / scale)
+    yield Stage("list", making("list"), lambda: directions(view))
+    row = np.zeros(6, np.float32)
+    yield Stage("route", routed, lambda: np.tile(row, (len(documents), 1)))
+    yield Stage(
+        "together",
+        lambda: Cloud(contract, documents, documents, view, {}).rows("[raw, minmax, zscore, rank]"),
+        lambda: np.concatenate([documents] * 4, axis=1),
+    )
 
 
 def measure(stage: Stage, budget: float = 0.15) -> tuple[float, float]:
@@ -175,6 +224,16 @@ def fits(n_queries: int, n_features: int) -> bool:
     return directions * 1.1 + tables + 1e9 < free
 
 
+#: What is measured, and what names a row of it.
+PARTS: dict[str, tuple[str, ...]] = {
+    "stages": ("stage", "documents", "features"),
+    "blocks": ("block", "documents", "features"),
+    "routes": ("queries", "features"),
+}
+#: What depends on the documents.
+MEASURED = {"stages": stages, "blocks": blocks}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -182,6 +241,7 @@ def main() -> int:
     parser.add_argument("--documents", default="1,20,100,1000,5000")
     parser.add_argument("--features", default="10,46,136,700")
     parser.add_argument("--queries", default="100,1000,10000,1000000")
+    parser.add_argument("--parts", default=",".join(PARTS), help="the tables that are measured")
     parser.add_argument("--short", action="store_true", help="100 and 1,000 documents of 136 features")
     results.add_out(parser)
     options = parser.parse_args()
@@ -191,21 +251,35 @@ def main() -> int:
         [int(number) for number in numbers.split(",")]
         for numbers in (options.features, options.documents, options.queries)
     )
+    parts = options.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"--parts: expected some of {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
+    found: dict[str, list[results.Row]] = {}
     with threadpool_limits(1):
-        found = [row for width in widths for row in stage_rows(width, sizes)]
-        show(found, ("stage", "documents", "features"))
-        print()
-        routed = [row for width in widths for row in route_rows(width, sets)]
-        show(routed, ("queries", "features"))
-    results.write(options.out, stages=found, routes=routed)
+        for part in parts:
+            named = PARTS[part]
+            found[part] = [
+                row
+                for width in widths
+                for row in (
+                    route_rows(width, sets)
+                    if part == "routes"
+                    else stage_rows(named[0], MEASURED[part], width, sizes)
+                )
+            ]
+            show(found[part], named)
+            print()
+    write = results.write if parts == list(PARTS) else results.write_beside
+    write(options.out, **found)
     missed = [
-        f"{row['stage']} of {row['documents']} documents"
-        for row in found
+        f"{row[PARTS[part][0]]} of {row['documents']} documents"
+        for part, most in (("stages", MOST), ("blocks", MOST_BLOCK))
+        for row in found.get(part, [])
         if row["features"] == GATED_FEATURES
-        and row["us"] > MOST.get(row["documents"], {}).get(row["stage"], np.inf) * row["bare_us"]
+        and row["us"] > most.get(row["documents"], {}).get(row[PARTS[part][0]], np.inf) * row["bare_us"]
     ] + [
         f"route among {row['queries']} training queries"
-        for row in routed
+        for row in found.get("routes", [])
         if row["features"] == GATED_FEATURES
         and row["us"] is not None
         and row["us"] > MOST_ROUTE.get(row["queries"], np.inf) * row["bare_us"]
@@ -215,14 +289,19 @@ def main() -> int:
     return int(bool(missed))
 
 
-def stage_rows(n_features: int, sizes: list[int]) -> Iterator[results.Row]:
-    """Measure the stages that depend on the documents."""
+def stage_rows(
+    what: str,
+    of: Callable[[Ranker, Matrix], Iterator[Stage]],
+    n_features: int,
+    sizes: list[int],
+) -> Iterator[results.Row]:
+    """Measure what depends on the documents."""
     ranker = served_models.ranker(100, n_features)
     for n_docs in sizes:
-        for stage in stages(ranker, served_models.documents(n_docs, n_features)):
+        for stage in of(ranker, served_models.documents(n_docs, n_features)):
             ours, bare = measure(stage)
             yield {
-                "stage": stage.name,
+                what: stage.name,
                 "documents": n_docs,
                 "features": n_features,
                 "us": ours,

@@ -40,7 +40,7 @@ import numpy as np
 
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
-from localrank.principal import principal_directions, total_variance
+from localrank.principal import principal_shares
 from localrank.scaling import behind_best, percentiles, products_of_pairs, within_query
 
 if TYPE_CHECKING:
@@ -171,9 +171,8 @@ class Cloud:
         values = np.zeros(1 + most, np.float32)
         if len(self):
             values[0] = np.log(len(self))
-            variances, _ = principal_directions(self.normalised, most)
-            if len(variances):
-                values[1 : 1 + len(variances)] = variances / total_variance(self.normalised)
+            shares = principal_shares(self.normalised, most)
+            values[1 : 1 + len(shares)] = shares
         return values
 
     def _of_route(self) -> Matrix:

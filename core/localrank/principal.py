@@ -26,7 +26,7 @@ from localrank.native.eigen import largest_eigenpairs
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["principal_directions", "principal_variances", "total_variance"]
+__all__ = ["principal_directions", "principal_shares", "principal_variances"]
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -56,12 +56,14 @@ def principal_directions(documents: Matrix, most: int) -> tuple[Vector, Matrix]:
     Returns:
         variances ``[rank]`` in decreasing order and unit directions ``[rank, n_features]``.
     """
-    n_docs, n_features = documents.shape
-    wanted = min(most, n_docs - 1, n_features)
-    if wanted < 1:
-        return np.zeros(0), np.zeros((0, n_features), np.float32)
-    found = _in_single(documents, wanted)
-    return found if found is not None else _in_double(documents, wanted)
+    variances, directions, _ = _principal(documents, most)
+    return variances, directions
+
+
+def principal_shares(documents: Matrix, most: int) -> Vector:
+    """Return the share of a cloud's whole variance along each of its leading directions, ``[rank]``, at most ``most``."""
+    variances, _, whole = _principal(documents, most)
+    return variances / whole if len(variances) else variances
 
 
 def principal_variances(documents: Matrix) -> Vector:
@@ -77,15 +79,17 @@ def principal_variances(documents: Matrix) -> Vector:
     return np.asarray(values[real] * (extent * extent / (n_docs - 1)), np.float64)
 
 
-def total_variance(documents: Matrix) -> float:
-    """Return the sum of all eigenvalues of the documents' covariance; 0 for one document."""
-    if len(documents) < 2:
-        return 0.0
-    centred, extent, _ = _centred_in_double(documents)
-    return float(np.vdot(centred, centred)) * (extent * extent / (len(documents) - 1))
+def _principal(documents: Matrix, most: int) -> tuple[Vector, Matrix, float]:
+    """Return the leading variances and directions, and the whole variance of the cloud."""
+    n_docs, n_features = documents.shape
+    wanted = min(most, n_docs - 1, n_features)
+    if wanted < 1:
+        return np.zeros(0), np.zeros((0, n_features), np.float32), 0.0
+    found = _in_single(documents, wanted)
+    return found if found is not None else _in_double(documents, wanted)
 
 
-def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix] | None:
+def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix, float] | None:
     """Return the answer by float32 arithmetic, or nothing where that would not be the right one."""
     n_docs = len(documents)
     centred, size, offset = _centred_in_single(documents)
@@ -95,7 +99,7 @@ def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix] | None:
     values, axes = _leading(centred, size, wanted)
     if (values[:-1] - values[1:]).min() < _CLEAR_GAP * values[0] or values[wanted - 1] < floor:
         return None
-    return values[:wanted] / (n_docs - 1), axes[:wanted]
+    return values[:wanted] / (n_docs - 1), axes[:wanted], size / (n_docs - 1)
 
 
 def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
@@ -117,14 +121,15 @@ def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
         return centred, size, float(np.vdot(mean, mean))
 
 
-def _in_double(documents: Matrix, wanted: int) -> tuple[Vector, Matrix]:
+def _in_double(documents: Matrix, wanted: int) -> tuple[Vector, Matrix, float]:
     n_docs, n_features = documents.shape
     centred, extent, floor = _centred_in_double(documents)
     if extent == 0.0:
-        return np.zeros(0), np.zeros((0, n_features), np.float32)
-    values, axes = _leading(centred, float(np.vdot(centred, centred)), wanted)
+        return np.zeros(0), np.zeros((0, n_features), np.float32), 0.0
+    size, unit = float(np.vdot(centred, centred)), extent * extent / (n_docs - 1)
+    values, axes = _leading(centred, size, wanted)
     rank = int(np.count_nonzero(values[:wanted] > max(_RANK_TOLERANCE * values[0], floor)))
-    return values[:rank] * (extent * extent / (n_docs - 1)), axes[:rank].astype(np.float32)
+    return values[:rank] * unit, axes[:rank].astype(np.float32), size * unit
 
 
 def _centred_in_double(documents: Matrix) -> tuple[Vector, float, float]:

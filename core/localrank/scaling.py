@@ -129,6 +129,11 @@ def behind_best(documents: Matrix, scale: Vector) -> Matrix:
         documents: at least one; finite.
         scale: positive.
     """
+    found = native.behind_best(documents, scale, _ROUNDING)
+    return _behind_best(documents, scale) if found is None else found
+
+
+def _behind_best(documents: Matrix, scale: Vector) -> Matrix:
     low, high = documents.min(axis=0), documents.max(axis=0)
     apart = rescaled(documents, high, scale)
     np.abs(apart, out=apart)

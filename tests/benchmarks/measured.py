@@ -73,6 +73,10 @@ MEASURED: dict[str, dict[str, list[dict[str, Any]]]] = {
             for documents in (1, 100, 1000)
             for place, stage in enumerate(_STAGES, 1)
         ],
+        "blocks": [
+            {"block": block, "documents": 100, "features": 136, "us": 5.0, "bare_us": 10.0}
+            for block in ("minmax", "to_best")
+        ],
         "routes": [
             {"queries": 1000, "features": 136, "us": 30.0, "bare_us": 20.0},
             {"queries": 1_000_000, "features": 700, "us": None, "bare_us": None},

@@ -121,7 +121,26 @@ def test_a_benchmark_writes_what_it_measured(tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     assert "python -m benchmarks.stages --documents 1,20 --features 10 --queries 100" == found["command"]
     assert {(1, 10), (20, 10)} == {(row["documents"], row["features"]) for row in found["stages"]}
-    assert all(row["us"] > 0 for row in [*found["stages"], *found["routes"]])
+    assert all(row["us"] > 0 for row in [*found["stages"], *found["blocks"], *found["routes"]])
+
+
+def test_a_part_that_is_measured_later_stands_beside_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "stages.json"
+    results.write(path, stages=[{"stage": "sign", "us": 1.0}], blocks=[{"block": "rank", "us": 2.0}])
+    first = results.read("stages", tmp_path)
+    assert first is not None
+
+    results.write_beside(path, blocks=[{"block": "rank", "us": 3.0}])
+
+    found = results.read("stages", tmp_path)
+    assert found is not None
+    assert [{"stage": "sign", "us": 1.0}] == found["stages"]
+    assert [{"block": "rank", "us": 3.0}] == found["blocks"]
+    assert first["command"] == found["command"]
+    assert ["blocks"] == list(found["commands"])
+
+
+def test_the_option_for_the_file_of_results_takes_a_path() -> None:
     parser = argparse.ArgumentParser()
     results.add_out(parser)
     assert parser.parse_args(["--out", "a/b.json"]).out == Path("a/b.json")

@@ -107,6 +107,42 @@ EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, 
     return DONE;
 }
 
+/* Measure how far every value is below the greatest of its feature, in units of `scale`. A feature that is constant, as
+ * above, becomes 0. `space` has room for 4 * n_features floats.
+ *
+ * Returns DONE; NOT_FINITE if a value is missing or infinite; OUT_OF_RANGE if float32 cannot hold a unit or a distance.
+ * Only DONE fills `found`. */
+EVERY_PROCESSOR int64_t localrank_behind_best(const float *documents, int64_t n_docs, int64_t n_features,
+                                              const double *scale, double rounding, float *space, float *found)
+{
+    if (n_docs < 1 || n_features < 1)
+        return DONE;
+    float *restrict low = space, *restrict high = low + n_features, *restrict unit = high + n_features,
+          *restrict keep = unit + n_features;
+    if (!extremes(documents, n_docs, n_features, low, high))
+        return NOT_FINITE;
+    int out_of_range = 0;
+    for (int64_t j = 0; j < n_features; j++) {
+        const double spread = (double)high[j] - low[j];
+        const float size = fabsf(low[j]) > fabsf(high[j]) ? fabsf(low[j]) : fabsf(high[j]);
+        keep[j] = spread > (float)rounding * size;
+        const int tame = scale[j] <= FLT_MAX && scale[j] >= FLT_MIN;
+        out_of_range |= !tame;
+        unit[j] = tame ? (float)scale[j] : 1;
+        /* The distance of the least value is the largest. */
+        out_of_range |= !((high[j] - low[j]) / unit[j] <= FLT_MAX);
+    }
+    if (out_of_range)
+        return OUT_OF_RANGE;
+    for (int64_t i = 0; i < n_docs; i++) {
+        const float *restrict row = documents + i * n_features;
+        float *restrict out = found + i * n_features;
+        for (int64_t j = 0; j < n_features; j++)
+            out[j] = keep[j] != 0 ? (high[j] - row[j]) / unit[j] : 0;
+    }
+    return DONE;
+}
+
 /* Count the values below `least` or above `most` of their feature. */
 EVERY_PROCESSOR int64_t localrank_out_of_range(const float *documents, int64_t n_docs, int64_t n_features,
                                                const float *restrict least, const float *restrict most)

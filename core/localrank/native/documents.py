@@ -9,9 +9,9 @@ import numpy as np
 from localrank.native.library import is_plain, library
 
 if TYPE_CHECKING:
-    from localrank.arrays import Matrix
+    from localrank.arrays import Matrix, Vector
 
-__all__ = ["DONE", "NOT_FINITE", "count_out_of_range", "percentiles", "scale"]
+__all__ = ["DONE", "NOT_FINITE", "behind_best", "count_out_of_range", "percentiles", "scale"]
 
 #: What `scale` found; any other number leaves the work to numpy.
 DONE, NOT_FINITE = 0, 1
@@ -64,6 +64,33 @@ def percentiles(documents: Matrix, rounding: float) -> Matrix | None:
         documents.ctypes.data, n_docs, n_features, rounding, space.ctypes.data, found.ctypes.data
     )
     return found
+
+
+def behind_best(documents: Matrix, scale: Vector, rounding: float) -> Matrix | None:
+    """Return how far every value is below the largest of its feature, in units of ``scale`` ``[n_features]``.
+
+    Args:
+        documents: ``[n_docs, n_features]``, at least one document; finite.
+        scale: positive.
+        rounding: a feature whose spread is this share of its size is constant and becomes 0.
+    """
+    n_docs, n_features = documents.shape
+    compiled = library()
+    if compiled is None or not is_plain(documents):
+        return None
+    if scale.shape != (n_features,) or scale.dtype != np.float64 or not scale.flags.c_contiguous:
+        return None
+    found, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
+    outcome: int = compiled.localrank_behind_best(
+        documents.ctypes.data,
+        n_docs,
+        n_features,
+        scale.ctypes.data,
+        rounding,
+        space.ctypes.data,
+        found.ctypes.data,
+    )
+    return found if outcome == DONE else None
 
 
 def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int | None:

@@ -48,6 +48,7 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     "localrank_version": ([], TEXT),
     "localrank_scale": ([FLOATS, COUNT, COUNT, COUNT, NUMBER, FLOATS, FLOATS], COUNT),
     "localrank_percentiles": ([FLOATS, COUNT, COUNT, NUMBER, LONGS, FLOATS], None),
+    "localrank_behind_best": ([FLOATS, COUNT, COUNT, DOUBLES, NUMBER, FLOATS, FLOATS], COUNT),
     "localrank_out_of_range": ([FLOATS, COUNT, COUNT, FLOATS, FLOATS], COUNT),
     "localrank_eigen": ([FLOATS, COUNT, COUNT, FLOATS, DOUBLES, FLOATS], COUNT),
     "localrank_eigen_room": ([COUNT, COUNT], COUNT),

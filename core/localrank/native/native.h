@@ -50,6 +50,8 @@ const char *localrank_version(void);
 /* documents.c */
 int64_t localrank_scale(const float *documents, int64_t n_docs, int64_t n_features, int64_t standard, double rounding,
                         float *space, float *scaled);
+int64_t localrank_behind_best(const float *documents, int64_t n_docs, int64_t n_features, const double *scale,
+                              double rounding, float *space, float *found);
 int64_t localrank_out_of_range(const float *documents, int64_t n_docs, int64_t n_features, const float *least,
                                const float *most);
 

@@ -167,6 +167,30 @@ def test_scaling_ordinary_documents_gives_the_bits_that_numpy_gives(shape: tuple
 
 
 @settings(max_examples=200)
+@given(documents=FINITE, data=st.data())
+def test_distances_to_the_largest_value_have_the_bits_that_numpy_gives(
+    documents: Matrix, data: st.DataObject
+) -> None:
+    scales = st.floats(1e-60, 1e60) | st.floats(0.5, 50)
+    scale = data.draw(arrays(np.float64, documents.shape[1], elements=scales))
+
+    compiled, plain = scaling.behind_best(documents, scale), scaling._behind_best(documents, scale)
+
+    np.testing.assert_array_equal(plain.view(np.uint32), compiled.view(np.uint32))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 17), (90, 1), (100, 136)])
+def test_distances_of_ordinary_documents_have_the_bits_that_numpy_gives(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(shape[0])
+    documents, scale = rng.normal(3, 50, shape).astype(np.float32), rng.uniform(1, 100, shape[1])
+    documents[:, 0] = 7
+
+    np.testing.assert_array_equal(
+        scaling._behind_best(documents, scale), scaling.behind_best(documents, scale)
+    )
+
+
+@settings(max_examples=200)
 @given(documents=FINITE)
 def test_ranking_within_a_query_gives_the_bits_that_numpy_gives(documents: Matrix) -> None:
     compiled, plain = scaling.percentiles(documents), scaling._percentiles(documents)
