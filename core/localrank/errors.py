@@ -11,6 +11,7 @@ LocalRankError
 │   ├── ArtifactUntrusted     whole or not, no trusted key has signed it
 │   └── ProbeMismatch         whole, but it does not reproduce its own probe on this machine
 ├── PublishFailed             the version could not be written; nothing was left behind
+├── ExportRefused             a search engine could not compute the model
 ├── InvalidConfiguration      a setting is unknown, of the wrong type or out of range
 └── InvalidData               judged data cannot be read: names file, line and column
 
@@ -26,6 +27,7 @@ __all__ = [
     "ArtifactNotFound",
     "ArtifactUntrusted",
     "ContractMismatch",
+    "ExportRefused",
     "InvalidConfiguration",
     "InvalidData",
     "InvalidDocuments",
@@ -88,6 +90,10 @@ class ProbeMismatch(ArtifactError):
 
 class PublishFailed(LocalRankError):
     """A version or an alias could not be written; what was there before still is."""
+
+
+class ExportRefused(LocalRankError):
+    """A search engine could not compute the model."""
 
 
 class InvalidConfiguration(LocalRankError):

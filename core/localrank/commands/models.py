@@ -6,6 +6,7 @@ installation that only loads models.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
 from localrank.errors import InvalidConfiguration
+from localrank.exports.names import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,6 +121,19 @@ def _parser() -> ArgumentParser:
         "--force",
         action="store_true",
         help="also remove versions that aliases or their histories need, and such aliases",
+    )
+
+    added = command("export", export, "web --to opensearch --out web.json")
+    added.add_argument("model", metavar="MODEL", help=_REFERENCE)
+    added.add_argument(
+        "--to", required=True, choices=ENGINES, help="the engine whose plug-in will rank with it"
+    )
+    added.add_argument("--name", help="what the engine calls it (default: the model's name)")
+    added.add_argument("--out", type=_path, metavar="FILE", help="where it goes; standard output by default")
+    added.add_argument(
+        "--global-scorer",
+        action="store_true",
+        help="leave the clusters out and export the global scorer alone",
     )
 
     added = command("diff", diff, "web@2 web@3")
@@ -333,6 +348,35 @@ def prune(name: str, keep: int, models_dir: str, *, force: bool, as_json: bool) 
     print(f"removed: {_numbers(pruned.versions)}; left: {_numbers(left)}")
     for alias in pruned.aliases:
         print(f"the alias {alias!r} stood for a removed version and is gone")
+
+
+def export(
+    model: str,
+    to: str,
+    name: str | None,
+    out: str | None,
+    models_dir: str,
+    *,
+    global_scorer: bool,
+    as_json: bool,
+) -> None:
+    """Write a model for the ranking plug-in of a search engine: the body of the request that uploads it."""
+    from localrank import artifact
+    from localrank.exports.engines import export as exported
+
+    reference = _registry(models_dir).resolve(model)
+    found = exported(
+        artifact.load(reference.path).ranker, to, name or reference.name, global_scorer=global_scorer
+    )
+    print_notes(found.notes, err=True)
+    if out is None:
+        print_json(found.body)
+        return
+    Path(out).write_text(json.dumps(found.body, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json({"model": str(reference), "to": to, "file": out, "notes": found.notes})
+    else:
+        print(f"wrote {reference} for {to} to {out}")
 
 
 def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:

@@ -40,6 +40,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.ArtifactUntrusted: 503,
     errors.ProbeMismatch: 503,
     errors.PublishFailed: 503,
+    errors.ExportRefused: 422,
     errors.InvalidConfiguration: 500,
     errors.InvalidData: 422,
 }

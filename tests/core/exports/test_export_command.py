@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.__main__ import main
+from localrank.artifact import Provenance
+from localrank.contract import FeatureContract
+from localrank.ranker import Ranker
+from localrank.registry import Registry
+from localrank.representation import NoRepresentation
+from localrank.routing import GlobalRouter
+from localrank.scorers import LinearScorer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_command_prints_or_writes_the_body(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = np.eye(3, dtype=np.float32)
+    contract = FeatureContract.learn(
+        documents, [3], names=["a", "b", "c"], missing="median", normalise="none"
+    )
+    ranker = Ranker(contract, NoRepresentation(), GlobalRouter(), (), LinearScorer(np.array([1.0, 2.0, 3.0])))
+    registry = Registry(tmp_path)
+    registry.publish("web", ranker, Provenance("2026-01-31T12:00:00Z", {}, [documents]))
+    where = ["--models-dir", str(tmp_path)]
+
+    assert 0 == main(["models", "export", "web", "--to", "elasticsearch", "--name", "mine", *where])
+    out, err = capsys.readouterr()
+    assert {"a": 1.0, "b": 2.0, "c": 3.0} == json.loads(json.loads(out)["model"]["model"]["definition"])
+    assert "mine" == json.loads(out)["model"]["name"]
+    assert "the model fills missing values (median) and the engine does not" in err
+
+    file = tmp_path / "web.json"
+    assert 0 == main(["models", "export", "web", "--to", "solr", "--out", str(file), *where])
+    assert {"a": 1.0, "b": 2.0, "c": 3.0} == json.loads(file.read_text())["params"]["weights"]
+
+    capsys.readouterr()
+    assert 2 == main(["models", "export", "web", "--to", "vespa", *where])
+    assert "choose from elasticsearch, opensearch, solr" in capsys.readouterr().err.replace("'", "")
