@@ -32,7 +32,8 @@ __all__ = ["OverlapRouter"]
 class OverlapRouter:
     """Compare a query's neighbours with those that each model was learned from.
 
-    The similarity of a route is the share of neighbours in common, the margin what that is ahead of the next model.
+    The similarity of a route is the share of neighbours in common. The margin is what that is ahead of the next model, or of
+    a model with as many in common, how much more similar its query is.
 
     Attributes:
         points: of the training queries.
@@ -63,8 +64,12 @@ class OverlapRouter:
         shared, similarities = self._shared(point)
         best = int(np.lexsort((-similarities, -shared))[0])
         cluster = int(self.clusters[best])
-        others = shared[self.clusters != cluster]
-        margin = float(shared[best] - others.max()) if len(others) else None
+        margin = None
+        if (others := self.clusters != cluster).any():
+            margin = float(shared[best] - shared[others].max())
+            if not margin:
+                tied = others & (shared == shared[best])
+                margin = float(similarities[best] - similarities[tied].max())
         return Route(self.strategy, cluster, float(shared[best]), margin, len(self.points))
 
     @property

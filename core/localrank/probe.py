@@ -111,7 +111,8 @@ class Probe:
 def choose(ranker: Ranker, candidates: Sequence[Matrix], count: int = 16) -> list[Matrix]:
     """Pick probe queries: those routed with the widest margins, from every cluster in turn, and one lone document.
 
-    The lone document has no signature, so it proves the global scorer.
+    The lone document has no signature, so it proves the global scorer. It is left out if it has a point that lies between
+    two clusters.
 
     Args:
         ranker: as it will be published.
@@ -121,6 +122,7 @@ def choose(ranker: Ranker, candidates: Sequence[Matrix], count: int = 16) -> lis
     lone = next((query[:1] for query in candidates if len(query)), None)
     if lone is None:
         return []
+    alone = [lone] if _is_firm(ranker.rank(lone).route) else []
     # Evenly spread over all: ranking each of a hundred thousand would take minutes and choose no better.
     step = -(-len(candidates) // _MOST_CANDIDATES)
     by_cluster: dict[int | None, list[tuple[float, int]]] = {}
@@ -137,7 +139,7 @@ def choose(ranker: Ranker, candidates: Sequence[Matrix], count: int = 16) -> lis
         for cluster, members in by_cluster.items()
         for turn, (_, position) in enumerate(sorted(members))
     )
-    return [lone, *(candidates[position] for _, _, position in turns[: count - 1])]
+    return [*alone, *(candidates[position] for _, _, position in turns[: count - len(alone)])]
 
 
 def _is_firm(route: Route) -> bool:

@@ -11,9 +11,10 @@ from localrank import probe
 from localrank.contract import FeatureContract
 from localrank.errors import ProbeMismatch
 from localrank.ranker import Ranker
-from localrank.routing import ExactRouter
+from localrank.routing import CentroidRouter, ExactRouter
 from localrank.scorers import LinearScorer
 from localrank.signature import PcaRepresentation
+from localrank.vectors import MeanRepresentation, VectorPoints
 
 
 def along(degrees: float, n_docs: int = 5) -> np.ndarray:
@@ -69,6 +70,17 @@ def test_of_many_candidates_an_even_part_is_looked_at(
     _, *chosen = probe.choose(ranker, candidates)
 
     assert [6, 3, 0] == positions(chosen, candidates)
+
+
+def test_a_lone_document_between_two_clusters_is_left_out(ranker: Ranker) -> None:
+    means = np.array([[0, 1], [0, -1]], np.float32)
+    router = CentroidRouter(VectorPoints(means, np.ones(2, np.bool_)))
+    of_means = replace(ranker, representation=MeanRepresentation(), router=router)
+    candidates = [np.array([[3, 0], [0, 4]], np.float32), np.array([[3, 0], [0, -4]], np.float32)]
+
+    chosen = probe.choose(of_means, candidates)
+
+    assert [0, 1] == positions(chosen, candidates)
 
 
 def test_nothing_is_chosen_from_nothing(ranker: Ranker) -> None:
