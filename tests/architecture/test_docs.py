@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import ast
 import re
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
+
+from localrank_training.config import TrainingConfig
+from localrank_training.learners.catalogue import LEARNERS
+from localrank_training.settings import settings_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -26,3 +32,78 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert target.exists(), link
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), link
+
+
+#: Names of other projects.
+FOREIGN = re.compile(r"KernelPCA|LinearSVC|Booster\.|scipy\.|PCA$")
+PACKAGES = [ROOT / "core", ROOT / "training", ROOT / "service", ROOT / "benchmarks"]
+
+
+@pytest.fixture(scope="module")
+def defined() -> dict[str, set[str]]:
+    """Every class with its members, and every module with what it defines."""
+    found: dict[str, set[str]] = {}
+    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        found.setdefault(path.stem, set()).update(_names(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).update(_names(node))
+    return found
+
+
+def _names(tree: ast.Module | ast.ClassDef) -> set[str]:
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return names
+
+
+def quoted(page: str) -> set[str]:
+    """What stands in backticks, formulas and blocks of code left out."""
+    text = re.sub(r"\$\$.*?\$\$|```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def test_the_method_page_names_classes_members_and_files_that_exist(defined: dict[str, set[str]]) -> None:
+    files = ["/" + str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*") if ".venv" not in path.parts]
+    unknown = []
+    for text in quoted("docs/method.md"):
+        paths = re.findall(r"[\w/]+\.(?:py|c|md|json)\b", text)
+        unknown += [path for path in paths if not any(file.endswith(f"/{path}") for file in files)]
+        name = re.fullmatch(r"(?:\w+\.)*(\w+)\.(\w+)", text)
+        if FOREIGN.match(text) or re.search(r"\.(py|c|md|json)$", text):
+            continue
+        if name:
+            module = any(file.endswith(f"/{text.replace('.', '/')}.py") for file in files)
+            if not module and name[2] not in defined.get(name[1], set()):
+                unknown.append(text)
+        elif re.fullmatch(r"[A-Z][a-z]+(?:[A-Z]\w*)+", text) and text not in defined:
+            unknown.append(text)
+
+    assert [] == unknown
+
+
+def test_the_method_page_names_settings_that_exist() -> None:
+    tables = {one.name: one.default for one in settings_of(TrainingConfig) if is_dataclass(one.default)}
+    of_tables = {
+        name: {one.name for one in settings_of(type(table))}
+        for name, table in tables.items()
+        if name != "learner"
+    }
+    of_tables["learner"] = {one.name for kind in LEARNERS.values() for one in settings_of(kind)} | {"method"}
+    every = set().union(*of_tables.values()) | {"balance", "fitted_on"}
+    text = quoted("docs/method.md")
+
+    in_tables = [found for one in text for found in re.findall(r"\[(\w+)\] (\w+)", one)]
+    alone = [found for one in text for found in re.findall(r"^(\w+) = ", one)]
+
+    assert in_tables
+    assert alone
+    assert [] == [(table, name) for table, name in in_tables if name not in of_tables[table]]
+    assert [] == [name for name in alone if name not in every]
