@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import localrank
+import localrank_training
+from localrank.metrics import Judgements
+from localrank_training import LocalRanker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: One setting and nothing to choose, so that fits take milliseconds.
+QUICK: dict[str, Any] = {"method": "global", "settings": {"learner.C": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any, Any]:
+    """30 queries whose rows are mixed up."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)).astype(np.float32)
+    y = np.digitize(X[:, 0] - X[:, 1] + 0.3 * rng.standard_normal(300), [-0.5, 0.8])
+    return X, y, rng.permutation(np.repeat(np.arange(30), 10)) + 100
+
+
+def test_scores_are_those_of_the_ranker_query_by_query(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+
+    ranker = LocalRanker(**QUICK).fit(X, y, qid=qid)
+
+    scores, order = ranker.predict(X, qid=qid), ranker.rank(X, qid=qid)
+    for query in np.unique(qid):
+        np.testing.assert_array_equal(ranker.ranker_.rank(X[qid == query]).scores, scores[qid == query])
+    assert sorted(order.tolist()) == list(range(300))
+    assert list(dict.fromkeys(qid.tolist())) == list(dict.fromkeys(qid[order].tolist()))
+    ranked = [(q, s) for q, s in zip(qid[order].tolist(), scores[order].tolist(), strict=True)]
+    assert all(a[0] != b[0] or a[1] >= b[1] for a, b in itertools.pairwise(ranked))
+    grouped = np.argsort(qid, kind="stable")
+    expected = (
+        Judgements(y[grouped].astype(float), np.arange(0, 301, 10))
+        .per_query(scores[grouped], "ndcg@10")
+        .mean()
+    )
+    assert pytest.approx(expected) == ranker.score(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_column_qid_stands_for_the_argument(data: tuple[Any, Any, Any], frame: Any) -> None:
+    X, y, qid = data
+    table = frame({"bm25": X[:, 0], "qid": qid, "age": X[:, 1], "clicks": X[:, 2], "length": X[:, 3]})
+
+    ranker = LocalRanker(**QUICK).fit(table, y)
+
+    assert ["bm25", "age", "clicks", "length"] == ranker.feature_names_in_.tolist()
+    assert ("bm25", "age", "clicks", "length") == ranker.ranker_.contract.names
+    np.testing.assert_array_equal(
+        LocalRanker(**QUICK).fit(X, y, qid=qid).predict(X, qid=qid), ranker.predict(table)
+    )
+
+
+def test_a_grid_search_over_groups_needs_no_routing_with_a_column(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(qid=qid)
+
+    search = GridSearchCV(
+        LocalRanker(**QUICK), {"settings": [{"learner.C": 1e-9}, {"learner.C": 1.0}]}, cv=GroupKFold(3)
+    ).fit(table, y, groups=qid)
+
+    assert {"learner.C": 1.0} == search.best_params_["settings"]
+    assert 0.8 < search.best_score_ <= 1
+
+
+def test_metadata_routing_carries_the_queries(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    with sklearn.config_context(enable_metadata_routing=True):
+        ranker = LocalRanker(**QUICK).set_fit_request(qid=True).set_score_request(qid=True)
+
+        scores = cross_val_score(ranker, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid})
+
+    by_hand = []
+    for train, test in GroupKFold(3).split(X, y, qid):
+        fitted = LocalRanker(**QUICK).fit(X[train], y[train], qid=qid[train])
+        by_hand.append(fitted.score(X[test], y[test], qid=qid[test]))
+    np.testing.assert_allclose(scores, by_hand)
+
+
+def test_parameters_are_read_set_and_cloned() -> None:
+    ranker = LocalRanker("global", learner="lambdamart", settings={"learner.num_leaves": 5})
+
+    assert "lambdamart" == ranker.get_params()["learner"]
+    assert {"learner.C": 1.0} == clone(ranker.set_params(settings={"learner.C": 1.0})).settings
+    assert "\n" not in repr(ranker)
+    with pytest.raises(ValueError, match="no method 'globl'"):
+        LocalRanker("globl").fit(np.eye(4), [0, 1, 0, 1], qid=[1, 1, 2, 2])
+
+
+def test_what_is_published_is_what_predicts(data: tuple[Any, Any, Any], tmp_path: Path) -> None:
+    X, y, qid = data
+    ranker = LocalRanker(**QUICK).fit(X, y, qid=qid)
+
+    reference = ranker.publish("web", tmp_path, promote=True)
+
+    assert 1 == reference.version
+    served = localrank.load(tmp_path / "web")
+    np.testing.assert_array_equal(served.rank(X[qid == 105]).scores, ranker.predict(X[qid == 105]))
+
+
+def test_wrong_input_is_a_value_error_in_a_sentence(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    with pytest.raises(ValueError, match="qid: expected a query for each of 300 rows, found 299"):
+        LocalRanker(**QUICK).fit(X, y, qid=qid[1:])
+    with pytest.raises(ValueError, match="y: expected labels of at least 0, found -1"):
+        LocalRanker(**QUICK).fit(X, y - 1, qid=qid)
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        LocalRanker(**QUICK).fit(np.where(X > 2, np.inf, X), y, qid=qid)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        LocalRanker(**QUICK).fit(np.where(X > 2, np.nan, X), y, qid=qid)
+    with pytest.raises(ValueError, match="X has 3 features, but LocalRanker is expecting 4"):
+        LocalRanker(**QUICK).fit(X, y, qid=qid).predict(X[:, :3])
+
+
+class InPairs(LocalRanker):
+    """The checks give no queries, and nothing can be learned from a single one."""
+
+    def fit(self, X: Any, y: Any, qid: Any = None) -> InPairs:
+        return super().fit(X, y, np.arange(np.shape(X)[0] if np.ndim(X) else 0) // 2 if qid is None else qid)
+
+
+#: Checks that fit labels that are all the same, of which no order can be learned.
+ONE_LABEL = ("check_estimators_nan_inf", "check_positive_only_tag_during_fit")
+
+
+def test_scikit_learns_checks_pass() -> None:
+    estimator = InPairs("global", settings={"learner.C": 1.0, "contract.normalise": "none"})
+    failed = {}
+    for instance, check in estimator_checks_generator(estimator):
+        name = check.func.__name__
+        if name in ONE_LABEL or name == "check_array_api_input":  # which skips itself
+            continue
+        try:
+            check(instance)
+        except Exception as error:  # noqa: BLE001 - every failure is listed
+            failed[name] = f"{type(error).__name__}: {error}"
+    assert {} == failed
+
+
+def test_the_package_says_what_is_public() -> None:
+    for name in localrank_training.__all__:
+        assert getattr(localrank_training, name).__name__ == name
+    assert set(localrank_training.__all__) <= set(dir(localrank_training))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = localrank_training.nothing

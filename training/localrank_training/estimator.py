@@ -1,0 +1,234 @@
+"""A scikit-learn estimator over everything here: for notebooks, grid searches and pipelines.
+
+    ranker = LocalRanker(learner="lambdamart").fit(X, y, qid=qid)
+    ranker.predict(X_test, qid=qid_test)        # [n_docs] scores, higher is better
+    ranker.publish("web", promote=True)         # what the service runs
+
+Rows are documents. ``qid`` says which query each belongs to, as in XGBoost; the rows of a query need not be adjacent. A
+table with a column ``qid`` needs no argument, so that it works in every tool of scikit-learn that passes ``X`` and ``y``
+only. Queries matter in `predict` too: a query is routed and normalised as a whole, so without ``qid`` all rows are
+one query.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from localrank.errors import LocalRankError
+from localrank.metrics import Judgements
+from localrank.registry import Registry
+from localrank_training.config import TrainingConfig, read_tables
+from localrank_training.data.queries import QuerySet, default_names
+from localrank_training.data.reading import Grouping
+from localrank_training.evaluation import rank_all
+from localrank_training.publishing import publish as publish_trained
+from localrank_training.reports import report_of
+from localrank_training.training import train
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.registry import Reference
+
+__all__ = ["LocalRanker"]
+
+#: The column of a table that says which query a row belongs to.
+_QID = "qid"
+
+
+class _Rows(NamedTuple):
+    """Documents in the order of the input; ``queries`` numbers them by first appearance."""
+
+    documents: Matrix
+    queries: Indices
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class LocalRanker(BaseEstimator):  # type: ignore[misc]
+    """Learn to rank the documents of queries.
+
+    Args:
+        method: a ready configuration, such as ``auto``, ``localrank`` or ``global``; by default ``auto``, or with a
+            learner ``global``.
+        learner: such as ``ranksvm`` or ``lambdamart``.
+        config: a TOML file.
+        settings: single settings over all of these, ``{"learner.C": 0.1, "clustering.clusters": 3}``.
+        metric: what `score` measures.
+        workers: processes that train.
+
+    Attributes:
+        ranker_: what ranks, the `localrank.Ranker` that the service runs.
+        report_: what it is worth on queries that it was not built from, beside its own global scorer.
+        trained_: the settings that were chosen, and the evidence.
+        n_features_in_: columns of ``X``, ``qid`` left out.
+        feature_names_in_: their names, if ``X`` has such.
+    """
+
+    def __init__(
+        self,
+        method: str | None = None,
+        *,
+        learner: str | None = None,
+        config: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        metric: str = "ndcg@10",
+        workers: int = 1,
+    ) -> None:
+        self.method = method
+        self.learner = learner
+        self.config = config
+        self.settings = settings
+        self.metric = metric
+        self.workers = workers
+
+    def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+        """Learn from judged documents.
+
+        Args:
+            X: ``[n_docs, n_features]``, an array or a table; NaN is a missing value.
+            y: ``[n_docs]`` labels, from 0; higher is better.
+            qid: ``[n_docs]`` the query of each row; the column ``qid`` of a table by default, else all are one query.
+        """
+        configuration = self._configuration()
+        rows, labels = self._read(X, qid, y, reset=True)
+        if (labels < 0).any():
+            raise ValueError(f"y: expected labels of at least 0, found {labels.min():g}")
+        queries, _ = _grouped(rows, labels)
+        with _as_value_error():
+            self.trained_ = train(queries, configuration, workers=self.workers)
+            self.report_ = report_of(self.trained_)
+        self.ranker_ = self.trained_.built.ranker
+        self._queries = queries
+        return self
+
+    def predict(self, X: Any, qid: Any = None) -> Vector:
+        """Return ``[n_docs]`` the score of each row, which the service would give it; higher is better."""
+        check_is_fitted(self)
+        rows, _ = self._read(X, qid)
+        queries, order = _grouped(rows, np.zeros(len(rows.documents)))
+        with _as_value_error():
+            ranked = rank_all(self.ranker_, queries)
+        scores = np.empty(len(order))
+        scores[order] = ranked.scores
+        return scores
+
+    def rank(self, X: Any, qid: Any = None) -> Indices:
+        """Return ``[n_docs]`` positions of the rows: query after query as they first appear, best document first."""
+        check_is_fitted(self)
+        rows, _ = self._read(X, qid)
+        scores = self.predict(X, qid)
+        return np.lexsort((np.arange(len(scores)), -scores, rows.queries))
+
+    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+        """Return the mean of `metric` over the queries."""
+        check_is_fitted(self)
+        scores = self.predict(X, qid)
+        rows, labels = self._read(X, qid, y)
+        queries, order = _grouped(rows, labels)
+        with _as_value_error():
+            judgements = Judgements(queries.labels, queries.offsets)
+            return float(judgements.per_query(scores[order], self.metric).mean())
+
+    def publish(self, name: str, models_dir: str | Path = "models", *, promote: bool = False) -> Reference:
+        """Publish the model as the next version of ``name``, for the service to load.
+
+        Args:
+            name: of the model.
+            models_dir: where the models are.
+            promote: make it the version that is served.
+        """
+        check_is_fitted(self)
+        registry = Registry(Path(models_dir))
+        reference = publish_trained(registry, name, self.trained_, self._queries, report=self.report_)
+        if promote:
+            registry.promote(name, reference.version)
+        return reference
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = self._configuration().contract.missing != "reject"
+        return tags
+
+    def _configuration(self) -> TrainingConfig:
+        with _as_value_error():
+            tables = read_tables(self.config, self.method, learner=self.learner)
+            for name, value in (self.settings or {}).items():
+                table, _, key = name.rpartition(".")
+                if table:
+                    tables[table] = {**tables.get(table, {}), key: value}
+                else:
+                    tables[key] = value
+            return TrainingConfig.from_tables(tables, "LocalRanker")
+
+    def _read(self, X: Any, qid: Any, y: Any = None, *, reset: bool = False) -> tuple[_Rows, Any]:
+        """Check the input as scikit-learn does; with ``reset`` remember the columns, else compare them."""
+        if qid is None and _QID in (names := [str(name) for name in getattr(X, "columns", ())]):
+            qid = X[_QID]
+            rest = [name for name in names if name != _QID]
+            X = X[rest]
+        finite = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
+        how = {
+            "dtype": np.float32,
+            "ensure_all_finite": finite,
+            "reset": reset,
+            "ensure_min_samples": 1 + reset,
+        }
+        labels = None
+        if reset and y is None:
+            raise ValueError("LocalRanker requires y to be passed, but the target y is None: expected labels")
+        if y is None:
+            documents = validate_data(self, X, **how)
+        else:
+            documents, labels = validate_data(self, X, y, y_numeric=True, **how)
+        queries, ids = (
+            (np.zeros(len(documents), np.int64), ("all",)) if qid is None else _numbered(qid, len(documents))
+        )
+        names = getattr(self, "feature_names_in_", list(default_names(documents.shape[1])))
+        return _Rows(np.ascontiguousarray(documents), queries, ids, tuple(map(str, names))), labels
+
+
+def _numbered(qid: Any, n_docs: int) -> tuple[Indices, tuple[str, ...]]:
+    """Number the queries by first appearance."""
+    values = np.asarray(qid).ravel()
+    if len(values) != n_docs:
+        raise ValueError(f"qid: expected a query for each of {n_docs} rows, found {len(values)}")
+    distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(distinct), np.int64)
+    number[order] = np.arange(len(distinct))
+    return number[inverse], tuple(str(value) for value in distinct[order])
+
+
+def _grouped(rows: _Rows, labels: Any) -> tuple[QuerySet, Indices]:
+    """Put the rows of each query next to each other; return where each was, too."""
+    grouping = Grouping(rows.queries, len(rows.ids))
+    order = grouping.order
+    queries = QuerySet(
+        documents=np.ascontiguousarray(rows.documents[order]),
+        labels=np.asarray(labels, np.float64)[order],
+        offsets=grouping.offsets,
+        query_ids=rows.ids,
+        feature_names=rows.names,
+        lines=order,
+    )
+    return queries, order
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Raise this project's errors as the one that scikit-learn's users and tools expect."""
+    try:
+        yield
+    except LocalRankError as error:
+        raise ValueError(str(error)) from error
