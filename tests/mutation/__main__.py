@@ -3,9 +3,9 @@
     python -m tests.mutation [--count 200] [--seed N] [--coverage .coverage] [--jobs 2] [--out FILE]
 
 The defects are drawn from all of core, service, training and the C. Each is planted in a copy of the project, and the
-tests run that execute its line, those of the same name first, until one fails. A test that lasts too long has failed:
-the defect is an endless loop. Which tests execute a line is measured first, or taken from ``--coverage``, the
-data of ``pytest --cov --cov-context=test``.
+tests run until one fails: first the test file of the same name, then the tests that execute the line, `MOST` at most. A
+test that lasts too long has failed: the defect is an endless loop. Which tests execute a line is measured first, or taken
+from ``--coverage``, the data of ``pytest --cov --cov-context=test``.
 
 No maintained tool fits: those for Python know no C, and none starts from a sample. The exit code is 1 if nine tenths or
 fewer were noticed.
@@ -39,6 +39,8 @@ PACKAGES = ("core", "service", "training")
 NATIVE = Path("core/localrank/native")
 #: More than this share must be noticed.
 WANTED = 0.9
+#: Tests of a line that are run. A defect that all of these miss counts as unnoticed, though a later test might notice it.
+MOST = 300
 #: Seconds after which a test is taken to run forever, and after which all of them together are given up.
 PATIENCE, LONGEST = 180, 7200
 
@@ -75,14 +77,23 @@ class Coverage:
         )  # fmt: skip
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the line, those named after its file first."""
+        """Return the tests that execute the line: those of its room first, those with servers last."""
         lines = self._data.contexts_by_lineno(self._root + mutant.path)
         contexts = {one.rsplit("|", 1)[0] for one in lines.get(mutant.line, []) if one}
         if not contexts:
             # Executed when the module is imported, or in another process: any test of the file may notice.
             contexts = {one.rsplit("|", 1)[0] for found in lines.values() for one in found if one}
-        stem = Path(mutant.path).stem.strip("_")
-        return sorted(contexts, key=lambda one: (stem not in one.split("::")[0], "end_to_end" in one, one))
+        room = Path(mutant.path).parent.name
+        return sorted(contexts, key=lambda one: ("end_to_end" in one, f"/{room}/" not in one, one))[:MOST]
+
+
+def named_after(place: Path, path: str) -> list[str]:
+    """Return the test file of a source, or those of its folder's name if there is none."""
+    stem, room = Path(path).stem.strip("_"), Path(path).parent.name
+    for name in (f"test_{stem}.py", f"test_{stem}s.py", f"test_{room}.py"):
+        if found := sorted((place / "tests").rglob(name)):
+            return [str(one.relative_to(place)) for one in found]
+    return []
 
 
 def measured(place: Path, out: Path) -> Path:
@@ -181,8 +192,7 @@ def judge(place: Path, mutant: Mutant, coverage: Coverage) -> str:
                 return "invalid"
             stages = [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
         else:
-            found = coverage.tests_of(mutant)
-            stages = [found[:300], found[300:]] if found else [ELSEWHERE]
+            stages = [named_after(place, mutant.path), coverage.tests_of(mutant) or ELSEWHERE]
         return "killed" if any(notices(place, stage) for stage in stages if stage) else "survived"
     finally:
         source.write_text(text)
