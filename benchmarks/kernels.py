@@ -79,7 +79,7 @@ def of_documents(documents: Matrix) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "documents.c: to mean 0, deviation 1", lambda: scaling.within_query(documents, standard=True)
     scale = np.ones(documents.shape[1])
     yield "documents.c: distance to the largest value", lambda: scaling.behind_best(documents, scale)
-    yield "documents.c: out of range", lambda: scaling.count_outside(documents, least, most)
+    yield "documents.c: out of range", lambda: scaling.count_out_of_range(documents, least, most)
     yield "percentiles.c: mid-rank percentiles", lambda: scaling.percentiles(documents)
     yield "eigen.c: six eigenpairs", lambda: principal._top_eigenpairs(scatter, 6)  # noqa: SLF001
     yield "all of a signature", lambda: principal.principal_directions(documents, 5)

@@ -18,7 +18,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.cloud import SPECTRUM, Cloud
 from localrank.errors import InvalidDocuments
-from localrank.scaling import all_finite, count_outside, rescaled, within_query
+from localrank.scaling import all_finite, count_out_of_range, rescaled, within_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,8 +180,8 @@ class FeatureContract:
         return Cloud(self, documents, documents, normalised, {})
 
     def out_of_range(self, documents: Matrix) -> int:
-        """Count the values outside what training saw."""
-        return count_outside(documents, self.quantiles[0], self.quantiles[-1])
+        """Count the values out of the training range."""
+        return count_out_of_range(documents, self.quantiles[0], self.quantiles[-1])
 
     def _imputed(self, documents: Matrix) -> Cloud:
         missing = np.isnan(documents)

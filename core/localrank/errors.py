@@ -73,11 +73,11 @@ class ArtifactNotFound(ArtifactError):
 
 
 class ArtifactCorrupt(ArtifactError):
-    """The directory is not what its manifest says."""
+    """The folder is not what its manifest says."""
 
 
 class ArtifactIncompatible(ArtifactError):
-    """The directory was written in a format that this code does not read."""
+    """The folder was written in a format that this code does not read."""
 
 
 class ArtifactUntrusted(ArtifactError):

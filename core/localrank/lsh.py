@@ -232,8 +232,8 @@ class HyperplaneTables:
         projected = self._projected(signature)
         codes = _codes(projected >= 0)[..., None]  # [rank, m, 1]
         if probes:
-            nearest = np.argsort(np.abs(projected), axis=-1, kind="stable")[..., : min(probes, h)]
-            codes = np.concatenate([codes, codes ^ (1 << nearest)], axis=-1)
+            closest = np.argsort(np.abs(projected), axis=-1, kind="stable")[..., : min(probes, h)]
+            codes = np.concatenate([codes, codes ^ (1 << closest)], axis=-1)
         both = np.stack([codes, 2**h - 1 - codes], axis=1)  # [rank, 2, m, 1 + probes]
         table = np.arange(rank * m).reshape(rank, 1, m, 1)
         where = table * (2**h + 1) + both

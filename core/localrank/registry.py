@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from localrank import artifact
 from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.signing import signatures_name, signed
-from localrank.artifact.staging import locked, sweep, sync_directory
+from localrank.artifact.staging import locked, sweep, sync_folder
 from localrank.artifact.strict_json import parse_object
 from localrank.artifact.writing import drafted
 from localrank.difference import Difference, compare
@@ -85,7 +85,7 @@ class Pruned:
     Attributes:
         versions: in ascending order.
         aliases: those that stood for one of them, and are gone too.
-        leftovers: hidden directories of publishers that died.
+        leftovers: hidden folders of publishers that died.
     """
 
     versions: tuple[int, ...]
@@ -94,11 +94,11 @@ class Pruned:
 
 
 class Registry:
-    """The models below one directory.
+    """The models below one folder.
 
     Args:
-        models_dir: the directory.
-        verify: raises what is wrong with the version in a directory, before an alias moves to it.
+        models_dir: the folder.
+        verify: raises what is wrong with the version in a folder, before an alias moves to it.
     """
 
     def __init__(self, models_dir: Path, *, verify: Callable[[Path], object] = artifact.verify) -> None:
@@ -382,7 +382,7 @@ def _remove(family: Path, number: int) -> None:
     hidden = Path(tempfile.mkdtemp(dir=family, prefix=_REMOVED))
     (family / str(number)).rename(hidden / str(number))
     (family / signatures_name(family / str(number))).unlink(missing_ok=True)
-    sync_directory(family)
+    sync_folder(family)
     shutil.rmtree(hidden)
 
 
@@ -403,7 +403,7 @@ def _replace(path: Path, content: bytes) -> None:
             temporary.unlink()
         raise
     try:
-        sync_directory(path.parent)
+        sync_folder(path.parent)
     except OSError:
         # Who is told that it failed must not find it done.
         if before is None:
@@ -448,12 +448,12 @@ def _parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
 
 
 def load(path: Path | str) -> Ranker:
-    """Return the ranker of a model's directory (its champion, else its only version) or of one version's directory.
+    """Return the ranker of a model's folder (its champion, else its only version) or of one version's folder.
 
     It is the ranker that the service runs. What becomes of the files afterwards does not change it.
     """
-    directory = Path(path)
-    if not (directory / "manifest.json").exists() and directory.is_dir():
-        resolved = directory.resolve()
-        directory = Registry(resolved.parent).resolve(resolved.name).path
-    return artifact.load(directory).ranker
+    folder = Path(path)
+    if not (folder / "manifest.json").exists() and folder.is_dir():
+        resolved = folder.resolve()
+        folder = Registry(resolved.parent).resolve(resolved.name).path
+    return artifact.load(folder).ranker

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "all_finite",
     "behind_best",
-    "count_outside",
+    "count_out_of_range",
     "percentiles",
     "products_of_pairs",
     "rescaled",
@@ -166,7 +166,7 @@ def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounde
     return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
 
 
-def count_outside(documents: Matrix, least: Matrix, most: Matrix) -> int:
+def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int:
     """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
     count = native.count_out_of_range(documents, least, most)
     return int(np.count_nonzero((documents < least) | (documents > most))) if count is None else count

@@ -36,7 +36,7 @@ from localrank_service.routes import batch, cohere, docs, health, repository, re
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.telemetry.access import AccessLog
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 from localrank_service.telemetry.observing import Observer
 from localrank_service.telemetry.spans import Spans
 from localrank_service.wire.query import Limits
@@ -59,7 +59,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     settings = settings or Settings.from_environ(os.environ)
     hosts = Hosts(settings.allowed_hosts)
     live, workers = LiveModels(settings.model), Workers(settings.runtime_dir)
-    metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
+    meters = Meters(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
     if models is None:
         copies = Copies(
@@ -67,17 +67,17 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             trusted_keys=settings.require_signature,
         )
         loader = Loader(
-            settings.models_dir, live, metrics, workers, copies=copies, extra_versions=settings.extra_versions
+            settings.models_dir, live, meters, workers, copies=copies, extra_versions=settings.extra_versions
         )
     else:
         live.replace(addresses_of(models), {})
     service = Service(
         settings=settings,
         live=live,
-        keys=_keys(settings, hosts, metrics),
+        keys=_keys(settings, hosts, meters),
         hosts=hosts,
         cors=Cors(origins) if (origins := parse_origins(settings.cors_origins)) else None,
-        metrics=metrics,
+        meters=meters,
         observer=_observer(settings),
         limits=Limits(
             settings.max_documents,
@@ -86,8 +86,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         ),
         workers=workers,
         loader=loader,
-        admission=Admission(settings, metrics),
-        connections=Connections(settings, metrics),
+        admission=Admission(settings, meters),
+        connections=Connections(settings, meters),
     )
     app = FastAPI(
         title="LocalRank",
@@ -109,7 +109,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     app.add_middleware(
         Edge,
         keys=service.keys,
-        metrics=service.metrics,
+        meters=service.meters,
         observer=service.observer,
         cors=service.cors,
         direct=direct,
@@ -133,7 +133,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     return app
 
 
-def _keys(settings: Settings, hosts: Hosts, metrics: Metrics) -> Keys:
+def _keys(settings: Settings, hosts: Hosts, meters: Meters) -> Keys:
     """Return the keys of the settings; without an admin key one is generated, if there is a folder for it."""
     serving, admin = settings.keyrings()
     if not admin.configured and settings.runtime_dir is not None:
@@ -145,7 +145,7 @@ def _keys(settings: Settings, hosts: Hosts, metrics: Metrics) -> Keys:
                 settings.runtime_dir,
                 error.strerror,
             )
-    keys = Keys(serving, admin, hosts, metrics.key_checks)
+    keys = Keys(serving, admin, hosts, meters.key_checks)
     keys.refresh()
     return keys
 

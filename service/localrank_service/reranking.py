@@ -87,18 +87,18 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        metrics = self._service.metrics
+        meters = self._service.meters
         if isinstance(error, Exception):
             if isinstance(error, Problem):
                 status = error.status
             else:
                 status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
-            metrics.refused(self.api, self._model, status, self.timing.stop()["total"] / 1e3)
+            meters.refused(self.api, self._model, status, self.timing.stop()["total"] / 1e3)
             if self._observation is not None:
                 self._note(self._observation)
         elif error is None and self._ranked is not None and self._model is not None:
             done = self._ranked
-            metrics.ranked(self.api, self._model, done.ranking, done.out_of_range, self.timing.stop())
+            meters.ranked(self.api, self._model, done.ranking, done.out_of_range, self.timing.stop())
             if self._observation is not None:
                 self._note(self._observation)
 
@@ -158,5 +158,5 @@ def _ranked(model: LiveModel, documents: Documents, options: Options, timing: St
     except LocalRankError as error:
         raise problem_of(error) from error
     explanation = explain(ranker, documents.matrix) if options.explain == "route" else None
-    outside = ranker.contract.out_of_range(documents.matrix)
-    return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, outside)
+    out_of_range = ranker.contract.out_of_range(documents.matrix)
+    return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, out_of_range)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
     from localrank_service.process.settings import Settings
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits
 
@@ -33,7 +33,7 @@ class Service:
     keys: Keys
     hosts: Hosts
     cors: Cors | None
-    metrics: Metrics
+    meters: Meters
     observer: Observer
     limits: Limits
     workers: Workers

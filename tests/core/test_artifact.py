@@ -56,11 +56,11 @@ def test_what_is_loaded_ranks_as_what_was_saved(
     tmp_path_factory: pytest.TempPathFactory, strategy: str, kind: str, seed: int
 ) -> None:
     ranker = example_ranker(strategy, kind, seed)
-    directory = tmp_path_factory.mktemp("models") / "web" / "1"
+    folder = tmp_path_factory.mktemp("models") / "web" / "1"
 
-    artifact.save(directory, ranker, provenance(ranker, seed))
+    artifact.save(folder, ranker, provenance(ranker, seed))
 
-    assert_same_rankings(ranker, artifact.load(directory).ranker, seed)
+    assert_same_rankings(ranker, artifact.load(folder).ranker, seed)
 
 
 @pytest.mark.parametrize(("strategy", "kind"), PAIRS)

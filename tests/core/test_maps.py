@@ -156,7 +156,7 @@ def test_without_a_temporary_folder_arrays_are_read_into_memory(
     expected = scores(artifact.load(version).ranker)
 
     def nowhere(**_: object) -> None:
-        raise FileNotFoundError(2, "No usable temporary directory found")
+        raise FileNotFoundError(2, "No usable temporary folder found")
 
     monkeypatch.setattr("tempfile.TemporaryFile", nowhere)
 

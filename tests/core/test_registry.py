@@ -187,7 +187,7 @@ def test_a_number_is_not_given_twice_while_its_version_stands(
 
 
 @pytest.mark.parametrize("name", ["../web", "a/b", "", ".hidden", "web ", "ä", "x" * 65])
-def test_a_name_that_could_leave_the_directory_is_refused(
+def test_a_name_that_could_leave_the_folder_is_refused(
     tmp_path: Path, ranker: localrank.Ranker, name: str
 ) -> None:
     registry = Registry(tmp_path / "models")
@@ -236,10 +236,10 @@ def test_a_broken_file_of_aliases_is_named(registry: Registry, content: bytes) -
     ("make", "found"),
     [
         (os.mkfifo, "a pipe"),
-        (lambda path: path.mkdir(), "a directory"),
+        (lambda path: path.mkdir(), "a folder"),
         (lambda path: path.symlink_to("/etc/passwd"), "a symbolic link"),
     ],
-    ids=["pipe", "directory", "link"],
+    ids=["pipe", "folder", "link"],
 )
 def test_aliases_are_read_from_a_plain_file_only(
     registry: Registry, make: Callable[[Path], object], found: str
@@ -271,7 +271,7 @@ def test_load_takes_a_model_or_a_version(registry: Registry, ranker: localrank.R
 
 
 def test_load_says_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactNotFound, match="expected the directory of a version, found none"):
+    with pytest.raises(ArtifactNotFound, match="expected the folder of a version, found none"):
         localrank.load(tmp_path / "nothing")
     with pytest.raises(ArtifactNotFound, match="expected a model"):
         localrank.load(tmp_path)

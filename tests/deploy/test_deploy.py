@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -31,7 +31,7 @@ def system(tool: str) -> str:
 
 def exposed() -> set[str]:
     """Names of every series that the service may expose."""
-    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)", Metrics().expose().decode(), re.MULTILINE))
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)", Meters().expose().decode(), re.MULTILINE))
     return {
         name + suffix
         for name, kind in kinds.items()

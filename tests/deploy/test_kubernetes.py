@@ -18,7 +18,7 @@ import yaml
 
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -199,7 +199,7 @@ def test_the_autoscaler_asks_for_a_metric_that_exists_and_is_provided() -> None:
 
     assert asked == rule["name"]["as"]
     assert rule["seriesQuery"].startswith(f"{asked}{{")
-    assert f"# TYPE {asked} gauge" in Metrics().expose().decode()
+    assert f"# TYPE {asked} gauge" in Meters().expose().decode()
 
 
 def test_prometheus_finds_the_metrics() -> None:

@@ -76,4 +76,4 @@ def test_only_what_is_shown_is_read_from_the_clock_on_the_wall() -> None:
         if re.search(r"\btime\.time(_ns)?\b|\bfrom time import .*\btime\b", path.read_text())
     }
 
-    assert {"telemetry/spans.py", "telemetry/metrics.py", "models/workers.py"} == found
+    assert {"telemetry/spans.py", "telemetry/meters.py", "models/workers.py"} == found

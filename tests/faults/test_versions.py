@@ -135,7 +135,7 @@ def test_a_copied_version_is_not_another_version(large: Path, body: bytes) -> No
         named = service.client.post("/v1/rerank", json={"model": "demo@3", **json.loads(body)})
 
     assert 409 == refused.status_code
-    assert "demo/3: manifest.json: version: expected 3, as the directory is named, found 1" in refused.text
+    assert "demo/3: manifest.json: version: expected 3, as the folder is named, found 1" in refused.text
     assert 503 == named.status_code
     assert "expected 3" in named.text
 

@@ -39,7 +39,7 @@ from localrank_service.wire.query import Limits
 from localrank_training.data import letor
 from localrank_training.data.reading import read
 from tests.core.examples import example_ranker, provenance
-from tests.hostile.directories import relist
+from tests.hostile.folders import relist
 
 if sys.version_info >= (3, 14):
     from compression import zstd

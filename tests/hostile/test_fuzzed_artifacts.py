@@ -21,7 +21,7 @@ from tests.core.examples import (
     example_ranker,
     provenance,
 )
-from tests.hostile.directories import put, write_manifest
+from tests.hostile.folders import put, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

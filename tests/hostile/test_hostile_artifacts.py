@@ -1,4 +1,4 @@
-"""One test for every way in which a directory can be wrong; each has a message of its own."""
+"""One test for every way in which a folder can be wrong; each has a message of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from localrank import artifact
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactIncompatible, ProbeMismatch
 from tests.core.examples import example_ranker, provenance
-from tests.hostile.directories import edit, put, relist, write_manifest
+from tests.hostile.folders import edit, put, relist, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +40,10 @@ MANIFEST = "manifest.json"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("whole") / "web" / "1"
+    folder = tmp_path_factory.mktemp("whole") / "web" / "1"
     ranker = example_ranker("lsh")
-    artifact.save(directory, ranker, provenance(ranker))
-    return directory
+    artifact.save(folder, ranker, provenance(ranker))
+    return folder
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def replaced_by(name: str, make: Callable[[Path], object]) -> Callable[[Path], N
 
 
 def bound_socket(path: Path) -> None:
-    # A socket's name may have a hundred bytes; the one of a temporary directory is often longer.
+    # A socket's name may have a hundred bytes; the one of a temporary folder is often longer.
     here = os.open(path.parent, os.O_RDONLY)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as bound:
         bound.bind(f"/proc/self/fd/{here}/{path.name}")
@@ -186,7 +186,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"\.cache: expected only files that the manifest lists",
     ),
-    "a directory too many": (
+    "a folder too many": (
         lambda version: (version / "more").mkdir(),
         ArtifactCorrupt,
         r"more: expected only files that the manifest lists",
@@ -206,7 +206,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"manifest\.json: files: expected 'scorers\.weights\.npy', found none",
     ),
-    "a path that leaves the directory": (
+    "a path that leaves the folder": (
         renamed(WEIGHTS, "../scorers.weights.npy"),
         ArtifactCorrupt,
         r"manifest\.json: files: '\.\./scorers\.weights\.npy': expected a plain file name",
@@ -238,10 +238,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"weights\.npy: expected a plain file, found a socket",
     ),
-    "a directory for a file": (
+    "a folder for a file": (
         replaced_by(WEIGHTS, lambda path: path.mkdir()),
         ArtifactCorrupt,
-        r"scorers\.weights\.npy: expected a plain file, found a directory",
+        r"scorers\.weights\.npy: expected a plain file, found a folder",
     ),
     "a manifest that is a pipe": (
         replaced_by(MANIFEST, os.mkfifo),
@@ -806,7 +806,7 @@ def _unfolding(manifest: Any) -> None:
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_a_wrong_directory_is_refused_with_a_message_of_its_own(version: Path, way: str) -> None:
+def test_a_wrong_folder_is_refused_with_a_message_of_its_own(version: Path, way: str) -> None:
     spoil, error, message = WRONG[way]
     spoil(version)
 
@@ -844,7 +844,7 @@ def test_a_device_is_no_array(version: Path) -> None:
 def test_a_version_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1").write_text("")
 
-    with pytest.raises(ArtifactCorrupt, match=r"/1: expected the directory of a version: Not a directory"):
+    with pytest.raises(ArtifactCorrupt, match=r"/1: expected the folder of a version: Not a directory"):
         artifact.load(tmp_path / "1")
 
 

@@ -156,8 +156,8 @@ def test_publishing_may_fail_at_any_act(tmp_path: Path, error: Callable[[], Base
         renamed = error is Interrupted and "rename" in acts[:-1]
         assert versions == ([1, 2] if renamed else [1])
         registry.prune("web", keep=0)
-    # The hidden directory, eight arrays, the manifest without and with its number and its directory each time, the
-    # rename, the directory above: each has failed once.
+    # The hidden folder, eight arrays, the manifest without and with its number and its folder each time, the
+    # rename, the folder above: each has failed once.
     assert 1 + 8 + 2 * 2 + 1 + 1 < after
 
 
@@ -273,11 +273,11 @@ def test_a_read_only_folder_is_served_and_refuses_changes(tmp_path: Path) -> Non
 
 
 def test_leftovers_of_the_living_are_not_swept_away(tmp_path: Path) -> None:
-    with staging(tmp_path) as directory:
-        (directory / "array.npy").write_bytes(b"")
+    with staging(tmp_path) as folder:
+        (folder / "array.npy").write_bytes(b"")
 
         assert [] == sweep(tmp_path)
-        assert (directory / "array.npy").exists()
+        assert (folder / "array.npy").exists()
 
     assert [] == list(tmp_path.iterdir())
 

@@ -12,7 +12,7 @@ import pytest
 from localrank import artifact
 from localrank.errors import ArtifactCorrupt
 from tests.core.examples import provenance, sharing_ranker
-from tests.hostile.directories import edit, put
+from tests.hostile.folders import edit, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable

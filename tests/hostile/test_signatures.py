@@ -27,7 +27,7 @@ from localrank_service.app import create_app
 from localrank_service.models.copies import Copies
 from localrank_service.process.settings import Settings
 from tests.core.examples import example_ranker, provenance
-from tests.hostile.directories import edit
+from tests.hostile.folders import edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -291,9 +291,9 @@ def test_what_changes_between_verifying_and_signing_is_not_signed(
 ) -> None:
     verify = artifact.verify
 
-    def verify_and_change(directory: Path) -> artifact.Artifact:
-        found = verify(directory)
-        edit(directory, another_note)
+    def verify_and_change(folder: Path) -> artifact.Artifact:
+        found = verify(folder)
+        edit(folder, another_note)
         return found
 
     monkeypatch.setattr(artifact, "verify", verify_and_change)

@@ -1,6 +1,6 @@
 """One array per ``.npy`` file: written with its digest, read without trusting its header.
 
-A file is opened once, below the version's own directory, never through a link; size, header, digest and content are
+A file is opened once, below the version's own folder, never through a link; size, header, digest and content are
 checked on that one open file before anything is allocated. `localrank.artifact.maps` says where arrays live then.
 
 Only little-endian numbers in C order, in version 1.0 of the format, are arrays here.
@@ -84,20 +84,20 @@ def write_array(path: Path, array: Array) -> FileEntry:
     return FileEntry(digest.hexdigest(), size, dtype.name, array.shape)
 
 
-def names_in(directory: int) -> set[str]:
-    """Return the names in an open directory."""
-    return set(os.listdir(directory))
+def names_in(folder: int) -> set[str]:
+    """Return the names in an open folder."""
+    return set(os.listdir(folder))
 
 
-def open_file(directory: int, name: str) -> BinaryIO:
-    """Open a plain file of an open directory; refuse links, pipes, devices and directories without waiting."""
+def open_file(folder: int, name: str) -> BinaryIO:
+    """Open a plain file of an open folder; refuse links, pipes, devices and folders without waiting."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        file = os.fdopen(os.open(name, flags, dir_fd=directory), "rb", buffering=0)
+        file = os.fdopen(os.open(name, flags, dir_fd=folder), "rb", buffering=0)
     except FileNotFoundError:
         raise ArtifactCorrupt(f"{name}: expected a file, found none") from None
     except OSError as error:
-        found = _found(directory, name) or error.strerror
+        found = _found(folder, name) or error.strerror
         raise ArtifactCorrupt(f"{name}: expected a plain file, found {found}") from None
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
@@ -130,9 +130,9 @@ class ArrayFile:
 
     @classmethod
     @contextmanager
-    def opened(cls, directory: int, name: str, entry: FileEntry) -> Iterator[Self]:
-        """Open a file of an open directory and check its size and header."""
-        with open_file(directory, name) as file:
+    def opened(cls, folder: int, name: str, entry: FileEntry) -> Iterator[Self]:
+        """Open a file of an open folder and check its size and header."""
+        with open_file(folder, name) as file:
             yield cls(file, name, entry, _check_header(file, name, entry))
 
     def check(self, content: Content, keep: Callable[[bytes | memoryview], None] | None = None) -> None:
@@ -241,17 +241,17 @@ def read_up_to(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _found(directory: int, name: str) -> str | None:
+def _found(folder: int, name: str) -> str | None:
     """Say what a name is that cannot be opened as a plain file."""
     try:
-        return _kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except (OSError, ValueError):
         return None
 
 
 def _kind(mode: int) -> str | None:
     kinds = (
-        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISDIR, "a folder"),
         (stat.S_ISLNK, "a symbolic link"),
         (stat.S_ISFIFO, "a pipe"),
         (stat.S_ISSOCK, "a socket"),

@@ -3,7 +3,7 @@
 Read strictly, because a file is untrusted input: no member twice, none unknown, none missing, no NaN, no absurd size.
 The text carries its own SHA-256, so that a flipped bit in a metric is found as surely as one in an array.
 
-What does not belong here: what the arrays mean (`localrank.artifact.parts`, `localrank.artifact.forest`).
+What does not belong here: what the arrays mean (`localrank.artifact.parts`, `localrank.artifact.stored_scorers`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Manifest:
     """A manifest that has been checked.
 
     Attributes:
-        format_version: of the directory.
+        format_version: of the folder.
         sha256: of the manifest, which holds that of every other file: it names this version and no other.
         name, version: under which it was published.
         created: when, as the publisher wrote it.

@@ -42,16 +42,16 @@ class Maps:
         self._trusted = trusted
         self._maps: list[mmap.mmap] = []
 
-    def read(self, directory: int, name: str, entry: FileEntry, content: Content) -> Array:
+    def read(self, folder: int, name: str, entry: FileEntry, content: Content) -> Array:
         """Check one file from its size to its last number, and return its array, read-only.
 
         Args:
-            directory: the open directory of the version.
+            folder: the open folder of the version.
             name: of the file.
             entry: what the manifest says of it.
             content: what must hold for its numbers.
         """
-        with ArrayFile.opened(directory, name, entry) as source:
+        with ArrayFile.opened(folder, name, entry) as source:
             return self._read(source, content)
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""A directory becomes a ranker, or a message that names the file, what was expected and what was found.
+"""A folder becomes a ranker, or a message that names the file, what was expected and what was found.
 
 In this order: manifest, listing, description, then each file from its size to its last number, then the probe. Each
 step trusts only what the steps before it have established.
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.artifact.arrays import names_in, open_file, read_up_to
-from localrank.artifact.forest import Forest
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.maps import Maps, PrivateMaps
 from localrank.artifact.parts import assemble, contents, sizes_of
+from localrank.artifact.stored_scorers import StoredScorers
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
 from localrank.layout import Anything, Finite, Within
 from localrank.probe import Probe
@@ -43,7 +43,7 @@ class Artifact:
     """A version that was read and found good.
 
     Attributes:
-        directory: where it was.
+        folder: where it was.
         manifest: what it says of itself.
         ranker: what it computes.
         probe: its own proof.
@@ -51,7 +51,7 @@ class Artifact:
         kept: whether every file was copied to where `load` was told to keep it.
     """
 
-    directory: Path
+    folder: Path
     manifest: Manifest
     ranker: Ranker
     probe: Probe
@@ -59,100 +59,100 @@ class Artifact:
     kept: bool = False
 
 
-def load(directory: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
+def load(folder: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
     """Read a version; whatever happens to its files afterwards does not change what was read.
 
     Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there, or into
     memory where there is no room for such a file.
 
     Args:
-        directory: of the version.
+        folder: of the version.
         keep: an empty folder that gets a copy of every file, from which large arrays are mapped and other processes can
             `attach` the version. Where it has no room for all of them the version is read all the same, and
             `Artifact.kept` is false.
         trusted: keys of which one must have signed the version; ``None`` asks for no signature.
 
     Raises:
-        ArtifactNotFound: there is no such directory.
+        ArtifactNotFound: there is no such folder.
         ArtifactUntrusted: no trusted key has signed it.
         ArtifactIncompatible: it is of a format that this code does not read.
         ArtifactCorrupt: it is not what its manifest says, or could not be used safely.
         ProbeMismatch: it does not rank here as it did where it was published.
     """
-    return _read(Path(directory), PrivateMaps(keep), trusted)
+    return _read(Path(folder), PrivateMaps(keep), trusted)
 
 
-def attach(directory: Path) -> Artifact:
+def attach(folder: Path) -> Artifact:
     """Read a version that `load` has kept: large arrays are mapped where they are and not looked at.
 
     The folder must be one that nobody changes: a file that is edited changes what the ranker does, and one that is cut
     short kills the process. Raises what `load` raises.
     """
-    return _read(Path(directory), Maps(trusted=True))
+    return _read(Path(folder), Maps(trusted=True))
 
 
-def verify(directory: Path, *, trusted: TrustedKeys | None = None) -> Artifact:
+def verify(folder: Path, *, trusted: TrustedKeys | None = None) -> Artifact:
     """Read all of a version where it is, to tell whether it is good; raise what `load` raises.
 
     What it returns is for looking at while nobody changes the files.
     """
-    return _read(Path(directory), Maps(), trusted)
+    return _read(Path(folder), Maps(), trusted)
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """Read what a version says of itself, without looking at any other file; for lists, never for ranking."""
-    directory = Path(directory)
-    with _opened(directory) as handle:
-        return _read_manifest(handle, directory)[0]
+    folder = Path(folder)
+    with _opened(folder) as handle:
+        return _read_manifest(handle, folder)[0]
 
 
-def _read(directory: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artifact:
-    with _opened(directory) as handle:
-        manifest, content = _read_manifest(handle, directory, trusted)
+def _read(folder: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artifact:
+    with _opened(folder) as handle:
+        manifest, content = _read_manifest(handle, folder, trusted)
         ranker, probe = _read_files(handle, manifest, maps)
         deviation = probe.check(ranker, after_each=maps.release)
         if isinstance(maps, PrivateMaps):
             maps.keep(MANIFEST, content)
         kept = isinstance(maps, PrivateMaps) and maps.whole
-        return Artifact(directory, manifest, ranker, probe, deviation, kept)
+        return Artifact(folder, manifest, ranker, probe, deviation, kept)
 
 
 @contextmanager
-def _opened(directory: Path) -> Iterator[int]:
-    """Open a version's directory; put its path before whatever is wrong with it."""
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a version's folder; put its path before whatever is wrong with it."""
     try:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ArtifactNotFound(f"{directory}: expected the directory of a version, found none") from None
+        raise ArtifactNotFound(f"{folder}: expected the folder of a version, found none") from None
     except OSError as error:
-        raise ArtifactCorrupt(f"{directory}: expected the directory of a version: {error.strerror}") from None
+        raise ArtifactCorrupt(f"{folder}: expected the folder of a version: {error.strerror}") from None
     try:
         yield handle
     except ArtifactError as error:
-        raise type(error)(f"{directory}: {error}") from error.__cause__
+        raise type(error)(f"{folder}: {error}") from error.__cause__
     except OSError as error:
-        raise ArtifactCorrupt(f"{directory}: expected to read it: {error.strerror or error}") from error
+        raise ArtifactCorrupt(f"{folder}: expected to read it: {error.strerror or error}") from error
     finally:
         os.close(handle)
 
 
-def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe]:
-    _check_listing(manifest.files, names_in(directory) - {MANIFEST})
+def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe]:
+    _check_listing(manifest.files, names_in(folder) - {MANIFEST})
 
-    forest = Forest(manifest.raw["scorers"], manifest.contract)
-    if forest.n_clusters != len(manifest.clusters):
+    stored = StoredScorers(manifest.raw["scorers"], manifest.contract)
+    if stored.n_clusters != len(manifest.clusters):
         raise ArtifactCorrupt(
             f"{MANIFEST}: scorers: expected one for each of {len(manifest.clusters)} clusters, "
-            f"found {forest.n_clusters}"
+            f"found {stored.n_clusters}"
         )
-    rules = _rules(manifest, forest)
+    rules = _rules(manifest, stored)
     if unused := sorted(manifest.files.keys() - rules.keys()):
         raise ArtifactCorrupt(
             f"{MANIFEST}: files: expected none that the model does not use, found {unused[0]!r}"
         )
 
     arrays: dict[str, Array] = {
-        name: maps.read(directory, name, manifest.files[name], rule) for name, rule in rules.items()
+        name: maps.read(folder, name, manifest.files[name], rule) for name, rule in rules.items()
     }
     representation: Representation = assemble(manifest.raw["representation"], "representation", arrays)
     router: Router = assemble(manifest.raw["router"], "router", arrays)
@@ -166,25 +166,23 @@ def _read_files(directory: int, manifest: Manifest, maps: Maps) -> tuple[Ranker,
             f"{MANIFEST}: router: expected a representation that makes {router.takes.__name__}, as {router.strategy!r} "
             f"takes, found {representation.method!r} ({representation.points.__name__})"
         )
-    scorers, global_scorer = forest.rebuild(arrays)
+    scorers, global_scorer = stored.rebuild(arrays)
     ranker = Ranker(manifest.contract, representation, router, scorers, global_scorer)
     return ranker, _probe(manifest, arrays)
 
 
-def _read_manifest(
-    handle: int, directory: Path, trusted: TrustedKeys | None = None
-) -> tuple[Manifest, bytes]:
-    """Read the manifest and its bytes; a directory whose name is a number is that version and no other."""
+def _read_manifest(handle: int, folder: Path, trusted: TrustedKeys | None = None) -> tuple[Manifest, bytes]:
+    """Read the manifest and its bytes; a folder whose name is a number is that version and no other."""
     with open_file(handle, MANIFEST) as file:
         content = read_up_to(file, LARGEST_MANIFEST + 1)
     if trusted is not None:
         # Before anything in it is believed.
-        trusted.check(directory, content)
+        trusted.check(folder, content)
     manifest = Manifest.parse(content)
-    number = directory.absolute().name
+    number = folder.absolute().name
     if number.isdecimal() and number != str(manifest.version):
         raise ArtifactCorrupt(
-            f"{MANIFEST}: version: expected {number}, as the directory is named, found {manifest.version}"
+            f"{MANIFEST}: version: expected {number}, as the folder is named, found {manifest.version}"
         )
     return manifest, content
 
@@ -196,7 +194,7 @@ def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
         raise ArtifactCorrupt(f"{extra[0]}: expected only files that the manifest lists, found another")
 
 
-def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
+def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:
     """Return for every file of the model what must hold for its numbers; check dtypes and shapes on the way."""
     n_features = manifest.contract.n_features
     sizes: Sizes = {
@@ -207,7 +205,7 @@ def _rules(manifest: Manifest, forest: Forest) -> dict[str, Content]:
     rules: dict[str, Content] = {}
     for part in ("representation", "router"):
         rules |= contents(manifest.raw[part], part, manifest.files, sizes)
-    for name, (dtype, length) in forest.files.items():
+    for name, (dtype, length) in stored.files.items():
         _expect(manifest, name, dtype, (length,))
         rules[name] = Anything()
     queries = len(manifest.raw["probe"])

@@ -36,9 +36,9 @@ _ALGORITHM = "ed25519"
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
 
 
-def signatures_name(directory: Path) -> str:
+def signatures_name(folder: Path) -> str:
     """Return the name of the file with the signatures of a version; it stands beside the version's folder."""
-    return f"{directory.resolve().name}.signatures.json"
+    return f"{folder.resolve().name}.signatures.json"
 
 
 def key_id(key: Ed25519PublicKey) -> str:
@@ -77,11 +77,11 @@ class TrustedKeys:
         """The names of the keys."""
         return list(self._keys)
 
-    def check(self, directory: Path, manifest: bytes) -> str:
+    def check(self, folder: Path, manifest: bytes) -> str:
         """Return the name of the trusted key that signed a version.
 
         Args:
-            directory: of the version.
+            folder: of the version.
             manifest: its bytes, those that are believed afterwards.
 
         Raises:
@@ -89,8 +89,8 @@ class TrustedKeys:
         """
         from cryptography.exceptions import InvalidSignature
 
-        name = signatures_name(directory)
-        found = _read_signatures(directory)
+        name = signatures_name(folder)
+        found = _read_signatures(folder)
         if found is None:
             raise ArtifactUntrusted(f"{name}: expected a signature of a trusted key, found no such file")
         mine = {identifier: self._keys[identifier] for identifier in found if identifier in self._keys}
@@ -134,23 +134,23 @@ def read_private_key(path: Path, password: bytes | None = None) -> Ed25519Privat
     return key
 
 
-def signed(directory: Path, sha256: str, key: Ed25519PrivateKey) -> bytes:
+def signed(folder: Path, sha256: str, key: Ed25519PrivateKey) -> bytes:
     """Return the content of a version's signatures file once this key has signed too; signatures of others stay.
 
     Args:
-        directory: of the version, which was verified.
+        folder: of the version, which was verified.
         sha256: what the verified manifest says of itself.
         key: that signs.
     """
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with open_file(handle, MANIFEST) as file:
             manifest = read_up_to(file, LARGEST_MANIFEST + 1)
     finally:
         os.close(handle)
     if Manifest.parse(manifest).sha256 != sha256:
-        raise ArtifactCorrupt(f"{directory}: expected the version that was verified, found another")
-    signatures = dict(_read_signatures(directory) or {})
+        raise ArtifactCorrupt(f"{folder}: expected the version that was verified, found another")
+    signatures = dict(_read_signatures(folder) or {})
     signatures[key_id(key.public_key())] = key.sign(manifest)
     document = {
         "signatures": [
@@ -161,11 +161,11 @@ def signed(directory: Path, sha256: str, key: Ed25519PrivateKey) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def _read_signatures(directory: Path) -> dict[str, bytes] | None:
+def _read_signatures(folder: Path) -> dict[str, bytes] | None:
     """Return each key's signature, or ``None`` if there is no file."""
-    directory = directory.resolve()
-    name = signatures_name(directory)
-    handle = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = folder.resolve()
+    name = signatures_name(folder)
+    handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if name not in names_in(handle):
             return None

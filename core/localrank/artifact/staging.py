@@ -1,7 +1,7 @@
-"""Where a version grows until it is whole: a hidden directory beside its place, renamed into it as the last act.
+"""Where a version grows until it is whole: a hidden folder beside its place, renamed into it as the last act.
 
-A process that is killed leaves a hidden directory, which readers ignore and the next publisher sweeps away. A lock
-on a file beside it, which dies with the process, tells a directory that still grows from one left behind.
+A process that is killed leaves a hidden folder, which readers ignore and the next publisher sweeps away. A lock
+on a file beside it, which dies with the process, tells a folder that still grows from one left behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["locked", "staging", "sweep", "sync_directory"]
+__all__ = ["locked", "staging", "sweep", "sync_folder"]
 
 _PREFIX = ".staging-"
 _LOCK = ".lock"
@@ -26,20 +26,20 @@ _LOCK = ".lock"
 
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """Make an empty hidden directory in ``parent``; remove what is left of it afterwards."""
+    """Make an empty hidden folder in ``parent``; remove what is left of it afterwards."""
     while True:
-        directory = parent / f"{_PREFIX}{secrets.token_hex(8)}"
-        lock = directory.with_name(directory.name + _LOCK)
+        folder = parent / f"{_PREFIX}{secrets.token_hex(8)}"
+        lock = folder.with_name(folder.name + _LOCK)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if not _is_still(lock, handle):
                 continue  # Swept away between the two lines above.
             try:
-                directory.mkdir()
-                yield directory
+                folder.mkdir()
+                yield folder
             finally:
-                shutil.rmtree(directory, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 lock.unlink(missing_ok=True)
         finally:
             os.close(handle)
@@ -47,26 +47,26 @@ def staging(parent: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> list[str]:
-    """Remove the hidden directories whose makers are gone; return their names."""
+    """Remove the hidden folders whose makers are gone; return their names."""
     swept = []
     for lock in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        directory = lock.with_name(lock.name.removesuffix(_LOCK))
+        folder = lock.with_name(lock.name.removesuffix(_LOCK))
         with contextlib.suppress(OSError):
             handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(directory, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 lock.unlink(missing_ok=True)
-                swept.append(directory.name)
+                swept.append(folder.name)
             finally:
                 os.close(handle)
     return swept
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a family: one process at a time numbers versions and moves aliases."""
-    path = directory / _LOCK
+    path = folder / _LOCK
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -79,9 +79,9 @@ def locked(directory: Path) -> Iterator[None]:
         return
 
 
-def sync_directory(directory: Path) -> None:
-    """Make sure that the names in a directory are on the disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

@@ -1,4 +1,4 @@
-"""A ranker becomes a directory: whole, verified and on the disk before it has its name, or not at all.
+"""A ranker becomes a folder: whole, verified and on the disk before it has its name, or not at all.
 
 The same ranker and provenance give the same bytes.
 """
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.artifact.arrays import write_array
-from localrank.artifact.forest import dismantle
 from localrank.artifact.manifest import MANIFEST, Cluster, Manifest, compose
 from localrank.artifact.parts import describe
 from localrank.artifact.reading import verify
-from localrank.artifact.staging import staging, sync_directory
+from localrank.artifact.staging import staging, sync_folder
+from localrank.artifact.stored_scorers import dismantle
 from localrank.errors import ArtifactError, PublishFailed
 from localrank.probe import Probe
 
@@ -56,24 +56,24 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """A version that is whole but for its name: a hidden directory with every array."""
+    """A version that is whole but for its name: a hidden folder with every array."""
 
-    directory: Path
+    folder: Path
     members: Mapping[str, Any]
 
     def place(self, target: Path, name: str, version: int) -> Manifest:
-        """Write the manifest and rename the directory to ``target``.
+        """Write the manifest and rename the folder to ``target``.
 
         Raises:
             OSError: there is a version already, or the disk does not take it.
         """
         manifest = self._write_manifest(name, version)
-        self.directory.rename(target)
+        self.folder.rename(target)
         try:
-            sync_directory(target.parent)
+            sync_folder(target.parent)
         except OSError:
             # Who is told that it failed must not find it there.
-            target.rename(self.directory)
+            target.rename(self.folder)
             raise
         return manifest
 
@@ -81,23 +81,23 @@ class Draft:
         """Read back what was written and rank the probe with it."""
         try:
             self._write_manifest("draft", 1)
-            verify(self.directory)
+            verify(self.folder)
         except ArtifactError as error:
             raise PublishFailed(f"expected a version that verifies, found {error}") from error
 
     def _write_manifest(self, name: str, version: int) -> Manifest:
         content = compose({"name": name, "version": version, **self.members})
-        with (self.directory / MANIFEST).open("wb") as file:
+        with (self.folder / MANIFEST).open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        sync_directory(self.directory)
+        sync_folder(self.folder)
         return Manifest.parse(content)
 
 
 @contextmanager
 def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Draft]:
-    """Write every array of a version into a hidden directory in ``parent``, and verify what was written."""
+    """Write every array of a version into a hidden folder in ``parent``, and verify what was written."""
     probe = Probe.record(ranker, provenance.probe)
     representation, representation_arrays = describe(ranker.representation, "representation")
     router, router_arrays = describe(ranker.router, "router")
@@ -122,38 +122,32 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "stability": provenance.stability,
         "probe": [route._asdict() for route in probe.routes],
     }
-    with staging(parent) as directory:
-        files = {
-            name: write_array(directory / name, array).to_json() for name, array in sorted(arrays.items())
-        }
-        draft = Draft(directory, {**members, "files": files})
+    with staging(parent) as folder:
+        files = {name: write_array(folder / name, array).to_json() for name, array in sorted(arrays.items())}
+        draft = Draft(folder, {**members, "files": files})
         draft.verify()
         yield draft
 
 
-def save(directory: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
-    """Write a version to ``directory``, which must not exist.
+def save(folder: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
+    """Write a version to ``folder``, which must not exist.
 
-    Its name and version are the last two parts of the path, as in ``models/web/3``; a directory whose name is not a
+    Its name and version are the last two parts of the path, as in ``models/web/3``; a folder whose name is not a
     number is version 1 of that name.
 
     Raises:
         PublishFailed: it could not be written, or did not verify; nothing is left behind.
     """
-    numbered = directory.name.isdecimal() and directory.name.isascii()
-    name, version = (
-        (directory.resolve().parent.name, int(directory.name)) if numbered else (directory.name, 1)
-    )
-    if directory.exists():
-        raise PublishFailed(
-            f"{directory}: expected no such directory, found one; a version is never modified"
-        )
+    numbered = folder.name.isdecimal() and folder.name.isascii()
+    name, version = (folder.resolve().parent.name, int(folder.name)) if numbered else (folder.name, 1)
+    if folder.exists():
+        raise PublishFailed(f"{folder}: expected no such folder, found one; a version is never modified")
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with drafted(directory.parent, ranker, provenance) as draft:
-            return draft.place(directory, name, version)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with drafted(folder.parent, ranker, provenance) as draft:
+            return draft.place(folder, name, version)
     except OSError as error:
-        raise PublishFailed(f"{directory}: expected to write a version: {error.strerror or error}") from error
+        raise PublishFailed(f"{folder}: expected to write a version: {error.strerror or error}") from error
 
 
 def _clusters(ranker: Ranker, provenance: Provenance) -> Sequence[Cluster]:

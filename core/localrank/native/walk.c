@@ -15,7 +15,7 @@ enum { ABREAST = 8, GROUP = 16 };
 
 static const uint32_t CATEGORICAL = UINT32_C(1) << 30, FEATURE = (UINT32_C(1) << 30) - 1;
 
-static int outside(const node *at, float seen, const int64_t *set_begins, const uint32_t *category_bits)
+static int not_among(const node *at, float seen, const int64_t *set_begins, const uint32_t *category_bits)
 {
     int32_t set;
     memcpy(&set, &at->threshold, sizeof set);
@@ -49,7 +49,7 @@ static inline void walk(const float *documents, int64_t n_documents, int64_t n_f
                         const int by_default = !(fabsf(seen) > now->reach); /* also where it is NaN */
                         int right = by_default ? (int)(now->feature >> 31) : seen > now->threshold;
                         if (has_categories && now->feature & CATEGORICAL)
-                            right = outside(now, seen, set_begins, category_bits);
+                            right = not_among(now, seen, set_begins, category_bits);
                         at[i] = now->left + right;
                     }
                 }

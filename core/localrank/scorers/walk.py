@@ -167,13 +167,13 @@ class NumpyWalk:
                 by_default = ~(np.abs(seen) > self._reach.take(now))
                 right = np.where(by_default, self._default.take(now), right)
             if self._layout.has_categories:
-                right = np.where(self._categorical.take(now), self._outside(now, seen), right)
+                right = np.where(self._categorical.take(now), self._not_among(now, seen), right)
             at[:walking] = self._left.take(now) + right
         # In the order of the trees and one after the other, as the compiled walk adds them.
         added: Vector = np.cumsum(self._layout.values.take(at)[self._back], axis=0)[-1]
         return added
 
-    def _outside(self, now: Indices, seen: Matrix) -> Bits:
+    def _not_among(self, now: Indices, seen: Matrix) -> Bits:
         """Tell whose category is not in its node's set; where the node is not categorical, anything."""
         begins = self._layout.set_begins
         which = np.where(self._categorical.take(now), self._threshold.view(np.int32).take(now), 0)
@@ -182,8 +182,8 @@ class NumpyWalk:
         category = np.where(known, seen, 0).astype(np.int64)
         word = np.where(known, begins[which] + category // 32, 0)
         inside = (self._layout.category_bits[word] >> (category % 32).astype(np.uint32)) & 1
-        outside: Bits = ~(known & (inside > 0))
-        return outside
+        not_among: Bits = ~(known & (inside > 0))
+        return not_among
 
 
 def _greatest_float32(thresholds: Vector) -> Matrix:

@@ -30,7 +30,7 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from localrank_service.aside import Lane
     from localrank_service.process.settings import Settings
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
 
 __all__ = ["Admission", "Claim", "Client", "Kind", "Pressure", "overloaded"]
 
@@ -140,13 +140,13 @@ class Admission:
         accepted: whether a connection was accepted since that was looked at last.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, meters: Meters) -> None:
         self.working = self.waiting = self.documents = 0
         self._most = settings.max_concurrent_requests
         self._most_documents = settings.max_documents_in_flight
-        self._refused = metrics.refused_requests
-        self._waited = metrics.queue_wait.of()
-        self._shown = metrics.documents_in_flight.of()
+        self._refused = meters.refused_requests
+        self._waited = meters.queue_wait.of()
+        self._shown = meters.documents_in_flight.of()
         self._longest = burst = settings.max_queue_ms / 1e3
         overload = settings.overload_queue_ms / 1e3
         self._pressure = Pressure(burst, overload, _LEAST)

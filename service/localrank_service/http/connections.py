@@ -23,7 +23,7 @@ from localrank_service.http.refusals import Refusals
 if TYPE_CHECKING:
     from localrank_service.http.protocol import Http
     from localrank_service.process.settings import Settings
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
 
 __all__ = ["Connections"]
 
@@ -43,7 +43,7 @@ _LINGER = 1.0
 _FAREWELL = 1.0
 #: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
 _READ = 1 << 16
-#: Descriptors kept for everything else: models to be loaded, logs, metrics.
+#: Descriptors kept for everything else: models to be loaded, logs, meters.
 _RESERVED = 16
 #: Bodies of the largest allowed size that are kept at once.
 _BODIES = 8
@@ -58,13 +58,13 @@ class Connections:
         refusals: answers that are made ahead.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, meters: Meters) -> None:
         self.buffer = memoryview(bytearray(_READ))
         self.draining = False
         self.refusals = Refusals()
         self._settings = settings
-        self._metrics = metrics
-        self._open = metrics.connections.of()
+        self._meters = meters
+        self._open = meters.connections.of()
         self._all: set[Http] = set()
         #: In the order in which they came here; the values are not used.
         self._idle: dict[Http, None] = {}
@@ -158,7 +158,7 @@ class Connections:
 
     def note(self, reason: str) -> None:
         """Count why a connection was ended; the log has one line for many."""
-        self._metrics.refused_requests.of(reason)[0] += 1.0
+        self._meters.refused_requests.of(reason)[0] += 1.0
         self._ended[reason] += 1
 
     def farewell(self) -> None:
@@ -168,7 +168,7 @@ class Connections:
 
     def count(self, status: int) -> None:
         """Count an answer that no application has made."""
-        self._metrics.answered("other", "other", status)
+        self._meters.answered("other", "other", status)
 
     def _move(self, connection: Http, place: dict[Http, None]) -> None:
         if connection.place is not None:

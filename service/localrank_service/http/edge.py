@@ -1,4 +1,4 @@
-"""The one layer around every request: its id, its key, its metrics, and the last resort when something breaks.
+"""The one layer around every request: its id, its key, its meters, and the last resort when something breaks.
 
 Plain ASGI and the only middleware, because every layer costs each request. No exception passes it: whatever was not
 foreseen is logged with the request's id and answered with a 500 that tells nothing else.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from localrank_service.http.cors import Cors
     from localrank_service.http.direct import DirectRoute
     from localrank_service.http.keys import Keys
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
 
 __all__ = ["Edge"]
@@ -42,7 +42,7 @@ class Edge:
         app: ASGIApp,
         *,
         keys: Keys,
-        metrics: Metrics,
+        meters: Meters,
         observer: Observer,
         cors: Cors | None,
         direct: Mapping[tuple[str, str], DirectRoute],
@@ -50,10 +50,10 @@ class Edge:
         self._app = app
         self._direct = direct
         self._keys = keys
-        self._metrics = metrics
+        self._meters = meters
         self._observer = observer
         self._cors = cors
-        self._in_flight = metrics.in_flight.of()
+        self._in_flight = meters.in_flight.of()
 
     # Complexity 17: one clause for each way in which a request ends; a function for each would cost every request.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901
@@ -113,7 +113,7 @@ class Edge:
         finally:
             self._in_flight[0] -= 1.0
             path = getattr(scope.get("route"), "path", "other")
-            self._metrics.answered(path, counted, status)
+            self._meters.answered(path, counted, status)
             if observation is not None:
                 observation.finish(status, path)
 

@@ -60,10 +60,10 @@ class Copies:
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def read(self, directory: Path, *, keep: Path | None = None) -> Artifact:
+    def read(self, folder: Path, *, keep: Path | None = None) -> Artifact:
         """Read a published version, and check its signature if one is needed."""
         trusted = None if self._trusted_keys is None else TrustedKeys.read(self._trusted_keys)
-        return artifact.load(directory, keep=keep, trusted=trusted)
+        return artifact.load(folder, keep=keep, trusted=trusted)
 
     def has(self, reference: Reference) -> bool:
         """Tell whether there is a copy of the version; its name may be anything."""

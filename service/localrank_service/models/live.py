@@ -26,7 +26,7 @@ __all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveModel:
-    """One version of one model, ready to rank; without a manifest where it was not read from a directory.
+    """One version of one model, ready to rank; without a manifest where it was not read from a folder.
 
     Attributes:
         hold: keeps the files that its arrays are mapped from.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from localrank_service.models.copies import Copies
     from localrank_service.models.live import LiveModels
     from localrank_service.models.workers import Workers
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
 
 __all__ = ["Loader"]
 
@@ -52,7 +52,7 @@ class Loader:
         self,
         models_dir: Path,
         live: LiveModels,
-        metrics: Metrics,
+        meters: Meters,
         workers: Workers,
         *,
         copies: Copies,
@@ -62,7 +62,7 @@ class Loader:
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
         self._live = live
-        self._metrics = metrics
+        self._meters = meters
         self._workers = workers
         self._copies = copies
         self._extra_versions = extra_versions
@@ -200,7 +200,7 @@ class Loader:
 
     async def _retire(self) -> None:
         live = {(model.name, model.version) for model in self._live.addresses.values()}
-        await asyncio.to_thread(self._metrics.retire, live)
+        await asyncio.to_thread(self._meters.retire, live)
 
     def _publish(self) -> None:
         addresses = dict(self._extra)
@@ -212,11 +212,11 @@ class Loader:
         for name in {
             address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
         }:
-            self._metrics.model_broken.set(float(name in self._broken), name)
+            self._meters.model_broken.set(float(name in self._broken), name)
         self._live.replace(addresses, self._broken, self._unloaded)
         serving: dict[str, dict[str, int]] = {}
         for address, model in self._aliased.items():
             alias = address.partition("@")[2] or CHAMPION
             serving.setdefault(model.name, {})[alias] = model.version
-            self._metrics.model_version.set(model.version, model.name, alias)
+            self._meters.model_version.set(model.version, model.name, alias)
         self._workers.report(serving, self._broken)

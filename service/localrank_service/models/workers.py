@@ -51,15 +51,15 @@ _NOTHING = Report(0, {}, {})
 
 
 class Workers:
-    """The workers that share ``directory``; only this one where that is ``None``.
+    """The workers that share ``folder``; only this one where that is ``None``.
 
     Attributes:
         replaces: whether this worker has taken the place of one that served models and died.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.replaces = False
-        self._directory = directory
+        self._folder = folder
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
         self._told: Report | None = None
@@ -75,11 +75,11 @@ class Workers:
         Raises:
             OSError: this takes new files, and the disk has no room for them.
         """
-        if self._directory is None:
+        if self._folder is None:
             return
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        Note(self._directory / _UNLOADED).close()
-        self._path, self._lock = take(self._directory, _WORKER)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Note(self._folder / _UNLOADED).close()
+        self._path, self._lock = take(self._folder, _WORKER)
         note = self._path.with_suffix(_NOTE)
         self.replaces = bool((text := notes.read(note)) and Report(**orjson.loads(text)).serving)
         self._note = Note(note)
@@ -118,9 +118,9 @@ class Workers:
 
     def unloaded(self) -> frozenset[str]:
         """Return the names of the models that no worker should serve until they are loaded again."""
-        if self._directory is None:
+        if self._folder is None:
             return self._unloaded
-        return frozenset(orjson.loads(notes.read(self._directory / _UNLOADED) or b"[]"))
+        return frozenset(orjson.loads(notes.read(self._folder / _UNLOADED) or b"[]"))
 
     def mark(self, name: str, *, unloaded: bool) -> None:
         """Let all workers serve the model, or none.
@@ -128,10 +128,10 @@ class Workers:
         Raises:
             OSError: the names are more than fit, and the disk is full.
         """
-        if self._directory is None:
+        if self._folder is None:
             self._unloaded = self._unloaded | {name} if unloaded else self._unloaded - {name}
             return
-        path = self._directory / _UNLOADED
+        path = self._folder / _UNLOADED
         with path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             names = self.unloaded() | {name} if unloaded else self.unloaded() - {name}
@@ -151,10 +151,10 @@ class Workers:
 
     def living(self) -> list[Report]:
         """Return the reports of all live workers."""
-        if self._directory is None:
+        if self._folder is None:
             return [self._own]
         reports = []
-        for path in sorted(self._directory.glob(f"{_WORKER}*.lock")):
+        for path in sorted(self._folder.glob(f"{_WORKER}*.lock")):
             if path == self._path:
                 reports.append(self._own)
             elif not is_free(path):
@@ -166,17 +166,17 @@ class Workers:
 
 def make_runtime_dir() -> Path:
     """Make a folder for the workers of one service; it is swept away once this process is gone."""
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    hold(directory / _MASTER)
-    return directory
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    hold(folder / _MASTER)
+    return folder
 
 
 def sweep_runtime_dirs() -> None:
     """Remove the folders that killed services left."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            master = directory / _MASTER
-            status = directory.stat()
+            master = folder / _MASTER
+            status = folder.stat()
             ours = status.st_uid == os.getuid() and time.time() - status.st_mtime > _GRACE
             if ours and master.exists() and is_free(master):
-                shutil.rmtree(directory)
+                shutil.rmtree(folder)

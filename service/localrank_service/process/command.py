@@ -114,7 +114,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     from localrank_service.process import logs
     from localrank_service.process.server import Server
     from localrank_service.process.supervisor import Supervisor
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
 
     log_config = logs.config(settings)
     logging.config.dictConfig(log_config)
@@ -136,9 +136,9 @@ def _run(settings: Settings, listener: socket.socket) -> None:
             threading.Thread(target=_announce_once, args=(settings,), daemon=True).start()
             Server(config).run(sockets=[listener])
             return
-        metrics = Metrics(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
+        meters = Meters(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
         supervisor = Supervisor(
-            config, listener, metrics, settings.hang_seconds, announce=lambda: _announce(settings)
+            config, listener, meters, settings.hang_seconds, announce=lambda: _announce(settings)
         )
         if not supervisor.run():
             raise _CannotServe("no worker could start; the log says why")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from localrank_service.telemetry.metrics import Metrics
+    from localrank_service.telemetry.meters import Meters
 
 __all__ = ["Supervisor"]
 
@@ -102,14 +102,14 @@ class Supervisor:
     Attributes:
         config: of the server that each worker runs.
         listener: bound and listening.
-        metrics: counts the deaths.
+        meters: counts the deaths.
         hang_seconds: after so long without a turn of its event loop, a worker is replaced.
         announce: asked again and again until it says that it has announced the service.
     """
 
     config: uvicorn.Config
     listener: socket.socket
-    metrics: Metrics
+    meters: Meters
     hang_seconds: float
     announce: Callable[[], bool]
     _places: list[_Place] = field(init=False)
@@ -220,7 +220,7 @@ class Supervisor:
         if place.start_at == float("inf"):
             return  # it was told to stop
         cause = "hung" if worker.hung else _cause(code)
-        self.metrics.worker_deaths.of(cause)[0] += 1.0
+        self.meters.worker_deaths.of(cause)[0] += 1.0
         if code == STARTUP_FAILURE and not self._served:
             self._failed = True
             return

@@ -90,7 +90,7 @@ async def info(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus text, over all workers."""
     service: Service = request.app.state.service
-    return Response(service.metrics.expose(), headers={"content-type": _METRICS_TYPE})
+    return Response(service.meters.expose(), headers={"content-type": _METRICS_TYPE})
 
 
 def _json(members: dict[str, Any]) -> Response:

@@ -22,7 +22,7 @@ async def stats(request: Request) -> Response:
     service: Service = request.app.state.service
     # Aside, because it takes milliseconds with many models and workers.
     living = await asyncio.to_thread(service.workers.living)
-    members = {"workers": len(living), **await asyncio.to_thread(service.metrics.stats)}
+    members = {"workers": len(living), **await asyncio.to_thread(service.meters.stats)}
     return Response(
         orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
     )

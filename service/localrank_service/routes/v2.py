@@ -213,7 +213,7 @@ async def _find(request: Request, name: str, version: str | None) -> LiveModel:
 
 
 def _statistics(service: Service, models: list[LiveModel]) -> Response:
-    figures = service.metrics.statistics()
+    figures = service.meters.statistics()
     found = []
     for model in models:
         one = figures.get((model.name, str(model.version)), {})

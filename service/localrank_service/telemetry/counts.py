@@ -1,4 +1,4 @@
-"""The numbers behind the metrics: cells that a process changes plainly, shown over all processes of the service.
+"""The numbers behind the meters: cells that a process changes plainly, shown over all processes of the service.
 
 A series is the name of a metric and the values of its labels; its cells are as many numbers as its kind of metric
 needs. To count is ``cells[0] += 1.0``: a twentieth of what a locked value costs, and a request counts two dozen. That

@@ -1,4 +1,4 @@
-"""The kinds of metrics, as Prometheus has them: what counts cheaply, and becomes samples when it is asked.
+"""The kinds of meters, as Prometheus has them: what counts cheaply, and becomes samples when it is asked.
 
 Each instrument has ``of(labels…)``, which returns what counts for these values of its labels, always the same.
 """

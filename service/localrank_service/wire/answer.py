@@ -46,7 +46,7 @@ class Ranked:
     Attributes:
         name: of the model that ranked it, with its version.
         explanation: of the route, if the request asked for it.
-        out_of_range: how many values are outside what training saw.
+        out_of_range: how many values are out of the training range.
     """
 
     name: str

@@ -218,7 +218,7 @@ def test_values_outside_are_counted_one_by_one(documents: Matrix, data: st.DataO
         bool(value < least[j] or value > most[j]) for row in documents for j, value in enumerate(row)
     )
 
-    assert expected == scaling.count_outside(documents, least, most)
+    assert expected == scaling.count_out_of_range(documents, least, most)
 
 
 @pytest.mark.parametrize("matrix", [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.forest import Forest
+from localrank.artifact.stored_scorers import StoredScorers
 from localrank.contract import FeatureContract
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def rebuilt(
 
     root = add(kind, settings, arrays, members)
     contract = FeatureContract.learn(np.zeros((1, n_features), np.float32), [1])
-    forest = Forest({"clusters": [], "global": root, "forms": forms}, contract)
-    files = {name: np.concatenate(parts) for name, parts in zip(forest.files, pieces.values(), strict=True)}
-    return forest.rebuild(files)[1]
+    stored = StoredScorers({"clusters": [], "global": root, "forms": forms}, contract)
+    files = {name: np.concatenate(parts) for name, parts in zip(stored.files, pieces.values(), strict=True)}
+    return stored.rebuild(files)[1]
 
 
 def again(scorer: Scorer, n_features: int, **changed: Any) -> Scorer:

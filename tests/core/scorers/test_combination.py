@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import zscore
 
-from localrank.artifact.forest import Forest, dismantle
+from localrank.artifact.stored_scorers import StoredScorers, dismantle
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactCorrupt, PublishFailed
 from localrank.scorers import SCORERS, BlendScorer, LinearScorer, Scorer, SumScorer
@@ -117,7 +117,7 @@ def stored(
 ) -> tuple[dict[str, Any], tuple[Scorer, ...], Scorer]:
     """Return what the manifest says of scorers, and the scorers that come of it."""
     description, files = dismantle(scorers, global_scorer)
-    return description, *Forest(description, CONTRACT).rebuild(files)
+    return description, *StoredScorers(description, CONTRACT).rebuild(files)
 
 
 def test_a_shared_member_is_stored_and_loaded_once() -> None:
@@ -126,7 +126,7 @@ def test_a_shared_member_is_stored_and_loaded_once() -> None:
     clusters = tuple(BlendScorer((whole, shared, linear(i, 0, 0, 0)), np.ones(3)) for i in range(5))
 
     description, files = dismantle(clusters, whole)
-    scorers, global_scorer = Forest(description, CONTRACT).rebuild(files)
+    scorers, global_scorer = StoredScorers(description, CONTRACT).rebuild(files)
 
     assert (2 * D + 5 * D + 5 * 3,) == files["scorers.weights.npy"].shape
     assert [{"shared": 1}] * 5 == [description["forms"][one]["members"][0] for one in description["clusters"]]

@@ -14,7 +14,7 @@ from localrank_service.http import admission as module
 from localrank_service.http.admission import Admission, Claim, Client, Kind, Pressure, overloaded
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 
 class Clock:
@@ -41,7 +41,7 @@ def pressed(mean: float, *, burst: float = 0.25, overload: float = 0.001, least:
 
 
 def admissions(**settings: Any) -> Admission:
-    return Admission(Settings(**settings), Metrics())
+    return Admission(Settings(**settings), Meters())
 
 
 class Connection:

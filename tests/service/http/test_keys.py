@@ -11,7 +11,7 @@ from localrank_service import app
 from localrank_service.http.origin import Hosts
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -134,7 +134,7 @@ async def test_if_no_key_can_be_written_the_service_says_so_and_serves(
     (tmp_path / "file").touch()
     settings = Settings(runtime_dir=tmp_path / "file" / "run")
 
-    keys = app._keys(settings, Hosts(""), Metrics())
+    keys = app._keys(settings, Hosts(""), Meters())
 
     assert "Not a directory; routes that change something are closed" in caplog.text
     scope = {"path": "/v1/rerank", "headers": [(b"host", b"localhost"), (b"x-api-key", b"")]}

@@ -171,7 +171,7 @@ async def test_a_caller_that_hangs_up_is_no_failure(
 
     assert [] == sent
     assert [] == caplog.records
-    exposed = app.state.service.metrics.expose().decode()
+    exposed = app.state.service.meters.expose().decode()
     assert 'localrank_http_requests_total{method="POST",route="/v1/rerank",status="499"} 1.0' in exposed
     assert "localrank_inflight_requests 0.0" in exposed
 

@@ -313,7 +313,7 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
     other.enter()
     async with connect(settings) as client:
         service = client._transport.app.state.service
-        service.workers._directory = shared
+        service.workers._folder = shared
         service.workers.enter()
         await loaded(client)
 

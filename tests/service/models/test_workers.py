@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def another(directory: Path) -> subprocess.Popen[str]:
+def another(folder: Path) -> subprocess.Popen[str]:
     """Another process that enters the folder and stays until it is killed."""
     code = (
         "import sys, time, pathlib\n"
@@ -26,9 +26,7 @@ def another(directory: Path) -> subprocess.Popen[str]:
         "print('in', flush=True)\n"
         "time.sleep(60)"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(directory)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert "in\n" == process.stdout.readline()
     process.stdout.close()
@@ -81,8 +79,8 @@ def test_folders_of_dead_services_are_swept_away_and_no_others(
     (fresh / "master.lock").touch()
     foreign = tmp_path / "localrank-notes"
     foreign.mkdir()
-    for directory in (ours, dead, foreign):
-        os.utime(directory, (old, old))
+    for folder in (ours, dead, foreign):
+        os.utime(folder, (old, old))
 
     sweep_runtime_dirs()
 

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from localrank_service.process.supervisor import Supervisor, _cause
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
     with socket.socket() as listener:
-        yield Supervisor(uvicorn.Config("no:app", workers=2), listener, Metrics(), 5.0, announce=lambda: True)
+        yield Supervisor(uvicorn.Config("no:app", workers=2), listener, Meters(), 5.0, announce=lambda: True)
 
 
 def test_a_worker_that_cannot_be_started_is_tried_again_ever_more_rarely(

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 def oracle_of(losses: Vector, directions: Vector) -> Callable[[Vector], tuple[float, Vector]]:
     """Return the oracle of a loss that is the largest of a few lines, and zero."""
 
-    def oracle(metric: Vector) -> tuple[float, Vector]:
-        values = losses - np.einsum("nij,ij->n", directions, metric)
+    def oracle(matrix: Vector) -> tuple[float, Vector]:
+        values = losses - np.einsum("nij,ij->n", directions, matrix)
         worst = int(values.argmax())
         if values[worst] < 0:
-            return 0.0, np.zeros_like(metric)
+            return 0.0, np.zeros_like(matrix)
         return float(losses[worst]), directions[worst]
 
     return oracle
 
 
-def objective(metric: Vector, losses: Vector, directions: Vector, C: float) -> float:
-    values = losses - np.einsum("nij,ij->n", directions, metric)
-    return float(np.sqrt((metric**2).sum(axis=1)).sum() + C * max(0.0, values.max()))
+def objective(matrix: Vector, losses: Vector, directions: Vector, C: float) -> float:
+    values = losses - np.einsum("nij,ij->n", directions, matrix)
+    return float(np.sqrt((matrix**2).sum(axis=1)).sum() + C * max(0.0, values.max()))
 
 
 def searched(losses: Vector, directions: Vector, C: float, d: int) -> float:
@@ -69,11 +69,11 @@ def test_the_metric_is_the_best_that_a_search_finds(seed: int, d: int, C: float)
     solution = minimise_metric(oracle_of(losses, directions), d, C=C, tolerance=1e-6)
 
     reference = searched(losses, directions, C, d)
-    np.testing.assert_allclose(solution.objective, objective(solution.metric, losses, directions, C))
+    np.testing.assert_allclose(solution.objective, objective(solution.matrix, losses, directions, C))
     assert solution.objective <= reference * (1 + 1e-5)
     assert solution.bound <= reference * (1 + 1e-9)
     assert solution.gap <= 1e-4 * solution.objective
-    assert np.linalg.eigvalsh(solution.metric).min() >= -1e-12
+    assert np.linalg.eigvalsh(solution.matrix).min() >= -1e-12
 
 
 def test_the_bound_is_below_every_metric() -> None:
@@ -94,7 +94,7 @@ def test_a_loss_that_is_not_worth_a_row_leaves_the_metric_zero() -> None:
 
     solution = minimise_metric(oracle_of(np.ones(1), direction[None]), 2, C=0.9)
 
-    np.testing.assert_allclose(row_lengths(solution.metric), 0.0, atol=1e-9)
+    np.testing.assert_allclose(row_lengths(solution.matrix), 0.0, atol=1e-9)
     np.testing.assert_allclose(solution.objective, 0.9)
 
 
@@ -104,7 +104,7 @@ def test_one_cut_is_met_along_its_only_useful_row() -> None:
 
     solution = minimise_metric(oracle_of(np.ones(1), direction[None]), 2, C=5.0, tolerance=1e-6)
 
-    np.testing.assert_allclose(solution.metric, [[0.5, 0.0], [0.0, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(solution.matrix, [[0.5, 0.0], [0.0, 0.0]], atol=1e-5)
 
 
 def test_the_number_of_cuts_is_bounded() -> None:

@@ -188,13 +188,13 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
     from localrank.registry import Registry
 
     registry = Registry(models_dir)
-    directories: list[tuple[str, Path]] = []
+    folders: list[tuple[str, Path]] = []
     data: list[str] = []
     for argument in arguments:
         path = Path(argument)
         if not path.exists():
             try:
-                directories.append((argument, registry.resolve(argument).path))
+                folders.append((argument, registry.resolve(argument).path))
             except ArtifactNotFound:
                 if "/" in argument or path.suffix in _DATA_SUFFIXES:
                     raise InvalidData(
@@ -202,26 +202,26 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
                     ) from None
                 raise
         elif (version := _published(path)) is not None:
-            directories.append((argument, version))
+            folders.append((argument, version))
         else:
             data.append(argument)
-    if not directories:
+    if not folders:
         raise typer.BadParameter(
             f"expected a model, found only files and folders: {', '.join(data)} "
             "(a model whose name is also a file or folder is written with its alias or version: web@champion)"
         )
     if not data:
         raise typer.BadParameter("expected judged queries after the model, found none")
-    if len(directories) > 2:
+    if len(folders) > 2:
         raise typer.BadParameter(
-            f"expected one or two models, found {', '.join(argument for argument, _ in directories)}"
+            f"expected one or two models, found {', '.join(argument for argument, _ in folders)}"
         )
-    if len({directory.resolve() for _, directory in directories}) < len(directories):
-        raise typer.BadParameter(f"expected two different models, found {directories[0][1]} twice")
-    loaded = [artifact.load(directory) for _, directory in directories]
+    if len({folder.resolve() for _, folder in folders}) < len(folders):
+        raise typer.BadParameter(f"expected two different models, found {folders[0][1]} twice")
+    loaded = [artifact.load(folder) for _, folder in folders]
     names = [f"{one.manifest.name}@{one.manifest.version}" for one in loaded]
     if len(set(names)) < len(names):
-        names = [argument for argument, _ in directories]
+        names = [argument for argument, _ in folders]
     return [_Model(name, one.ranker) for name, one in zip(names, loaded, strict=True)], data
 
 

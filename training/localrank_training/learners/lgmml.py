@@ -124,19 +124,19 @@ class LocalGeometricMeanMetrics(Learner):
         queries = lesson.queries
         relevant, shares = usable_queries(queries, self.relevant, lesson.shares, self.method)
         rng = np.random.default_rng(self.seed)
-        metrics = self.sampled(queries, relevant, shares, rng)
+        sampled = self.sampled(queries, relevant, shares, rng)
         if self.weights == "uniform":
-            return metrics
+            return sampled
         trained = np.flatnonzero(shares)
         rows = np.isin(queries.query_of, trained)
         some, own = queries.select(trained), shares[trained]
         learned = learn_weights(
-            bent(metrics.distances(some.documents), metrics.curve),
+            bent(sampled.distances(some.documents), sampled.curve),
             relevant[rows],
             some.offsets,
-            start=metrics.weights,
+            start=sampled.weights,
             rounds=self.rounds,
-            step=self.step / len(metrics.weights),
+            step=self.step / len(sampled.weights),
             margin=self.margin,
             rng=rng,
         )
@@ -147,13 +147,13 @@ class LocalGeometricMeanMetrics(Learner):
                 f"{np.count_nonzero(empty)} of {len(empty)} queries lost all weights and have equal ones",
                 queries_without_weights=int(np.count_nonzero(empty)),
             )
-            learned[empty] = metrics.weights
+            learned[empty] = sampled.weights
         if self.weights == "mean":
             return AnchoredScorer(
-                metrics.transforms, metrics.origins, own @ learned, metrics.curve, metrics.blocks
+                sampled.transforms, sampled.origins, own @ learned, sampled.curve, sampled.blocks
             )
         signatures = PcaRepresentation(self.components).sign_all(list(some.clouds()))
-        return AnchoredBySimilarityScorer(metrics, learned, own, signatures, self.similarity, self.bandwidth)
+        return AnchoredBySimilarityScorer(sampled, learned, own, signatures, self.similarity, self.bandwidth)
 
     def sampled(
         self, queries: QuerySet, relevant: Bits, shares: Vector, rng: np.random.Generator

@@ -99,10 +99,10 @@ class RobustMetric(Learner):
         scale = extent * (np.sqrt(squares) or 1.0)
         loss = AveragePrecisionLoss(some, relevant=self.relevant)
 
-        def oracle(metric: Vector) -> tuple[float, Vector]:
-            scores, direction = np.empty(some.n_docs), np.zeros_like(metric)
+        def oracle(matrix: Vector) -> tuple[float, Vector]:
+            scores, direction = np.empty(some.n_docs), np.zeros_like(matrix)
             for part, apart in _differences(some, anchor, scale):
-                scores[part] = -np.vecdot(apart @ metric, apart)
+                scores[part] = -np.vecdot(apart @ matrix, apart)
             worst = loss.worst(scores)
             counts = worst.coefficients * document_shares
             for part, apart in _differences(some, anchor, scale):
@@ -112,7 +112,7 @@ class RobustMetric(Learner):
         solution = minimise_metric(
             oracle, queries.n_features, C=self.C, tolerance=self.tolerance, max_cuts=self.max_cuts
         )
-        features = int(np.count_nonzero(row_lengths(solution.metric)))
+        features = int(np.count_nonzero(row_lengths(solution.matrix)))
         note(
             self.method,
             f"{solution.cuts} cuts, objective {solution.objective:.6g} proven within {solution.gap:.3g} of the "
@@ -123,8 +123,8 @@ class RobustMetric(Learner):
             gap=solution.gap,
             features=features,
         )
-        metric = solution.metric if features else np.eye(queries.n_features)
-        transform = _root(metric) / scale
+        matrix = solution.matrix if features else np.eye(queries.n_features)
+        transform = _root(matrix) / scale
         return AnchoredScorer(
             transform[None], (transform @ anchor)[None], np.ones(1), "distance", self.blocks
         )
@@ -151,12 +151,12 @@ def _differences(queries: QuerySet, anchor: Vector, scale: float) -> Iterator[tu
         yield part, (queries.documents[part] - anchor) / scale
 
 
-def _root(metric: Vector) -> Vector:
+def _root(matrix: Vector) -> Vector:
     """Return the ``W`` of a metric that is not zero: a row for each direction that it does not ignore."""
-    used = np.flatnonzero(row_lengths(metric))
+    used = np.flatnonzero(row_lengths(matrix))
     # Features without a part are left out, or rounding would give them one.
-    values, axes = np.linalg.eigh(metric[np.ix_(used, used)])
+    values, axes = np.linalg.eigh(matrix[np.ix_(used, used)])
     kept = values > 1e-12 * values[-1]
-    root = np.zeros((np.count_nonzero(kept), len(metric)))
+    root = np.zeros((np.count_nonzero(kept), len(matrix)))
     root[:, used] = np.sqrt(values[kept])[:, None] * axes[:, kept].T
     return root

@@ -42,13 +42,13 @@ class MetricSolution:
     """Where the search ended.
 
     Attributes:
-        metric: the best one seen, ``[d, d]`` symmetric, positive semidefinite.
+        matrix: of the best metric seen, ``[d, d]`` symmetric, positive semidefinite.
         objective: its value.
         bound: no metric has a lower value than this.
         cuts: how many were made.
     """
 
-    metric: Vector
+    matrix: Vector
     objective: float
     bound: float
     cuts: int
@@ -96,9 +96,9 @@ def minimise_metric(
     return MetricSolution(best, objective, bound, len(cuts.losses) - 1)
 
 
-def row_lengths(metric: Vector) -> Vector:
+def row_lengths(matrix: Vector) -> Vector:
     """Return the lengths of the rows, ``[d]``."""
-    return np.asarray(np.sqrt(np.vecdot(metric, metric)), np.float64)
+    return np.asarray(np.sqrt(np.vecdot(matrix, matrix)), np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,9 +125,9 @@ class _Cuts:
         gram[-1] = gram[:, -1] = directions @ directions[-1]
         return _Cuts(directions, np.append(self.losses, loss), gram)
 
-    def value(self, metric: Vector) -> float:
+    def value(self, matrix: Vector) -> float:
         """Return the largest cut."""
-        return float((self.losses - self.directions @ metric.reshape(-1)).max())
+        return float((self.losses - self.directions @ matrix.reshape(-1)).max())
 
 
 @dataclass(slots=True, eq=False)
@@ -168,10 +168,10 @@ class _State:
                 continue
             # Near the optimum both copies are alike, but only the one has rows of exact zeros.
             part = row_lengths(self.short) > 0
-            metric = self.positive * np.outer(part, part)
-            found = row_lengths(metric).sum() + C * cuts.value(metric)
+            matrix = self.positive * np.outer(part, part)
+            found = row_lengths(matrix).sum() + C * cuts.value(matrix)
             if found < value:
-                best, value = metric, float(found)
+                best, value = matrix, float(found)
             bound = max(bound, self._bound(cuts))
             if value - bound <= tolerance * value:
                 break

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from localrank.layout import Content, Sizes
     from localrank.scorers import Scorer
 
-__all__ = ["Forest", "dismantle"]
+__all__ = ["StoredScorers", "dismantle"]
 
 #: Scorers that a model may hold, members counted: forms made of forms could otherwise unfold without end.
 _MOST_SCORERS = 2_000_000
@@ -109,7 +109,7 @@ def _used_twice(roots: Sequence[Scorer]) -> list[Scorer]:
     return [scorer for scorer in ordered if uses[scorer] > 1]
 
 
-class Forest:
+class StoredScorers:
     """The scorers that a manifest describes, before their arrays are read.
 
     Args:

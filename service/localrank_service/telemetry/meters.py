@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.instruments import Instrument
 
-__all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Metrics"]
+__all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Meters"]
 
 TIME_BUCKETS = (
     50e-6,
@@ -55,7 +55,7 @@ MOST_CLUSTERS = 64
 MARGIN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
-class Metrics:
+class Meters:
     """The instruments of one application, whose counts are shared in ``folder`` if there is one."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -139,7 +139,7 @@ class Metrics:
         self.out_of_range = Counter(
             counts,
             "localrank_feature_out_of_range_total",
-            "Values outside of what training saw.",
+            "Values out of the training range.",
             ["model"],
         )
         self.model_seconds = Counter(

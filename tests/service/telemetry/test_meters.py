@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.metrics import Metrics
+from localrank_service.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     import httpx
@@ -158,12 +158,12 @@ async def test_the_version_served_is_shown(connect: Any, loaded: Any, models_dir
     assert 0 == found["localrank_model_broken", "demo"]
 
 
-def ranked(metrics: Metrics, model: LiveModel, ranking: Ranking) -> None:
-    metrics.ranked("rerank", model, ranking, 0, {"decode": 0.1, "score": 0.2, "total": 0.4})
+def ranked(meters: Meters, model: LiveModel, ranking: Ranking) -> None:
+    meters.ranked("rerank", model, ranking, 0, {"decode": 0.1, "score": 0.2, "total": 0.4})
 
 
-def shown(metrics: Metrics, name: str, label: str) -> set[str]:
-    text = metrics.expose().decode()
+def shown(meters: Meters, name: str, label: str) -> set[str]:
+    text = meters.expose().decode()
     return {
         sample.labels[label]
         for family in text_string_to_metric_families(text)
@@ -177,17 +177,17 @@ def test_versions_that_are_gone_are_no_longer_shown(
 ) -> None:
     """All processes show the same, and drop what is not shown; the latest and what an alias stands for stay."""
     clock = iter(range(10**9))
-    monkeypatch.setattr("localrank_service.telemetry.metrics.time.time", lambda: float(next(clock)))
-    one, other = Metrics(tmp_path), Metrics(tmp_path)
+    monkeypatch.setattr("localrank_service.telemetry.meters.time.time", lambda: float(next(clock)))
+    one, other = Meters(tmp_path), Meters(tmp_path)
     ranking = tiny_ranker.rank(queries[0])
     sizes = []
 
     for version in range(1, 201):
         model = LiveModel("tiny", version, tiny_ranker)
         one.model_version.set(1, "tiny", "stable")
-        for metrics in (one, other):
-            ranked(metrics, model, ranking)
-            metrics.retire([("tiny", version)])
+        for meters in (one, other):
+            ranked(meters, model, ranking)
+            meters.retire([("tiny", version)])
         sizes.append(sum(path.stat().st_size for path in tmp_path.glob("*.series")))
     one.refused("rerank", None, 404, 0.1)
     again = LiveModel("tiny", 150, tiny_ranker)
@@ -209,12 +209,12 @@ def test_versions_that_are_gone_are_no_longer_shown(
 
 def test_clusters_have_series_up_to_a_number(tiny_ranker: Ranker, queries: list[Matrix]) -> None:
     """There may be a cluster for each of a thousand training queries."""
-    metrics, model = Metrics(), LiveModel("tiny", 1, tiny_ranker)
+    meters, model = Meters(), LiveModel("tiny", 1, tiny_ranker)
     ranking = tiny_ranker.rank(queries[0])
     for cluster in range(784):
-        ranked(metrics, model, replace(ranking, route=ranking.route._replace(cluster=cluster)))
+        ranked(meters, model, replace(ranking, route=ranking.route._replace(cluster=cluster)))
 
-    found = shown(metrics, "localrank_routes_total", "cluster")
+    found = shown(meters, "localrank_routes_total", "cluster")
 
     assert {*map(str, range(64)), "other"} == found
-    assert 784 - 64 == metrics.routes.of("tiny", 1, "other", "")[0]
+    assert 784 - 64 == meters.routes.of("tiny", 1, "other", "")[0]

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["edit", "put", "relist", "write_manifest"]
 
 
-def edit(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the members of a manifest and seal it again, as somebody would who knows the format."""
-    manifest = json.loads((directory / "manifest.json").read_bytes())
+    manifest = json.loads((folder / "manifest.json").read_bytes())
     change(manifest)
-    write_manifest(directory, manifest)
+    write_manifest(folder, manifest)
 
 
-def write_manifest(directory: Path, manifest: Any) -> None:
-    (directory / "manifest.json").write_bytes(seal(json.dumps(manifest)))
+def write_manifest(folder: Path, manifest: Any) -> None:
+    (folder / "manifest.json").write_bytes(seal(json.dumps(manifest)))
 
 
-def relist(directory: Path, name: str, **members: Any) -> None:
+def relist(folder: Path, name: str, **members: Any) -> None:
     """Let the manifest say what a file now is, but for the members given."""
-    content = (directory / name).read_bytes()
+    content = (folder / name).read_bytes()
     found = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    edit(directory, lambda manifest: manifest["files"][name].update(found | members))
+    edit(folder, lambda manifest: manifest["files"][name].update(found | members))
 
 
-def put(directory: Path, name: str, change: Callable[[Any], Any]) -> None:
+def put(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
     """Replace an array by what ``change`` makes of it, and list what comes out."""
-    array = np.asarray(change(np.load(directory / name)))
-    np.save(directory / name, array)
-    relist(directory, name, dtype=array.dtype.name, shape=list(array.shape))
+    array = np.asarray(change(np.load(folder / name)))
+    np.save(folder / name, array)
+    relist(folder, name, dtype=array.dtype.name, shape=list(array.shape))
