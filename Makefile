@@ -80,9 +80,8 @@ bench-short: $(VENV)/.dev ## Compare speed with what it should be (two minutes)
 	$(BIN)/python -m benchmarks --short
 
 .PHONY: performance
-performance: $(VENV)/.dev ## Write tables and plots of docs/performance.md from benchmarks/results
+performance: $(VENV)/.dev ## Write docs/performance.md and the tables of benchmarks/results from what was measured
 	$(BIN)/python -m benchmarks.report
-	$(BIN)/python -m benchmarks.plots
 
 .PHONY: soak
 soak: $(VENV)/.dev ## Fuzz and crash tests (long)

@@ -48,22 +48,15 @@ BENCHMARKS = {
     "routing": Benchmark(),
     "trees": Benchmark(),
     "distances": Benchmark(short=()),
-    "decoding": Benchmark(short=()),
-    "wires": Benchmark(short=("--turns", "30")),
     "kernels": Benchmark(),
     "loading": Benchmark(short=()),
-    "loading_models": Benchmark(),
+    "loading_models": Benchmark(short=("--queries", "20000", "--features", "136")),
     "metrics": Benchmark(short=()),
     "ranksvm": Benchmark(),
     # Requests, beside the bare arithmetic and an empty handler.
     "stages": Benchmark(short=("--short",), writes=True),
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
-    "growth": Benchmark(writes=True),
-    "load": Benchmark(writes=True),
-    "locust_run": Benchmark(writes=True),
     "overload": Benchmark(writes=True),
-    "mixed": Benchmark(writes=True),
-    "second_worker": Benchmark(short=("--queries", "20000"), writes=True),
     # Beside the servers that a user would take instead; installs them first.
     "peers": Benchmark(
         short=("--peers", "localrank,fastapi", "--documents", "1000", "--repeats", "3", "--rates", ""),

@@ -3,7 +3,7 @@
     python -m benchmarks.kernels
 
 Median microseconds on one thread, both in turn on the same arrays; each pair is also compared, so that no fast but wrong
-kernel gets a figure. The walk of trees has `benchmarks.trees`, the numbers of JSON have `benchmarks.decoding`. The exit
+kernel gets a figure. The walk of trees has `benchmarks.trees`, the numbers of JSON have `benchmarks.stages`. The exit
 code is 1 if a kernel is slower than numpy at the size that it is kept for.
 """
 

@@ -1,20 +1,12 @@
-"""How long RankSVM takes, and what making no pairs is worth.
+"""How long RankSVM takes on queries of the size of MSLR-WEB10K, and how good its ways of weighing pairs are.
 
     python -m benchmarks.ranksvm [--small]
     LOCALRANK_DATA=… python -m benchmarks.ranksvm --folds
 
-Two questions, each with a threshold that sets the exit code:
-
-- One solve, from zero to a proven 1e-7 of the optimum, on queries of the size of MSLR-WEB10K: 6,000 queries of 120
-  documents with 136 features and labels 0 to 4. Seconds and peak memory, the documents included. ``--small`` asks
-  for a tenth of the queries.
-- The same Newton steps on explicit pairs, and scikit-learn's liblinear on them, where pairs still fit: 64 queries with
-  45 features, of 150 documents, as in a fold of OHSUMED, and of 300. The gain grows with the length of the lists, and
-  the threshold is for the longer. Solvers take turns in one process; the least seconds of each
-  count, and the optima must agree to 1e-6.
-
-``--folds`` answers another one instead: how good it is on the official folds of OHSUMED and MQ2008, C chosen by
-validation MAP, for each way of weighing pairs.
+One solve, from zero to a proven 1e-7 of the optimum: 6,000 queries of 120 documents with 136 features and labels 0 to 4.
+Seconds and peak memory, the documents included, have thresholds. ``--small`` takes a tenth of the queries. ``--folds``
+measures instead how good each way of weighing pairs is on the official folds of OHSUMED and MQ2008, C chosen by
+validation MAP.
 """
 
 from __future__ import annotations
@@ -27,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.svm import LinearSVC
 
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import measure
@@ -43,9 +34,7 @@ if TYPE_CHECKING:
     from localrank.scorers import LinearScorer
     from localrank_training.data.queries import QuerySet
 
-SECONDS, GIGABYTES, TIMES_FASTER = 60.0, 3.0, 20.0
-AGREEMENT = 1e-6
-SUM_C = 1e-4
+SECONDS, GIGABYTES = 60.0, 3.0
 
 
 def main() -> int:
@@ -59,10 +48,7 @@ def main() -> int:
         for name in CONVENTIONS:
             quality(name)
         return 0
-    failed = large(600 if arguments.small else 6_000)
-    beside_explicit_pairs(150)
-    failed |= beside_explicit_pairs(300)
-    return int(failed)
+    return int(large(600 if arguments.small else 6_000))
 
 
 def quality(name: str) -> None:
@@ -116,33 +102,6 @@ def solve(queries: QuerySet, C: float) -> Vector:
     return RankSvm(C=C).fit(Lesson(queries)).weights
 
 
-def beside_explicit_pairs(length: int) -> bool:
-    """Solve the same problem without pairs and with."""
-    queries = normalised(64, Recipe(documents=(length, length), features=45, levels=3, separation=0.3))
-    differences = explicit_pairs(queries)
-    learner = RankSvm(C=SUM_C, balance=0.0, total="sum")
-    solvers: dict[str, Callable[[], Vector]] = {
-        "no pairs": lambda: learner.fit(Lesson(queries)).weights,
-        "explicit pairs, Newton": lambda: newton(explicit_pairs(queries), SUM_C),
-        "explicit pairs, liblinear": lambda: liblinear(explicit_pairs(queries), SUM_C),
-    }
-    best = dict.fromkeys(solvers, np.inf)
-    found: dict[str, Vector] = {}
-    for _ in range(3):
-        for name, solver in solvers.items():
-            seconds, found[name] = timed(solver)
-            best[name] = min(best[name], seconds)
-    expected = found["explicit pairs, Newton"]
-    apart = float(np.linalg.norm(found["no pairs"] - expected) / np.linalg.norm(expected))
-    ratio = min(best["explicit pairs, Newton"], best["explicit pairs, liblinear"]) / best["no pairs"]
-    for name, seconds in best.items():
-        print(f"64 x {length} x 45, {len(differences):,} pairs, {name:<26} {seconds:8.3f} s")
-    print(
-        f"{ratio:.0f} times as fast (at least {TIMES_FASTER:g}), optima {apart:.0e} apart (at most {AGREEMENT:g})"
-    )
-    return ratio < TIMES_FASTER or apart > AGREEMENT
-
-
 def normalised(n_queries: int, recipe: Recipe) -> QuerySet:
     """Make queries, every feature between 0 and 1 within its query."""
     queries, _ = synthesize(n_queries, recipe)
@@ -160,48 +119,6 @@ def pairs_of(queries: QuerySet) -> int:
     counts = np.bincount(queries.query_of * width + levels, minlength=len(queries) * width)
     rows = counts.reshape(len(queries), width)
     return int((rows.sum(axis=1) ** 2 - (rows**2).sum(axis=1)).sum() // 2)
-
-
-def explicit_pairs(queries: QuerySet) -> Vector:
-    """Return ``[n_pairs, n_features]``, the better document less the worse."""
-    differences = []
-    for query in range(len(queries)):
-        documents, labels = queries.documents_of(query).astype(np.float64), queries.labels_of(query)
-        better, worse = np.nonzero(labels[:, None] > labels[None, :])
-        differences.append(documents[better] - documents[worse])
-    return np.concatenate(differences)
-
-
-def newton(differences: Vector, C: float) -> Vector:
-    """Minimise the sum over explicit pairs by Newton steps with the whole Hessian, halved until they descend."""
-    weights = np.zeros(differences.shape[1])
-
-    def value(weights: Vector) -> float:
-        short = np.maximum(0.0, 1.0 - differences @ weights)
-        return float(0.5 * weights @ weights + C * short @ short)
-
-    for _ in range(100):
-        margins = differences @ weights
-        active = differences[margins < 1.0]
-        pull = 2.0 * C * (active.T @ (1.0 - margins[margins < 1.0]))
-        gradient = weights - pull
-        if np.linalg.norm(gradient) <= 1e-7 * np.linalg.norm(pull):
-            break
-        step = np.linalg.solve(np.eye(len(weights)) + 2.0 * C * (active.T @ active), gradient)
-        share, now = 1.0, value(weights)
-        while value(weights - share * step) > now and share > 1e-6:
-            share *= 0.5
-        weights = weights - share * step
-    return weights
-
-
-def liblinear(differences: Vector, C: float) -> Vector:
-    """Solve with scikit-learn's squared hinge: half of the pairs turned round, as it needs two classes."""
-    signs = np.where(np.arange(len(differences)) % 2, -1.0, 1.0)
-    svm = LinearSVC(C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-6)
-    weights = svm.fit(differences * signs[:, None], signs).coef_[0]
-
-    return np.asarray(weights)
 
 
 def timed(solver: Callable[[], Vector]) -> tuple[float, Vector]:

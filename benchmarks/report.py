@@ -1,43 +1,44 @@
-"""Write the tables of ``docs/performance.md`` from results, without measuring.
+"""Write the table and the picture of ``docs/performance.md`` and every table of ``benchmarks/results``, without measuring.
 
-    python -m benchmarks.report [--results benchmarks/results] [--page docs/performance.md]
+    python -m benchmarks.report
 
-A table stands between ``<!-- table NAME -->`` and ``<!-- end -->``, below the command that measured it and the machine; so
-does a plot, which ``benchmarks.plots`` draws. Those without results stay as they are; the prose between them is written by hand.
+The page shows CPU per request beside other servers. ``benchmarks/results/tables.md`` holds all that was measured: a table
+for each list of rows in each file of results, below the command that measured it and the machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from benchmarks import results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.figure import Figure
 
     from benchmarks.results import Results, Row
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-_MARKED = re.compile(r"<!-- (table|plot) (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
-#: Names as the servers have them.
+DOCS = Path(__file__).parents[1] / "docs"
+#: Names and colours of the servers.
 SERVERS = {
-    "localrank": "**LocalRank**",
-    "fastapi": "FastAPI + pydantic",
-    "by hand": "handler by hand",
-    "mlserver": "MLServer",
-    "kserve": "KServe",
-    "triton": "Triton (PyTriton)",
-    "bentoml": "BentoML",
-    "litserve": "LitServe",
-    "ray": "Ray Serve",
-    "mlflow": "MLflow",
-    "idle": "empty handler",
+    "localrank": ("**LocalRank**", "#c2185b"),
+    "fastapi": ("FastAPI + pydantic", "#1f77b4"),
+    "by hand": ("handler by hand", "#555555"),
+    "mlserver": ("MLServer", "#2ca02c"),
+    "kserve": ("KServe", "#ff7f0e"),
+    "triton": ("Triton (PyTriton)", "#8c564b"),
+    "bentoml": ("BentoML", "#9467bd"),
+    "litserve": ("LitServe", "#17becf"),
+    "ray": ("Ray Serve", "#bcbd22"),
+    "mlflow": ("MLflow", "#7f7f7f"),
 }
-SHAPES = ((20, 46), (100, 46), (100, 136), (1000, 136), (5000, 136), (1000, 700))
+_TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -46,324 +47,127 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]]) + "\n"
 
 
-def short(value: float | None) -> str:
-    """Return a number with three digits that count."""
+def cell(value: Any) -> str:
+    """Return a value as text, a measured number with three digits that count."""
     if value is None:
         return "–"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    if isinstance(value, list):
+        return "–".join(map(cell, value))
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def servers(rows: list[Row]) -> dict[tuple[str, str], dict[int, Row]]:
-    """Return rows by server and wire, then documents; the least CPU at 100 documents first, or at what there is."""
-    found: dict[tuple[str, str], dict[int, Row]] = {}
-    for row in rows:
-        found.setdefault((row["server"], row["wire"]), {})[row["documents"]] = row
-    return dict(
-        sorted(found.items(), key=lambda item: item[1].get(100, min(item[1].values(), key=_cpu))["cpu_ms"])
+def about(found: Results, part: str = "") -> str:
+    """Return the machine, and the command that measured a list of rows."""
+    machine = found["machine"]
+    return (
+        f"`{found.get('commands', {}).get(part, found['command'])}` on {machine['cores']} cores of {machine['processor']}, {machine['memory_gib']} GiB, "
+        f"{machine['system']}, Python {machine['python']}, numpy {machine['numpy']}:\n"
     )
 
 
-def _cpu(row: Row) -> float:
-    return float(row["cpu_ms"])
+def every_table(folder: Path = results.FOLDER) -> str:
+    """Return the page of all results in a folder."""
+    parts = ["# What was measured\n\n<!-- Made by make performance -->\n"]
+    for path in sorted(folder.glob("*.json")):
+        found = results.read(path.stem, folder) or {}
+        parts.append(f"## {path.stem}\n")
+        for name, rows in found.items():
+            if isinstance(rows, list) and rows:
+                columns = list(dict.fromkeys(column for row in rows for column in row))
+                body = [[cell(row.get(column)) for column in columns] for row in rows]
+                parts.append(f"### {path.stem}: {name}\n\n{about(found, name)}\n{grid(columns, body)}")
+    return "\n".join(parts)
 
 
-def cpu(found: Results) -> str:
+def by_wire(rows: list[Row]) -> dict[tuple[str, str], dict[int, Row]]:
+    """Return rows by server and wire, then documents; the least CPU first."""
+    found: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in rows:
+        found.setdefault((row["server"], row["wire"]), {})[row["documents"]] = row
+    return dict(sorted(found.items(), key=lambda item: _mean_log(item[1])))
+
+
+def _mean_log(by_size: dict[int, Row]) -> float:
+    return float(np.mean([np.log(row["cpu_ms"]) for row in by_size.values()]))
+
+
+def table(found: Results) -> str:
+    """Return the table of CPU per request by server, wire and number of documents."""
     sizes = sorted({row["documents"] for row in found["cpu"]})
 
-    def cell(row: Row | None) -> str:
+    def of(row: Row | None) -> str:
         if row is None:
             return "–"
         low, high = row["cpu_ms_interval"]
         return f"{row['cpu_ms']:.2f} ({low:.2f}–{high:.2f})"
 
-    return grid(
-        ("server", "wire", *(f"{count(size)} documents" for size in sizes)),
-        [
-            (SERVERS[server], wire, *(cell(by_size.get(size)) for size in sizes))
-            for (server, wire), by_size in servers(found["cpu"]).items()
-        ],
-    ) + "".join(f"\n{row['what']} is left out: {row['why']}\n" for row in found["left_out"])
+    rows = [
+        (SERVERS[server][0], wire, *(of(by_size.get(size)) for size in sizes))
+        for (server, wire), by_size in by_wire(found["cpu"]).items()
+    ]
+    return grid(("server", "wire", *(f"{size:,} documents" for size in sizes)), rows)
 
 
-def latency(documents: int) -> Callable[[Results], str]:
-    """Return what makes the table for so many documents."""
+def picture(found: Results) -> Figure:
+    """Draw CPU per request against documents: every wire of ours, the best of each other server."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
 
-    def table(found: Results) -> str:
-        rows = [row for row in found["latency"] if row["documents"] == documents]
-        rates = sorted({row["rate"] for row in rows})
-        by_key = {(row["server"], row["wire"], row["rate"]): row for row in rows}
-
-        def cell(row: Row | None) -> str:
-            if row is None or row["p50_ms"] is None or row["answered"] < 95:
-                return "cannot"
-            return " / ".join(
-                "{} ({}–{})".format(short(row[name]), *map(short, row[f"{name}_interval"]))
-                for name in ("p50_ms", "p99_ms")
-            )
-
-        keys = [key for key in servers(found["cpu"]) if any(key == (r["server"], r["wire"]) for r in rows)]
-        return grid(
-            ("server", "wire", *(f"{rate:.0f} a second" for rate in rates)),
-            [
-                (SERVERS[server], wire, *(cell(by_key.get((server, wire, rate))) for rate in rates))
-                for server, wire in keys
-            ],
+    figure = Figure(figsize=(8.0, 4.6), layout="constrained")
+    FigureCanvasSVG(figure)
+    panel = figure.subplots()
+    drawn: set[str] = set()
+    for (server, wire), by_size in by_wire(found["cpu"]).items():
+        ours = server == "localrank"
+        if server in drawn and not ours:
+            continue
+        drawn.add(server)
+        rows = [by_size[size] for size in sorted(by_size)]
+        middle = np.array([row["cpu_ms"] for row in rows])
+        low, high = np.array([row["cpu_ms_interval"] for row in rows]).T
+        panel.errorbar(
+            [row["documents"] for row in rows],
+            middle,
+            # The interval of few repeats may end at the median.
+            yerr=np.maximum([middle - low, high - middle], 0.0),
+            label=f"{SERVERS[server][0].strip('*')}, {wire}",
+            color=SERVERS[server][1],
+            linestyle={"JSON": "--", "V2 binary": ":"}.get(wire, "-") if ours else "-",
+            linewidth=2.2 if ours else 1.2,
+            marker="o",
+            markersize=4,
+            capsize=2,
         )
-
-    return table
-
-
-def floor(found: Results) -> str:
-    return grid(
-        ("wire", "documents", "request ms", "empty ms", "bare ms", "looped ms", "times bare", "interval"),
-        [
-            (
-                row["wire"],
-                count(row["documents"]),
-                *(f"{row[name]:.3f}" for name in ("request_ms", "empty_ms", "bare_ms", "looped_ms")),
-                f"{row['times']:.2f}",
-                "{:.2f}–{:.2f}".format(*row["interval"]),
-            )
-            for row in found["floor"]
-        ],
-    )
+    sizes = sorted({row["documents"] for row in found["cpu"]})
+    panel.set(xscale="log", yscale="log", xlabel="documents", ylabel="ms of CPU per request")
+    panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    panel.minorticks_off()
+    panel.grid(alpha=0.3)
+    panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    return figure
 
 
-def stages(found: Results) -> str:
-    return by_shape(found["stages"], "stage")
+def draw(found: Results, path: Path) -> None:
+    """Write the picture; the same results give the same bytes."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "localrank", "svg.fonttype": "none"}):
+        picture(found).savefig(path, format="svg", metadata={"Date": None})
 
 
-def blocks(found: Results) -> str:
-    return by_shape(found["blocks"], "block")
-
-
-def by_shape(rows: list[Row], what: str) -> str:
-    """Return a table of what there is to measure, by documents and features."""
-    by_shape = {(row[what], row["documents"], row["features"]): row for row in rows}
-    names = list(dict.fromkeys(row[what] for row in rows))
-    shapes = [shape for shape in SHAPES if (names[0], *shape) in by_shape]
-    return grid(
-        (what, *(f"{count(n_docs)}×{n_features}" for n_docs, n_features in shapes)),
-        [
-            (
-                f"`{name}`",
-                *(
-                    f"{short(row['us'])} / {short(row['bare_us'])}"
-                    for row in (by_shape[name, *shape] for shape in shapes)
-                ),
-            )
-            for name in names
-        ],
-    )
-
-
-def every_stage(found: Results) -> str:
-    names = list(dict.fromkeys(row["stage"] for row in found["stages"]))
-    by_shape: dict[tuple[int, int], dict[str, Row]] = {}
-    for row in found["stages"]:
-        by_shape.setdefault((row["features"], row["documents"]), {})[row["stage"]] = row
-    return grid(
-        ("features", "documents", *(f"`{name}`" for name in names)),
-        [
-            (
-                features,
-                count(documents),
-                *(f"{short(by_name[name]['us'])} / {short(by_name[name]['bare_us'])}" for name in names),
-            )
-            for (features, documents), by_name in by_shape.items()
-        ],
-    )
-
-
-def routes(found: Results) -> str:
-    def cells(row: Row) -> tuple[str, str, str]:
-        if row["us"] is None:
-            return "does not fit into memory", "–", "–"
-        return short(row["us"]), short(row["bare_us"]), short(row["us"] / row["bare_us"])
-
-    return grid(
-        ("training queries", "features", "route µs", "one product µs", "times"),
-        [(count(row["queries"]), row["features"], *cells(row)) for row in found["routes"]],
-    )
-
-
-def growth(found: Results) -> str:
-    return grid(
-        ("set", "training queries", "p50 ms", "p90", "p99", "CPU ms", "p50, times that of the fewest"),
-        [
-            (
-                row["kind"],
-                count(row["queries"]),
-                *(short(row[name]) for name in ("p50_ms", "p90_ms", "p99_ms")),
-                short(row["cpu_ms"]),
-                f"{row['times']:.2f}",
-            )
-            for row in found["growth"]
-        ],
-    )
-
-
-def load(found: Results) -> str:
-    return grid(
-        (
-            "server",
-            "workers",
-            "arrivals/s",
-            "answers/s",
-            "p50 ms",
-            "p90",
-            "p99",
-            "p99.9",
-            "CPU ms",
-            "client %",
-        ),
-        [
-            (
-                SERVERS[row["server"]],
-                row["workers"],
-                count(row["rate"]),
-                count(row["achieved"]),
-                *(short(row[name]) for name in ("p50_ms", "p90_ms", "p99_ms", "p999_ms")),
-                f"{row['cpu_ms']:.3f}",
-                f"{row['client_percent']:.0f}",
-            )
-            for row in found["load"]
-        ],
-    )
-
-
-def mixed(found: Results) -> str:
-    return grid(
-        ("large requests", "a second", "health p50 ms", "p99", "small p50 ms", "p99", "large p50 ms"),
-        [
-            (
-                f"{count(row['documents'])}×{row['features']}"
-                if row["rate"]
-                else f"none, of {row['features']} features",
-                short(row["rate"]) if row["rate"] else "–",
-                *(
-                    short(row[name])
-                    for name in ("health_p50_ms", "health_p99_ms", "small_p50_ms", "small_p99_ms")
-                ),
-                short(row["large_p50_ms"]),
-            )
-            for row in found["mixed"]
-        ],
-    )
-
-
-def memory(found: Results) -> str:
-    return grid(
-        ("worker", "training queries", "features", "private MB", "proportional MB", "resident MB"),
-        [
-            (
-                number,
-                count(row["queries"]),
-                row["features"],
-                *(f"{row[name]:.0f}" for name in ("private_mb", "proportional_mb", "resident_mb")),
-            )
-            for number, row in enumerate(found["workers"], 1)
-        ],
-    )
-
-
-def locust(found: Results) -> str:
-    return grid(
-        ("users", "requests/s", "failed", "p50 ms", "p95", "p99", "server's own mean ms"),
-        [
-            (
-                row["users"],
-                short(row["requests_per_s"]),
-                f"{row['failures']} of {count(row['requests'])}",
-                *(f"{row[name]:.0f}" for name in ("p50_ms", "p95_ms", "p99_ms")),
-                short(row["total_ms"]),
-            )
-            for row in found["locust"]
-        ],
-    )
-
-
-class Table(NamedTuple):
-    """One table of the page."""
-
-    #: Whose results it is made of.
-    measured: str
-    make: Callable[[Results], str]
-    #: Which list of them, if another command may have measured it.
-    part: str = ""
-
-
-TABLES = {
-    "cpu": Table("peers", cpu),
-    "cpu-trees": Table("peers_trees", cpu),
-    "latency-20": Table("peers", latency(20)),
-    "latency-100": Table("peers", latency(100)),
-    "latency-1000": Table("peers", latency(1000)),
-    "floor": Table("floor", floor),
-    "stages": Table("stages", stages),
-    "every-stage": Table("stages", every_stage),
-    "blocks": Table("stages", blocks, "blocks"),
-    "routes": Table("stages", routes),
-    "growth": Table("growth", growth),
-    "load": Table("load", load),
-    "locust": Table("locust_run", locust),
-    "mixed": Table("mixed", mixed),
-    "memory": Table("second_worker", memory),
-}
-
-
-#: The plots of the page: whose results they are made of, and what they show.
-PLOTS = {
-    "cpu": ("peers", "CPU per request against documents"),
-    "arrivals": ("peers", "Latency of 100 documents against the rate of arrivals"),
-    "load": ("load", "Latency against arrivals up to saturation"),
-    "stages": ("stages", "Share of each stage in a request"),
-    "growth": ("growth", "Latency against training queries"),
-}
-
-
-def about(found: Results, part: str = "") -> str:
-    machine = found["machine"]
-    command = found.get("commands", {}).get(part, found["command"])
-    return (
-        f"`{command}` on {machine['cores']} cores of {machine['processor']}, {machine['memory_gib']} GiB, "
-        f"{machine['system']}, Python {machine['python']}, numpy {machine['numpy']}:\n"
-    )
-
-
-def filled(page: str, folder: Path = results.FOLDER) -> str:
-    """Return a page with the tables of the results in a folder.
-
-    Raises:
-        KeyError: the page asks for a table or a plot that there is not.
-    """
-
-    def one(match: re.Match[str]) -> str:
-        kind, name = match[1], match[2]
-        measured = TABLES[name].measured if kind == "table" else PLOTS[name][0]
-        found = results.read(measured, folder)
-        if found is None:
-            return match[0]
-        if kind == "plot":
-            return f"<!-- plot {name} -->\n![{PLOTS[name][1]}](images/{name}.svg)\n<!-- end -->"
-        table = TABLES[name]
-        return f"<!-- table {name} -->\n{about(found, table.part)}\n{table.make(found)}<!-- end -->"
-
-    return _MARKED.sub(one, page)
+def filled(page: str, found: Results) -> str:
+    """Return the page with its table."""
+    return _TABLE.sub(lambda match: f"{match[1]}{about(found)}\n{table(found)}{match[2]}", page)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, default=results.FOLDER)
-    parser.add_argument("--page", type=Path, default=PAGE)
-    options = parser.parse_args()
-    options.page.write_text(filled(options.page.read_text(), options.results))
+    page, found = DOCS / "performance.md", results.read("peers")
+    assert found is not None
+    page.write_text(filled(page.read_text(), found))
+    draw(found, DOCS / "images" / "cpu.svg")
+    (results.FOLDER / "tables.md").write_text(every_table())
     return 0
 
 

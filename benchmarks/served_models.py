@@ -1,4 +1,4 @@
-"""Made-up models and requests for benchmarks of serving: any number of training queries, features and clusters."""
+"""Synthetic models and requests for benchmarks of serving: any number of training queries, features and clusters."""
 
 from __future__ import annotations
 
@@ -36,17 +36,6 @@ def documents(n_docs: int, n_features: int, seed: int = 0) -> Matrix:
     cloud = random.standard_normal((n_docs, n_features)) * 0.93 ** np.arange(n_features) @ turn
     low, high = cloud.min(axis=0), cloud.max(axis=0)
     return np.asarray((cloud - low) / np.where(high > low, high - low, 1.0), np.float32)
-
-
-def near(made: Ranker, n_docs: int, seed: int) -> Matrix:
-    """Return documents that spread along the directions of one of a model's training queries, of plain features."""
-    assert isinstance(made.router, LshRouter)
-    signatures = made.router.points
-    random = np.random.default_rng(seed)
-    signature = signatures.of(int(random.integers(len(signatures))))
-    along = random.standard_normal((n_docs, len(signature.eigenvalues))) * np.sqrt(signature.eigenvalues)
-    noise = 0.01 * random.standard_normal((n_docs, signature.directions.shape[1]))
-    return np.asarray(along @ signature.directions + noise, np.float32)
 
 
 def forest(n_trees: int, depth: int, n_features: int) -> TreesScorer:
@@ -100,7 +89,7 @@ def ranker(
 
 
 def grow(path: Path, n_features: int, *, trees: int = 300, leaves: int = 31) -> None:
-    """Grow a forest with LightGBM's LambdaMART on made-up judgements and write its text."""
+    """Grow a forest with LightGBM's LambdaMART on synthetic judgements and write its text."""
     import lightgbm
 
     random = np.random.default_rng(n_features)

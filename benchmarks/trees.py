@@ -1,8 +1,6 @@
-"""How fast a forest scores one query's documents, against everything else that could do it.
+"""How fast a forest scores one query's documents: the compiled walk, the same in numpy, and LightGBM.
 
-    python -m benchmarks.trees            ours (compiled and in numpy) and LightGBM
-    python -m benchmarks.trees --rivals   also numba, onnxruntime, treelite and bit vectors in numpy,
-                                          installed into an environment that is thrown away (minutes)
+    python -m benchmarks.trees
 
 500 trees of 63 leaves, 46 and 136 features, 20, 100 and 1,000 documents, one thread. The contenders take turns in one
 process, so that a busy machine disturbs all alike; the figure is the processor time of the fastest of many turns. Start-up and memory are
@@ -31,7 +29,7 @@ from localrank_training.learners.plain_trees import from_lightgbm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from localrank.arrays import Matrix, Vector
+    from localrank.arrays import Matrix
 
 #: Times that the compiled walk must be as fast as ``lightgbm.Booster.predict``, at the least.
 FASTER = 2.5
@@ -40,7 +38,6 @@ DIFFERENCE = 1e-9
 TREES, LEAVES = 500, 63
 FEATURES = (46, 136)
 DOCUMENTS = (20, 100, 1000)
-RIVALS = ("lightgbm", "numba", "onnxruntime", "onnxmltools", "treelite", "scipy")
 
 
 class Contender(Protocol):
@@ -67,133 +64,10 @@ def numpy(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG
     return NumpyWalk(Layout.of(from_lightgbm(model.read_text()))).score
 
 
-def bit_vectors(model: Path, n_features: int) -> Callable[[Matrix], Any]:
-    """QuickScorer [lucchese2015] in numpy.
-
-    A tree's leaves are the bits of a word; a false split clears those to its left. All words that a document's value
-    of one feature leaves are one row of a table, found by bisection; a document's leaves are the rows of its features
-    and-ed together, the first bit that is left in each word.
-    """
-    forest = from_lightgbm(model.read_text())
-    masks = np.full((len(forest.features)), ~np.uint64(0))
-    position = np.zeros(len(forest.values), np.int64)
-    for tree in range(forest.n_trees):
-        first, count = int(forest.split_begins[tree]), int(forest.splits[tree])
-        left, right = (
-            forest.left[first : first + count].tolist(),
-            forest.right[first : first + count].tolist(),
-        )
-        leaves: list[int] = []
-
-        def visit(node: int, first: int = first, tree: int = tree, leaves: list[int] = leaves) -> int:
-            if node < 0:
-                position[first + tree + len(leaves)] = first + tree - 1 - node
-                leaves.append(node)
-                return 1
-            begin = len(leaves)
-            here = visit(left[node])  # noqa: B023 - called before the next tree
-            for bit in range(begin, begin + here):
-                masks[first + node] &= ~(np.uint64(1) << np.uint64(bit))
-            return here + visit(right[node])  # noqa: B023
-
-        visit(0)
-    tables = []
-    for feature in range(n_features):
-        here = np.flatnonzero(forest.features == feature)
-        borders = np.unique(forest.thresholds[here])
-        rows = np.full((len(borders) + 1, forest.n_trees), ~np.uint64(0))
-        np.bitwise_and.at(
-            rows,
-            (np.searchsorted(borders, forest.thresholds[here]) + 1, forest.tree_of[here]),
-            masks[here],
-        )
-        tables.append((borders, np.bitwise_and.accumulate(rows, axis=0)))
-    begins = forest.split_begins[:-1] + np.arange(forest.n_trees)
-    values = forest.values[position]
-
-    def score(documents: Matrix) -> Vector:
-        left = np.full((len(documents), forest.n_trees), ~np.uint64(0))
-        for feature, (borders, rows) in enumerate(tables):
-            left &= rows[np.searchsorted(borders, documents[:, feature].astype(np.float64), side="left")]
-        lowest = left & (~left + np.uint64(1))
-        leaf = np.frexp(lowest.astype(np.float64))[1] - 1
-        scores: Vector = values[begins + leaf].sum(axis=1)
-        return scores
-
-    return score
-
-
-def numba(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
-    """Walk as `walk.c` does, eight documents abreast, compiled when first called and cached on disk."""
-    import numba as library
-
-    layout = Layout.of(from_lightgbm(model.read_text()))
-    nodes = layout.nodes
-    feature = (nodes["feature"] & 0x3FFFFFFF).astype(np.int32)
-    default = (nodes["feature"] >> 31).astype(np.int32)
-
-    @library.njit(cache=True, boundscheck=False)
-    def walk(documents, threshold, reach, left, feature, default, roots, depths, values):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, PLR0917
-        scores = np.zeros(len(documents))
-        at = np.zeros(8, np.int32)
-        for first in range(0, len(roots), 16):
-            for begin in range(0, len(documents), 8):
-                here = min(8, len(documents) - begin)
-                for tree in range(first, min(first + 16, len(roots))):
-                    at[:] = roots[tree]
-                    for _ in range(depths[tree]):
-                        for i in range(8):
-                            node = at[i]
-                            seen = documents[begin + min(i, here - 1), feature[node]]
-                            missing = not abs(seen) > reach[node]
-                            right = default[node] if missing else np.int32(seen > threshold[node])
-                            at[i] = left[node] + right
-                    for i in range(here):
-                        scores[begin + i] += values[at[i]]
-        return scores
-
-    columns = (
-        nodes["threshold"].copy(), nodes["reach"].copy(), nodes["left"].copy(), feature, default,
-        layout.roots, layout.depths, layout.values,
-    )  # fmt: skip
-    return lambda documents: walk(documents, *columns)
-
-
-def onnxruntime(model: Path, n_features: int) -> Callable[[Matrix], Any]:
-    import onnxruntime as library
-
-    stored = model.with_suffix(".onnx")
-    if not stored.exists():
-        import lightgbm as grower
-        import onnxmltools
-        from onnxmltools.convert.common.data_types import FloatTensorType
-
-        shape = [("documents", FloatTensorType([None, n_features]))]
-        converted = onnxmltools.convert_lightgbm(grower.Booster(model_file=model), initial_types=shape)
-        stored.write_bytes(converted.SerializeToString())
-    options = library.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = library.InferenceSession(str(stored), options, providers=["CPUExecutionProvider"])
-    return lambda documents: session.run(None, {"documents": documents})[0].ravel()
-
-
-def treelite(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
-    import treelite as library
-
-    loaded = library.frontend.load_lightgbm_model(model)
-    return lambda documents: library.gtil.predict(loaded, documents, nthread=1, pred_margin=True).ravel()
-
-
 CONTENDERS: dict[str, Contender] = {
     "localrank": localrank,
     "localrank in numpy": numpy,
     "lightgbm": lightgbm,
-}
-RIVAL_CONTENDERS: dict[str, Contender] = {
-    "bit vectors in numpy": bit_vectors,
-    "numba": numba,
-    "onnxruntime": onnxruntime,
-    "treelite": treelite,
 }
 
 
@@ -215,7 +89,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rivals", action="store_true", help="install and measure the others too")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--cold", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -224,26 +97,10 @@ def main() -> int:
     if arguments.cold:
         print(json.dumps(_cold(arguments.cold, arguments.inside)))
         return 0
-    if arguments.inside:
-        return _compare({**CONTENDERS, **RIVAL_CONTENDERS}, arguments.inside)
     with tempfile.TemporaryDirectory() as folder:
         for n_features in FEATURES:
             grown(Path(folder), n_features)
-        if not arguments.rivals:
-            return _compare(CONTENDERS, Path(folder))
-        return _among_rivals(Path(folder))
-
-
-def _among_rivals(folder: Path) -> int:
-    """Run again in an environment that has the rivals and is thrown away."""
-    environment = folder / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    python = str(environment / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *RIVALS], check=True)
-    root = Path(__file__).parents[1]
-    paths = {"PYTHONPATH": os.pathsep.join(map(str, (root, root / "core", root / "training")))}
-    command = [python, "-m", "benchmarks.trees", "--inside", str(folder)]
-    return subprocess.run(command, check=False, env=os.environ | paths).returncode
+        return _compare(CONTENDERS, Path(folder))
 
 
 def _compare(contenders: dict[str, Contender], folder: Path) -> int:
@@ -307,7 +164,7 @@ def _measured_cold(name: str, folder: Path) -> tuple[float, float]:
 def _cold(name: str, folder: Path) -> tuple[float, float]:
     """Load and score once; return seconds and megabytes beyond numpy's."""
     before, begin = _private_megabytes(), time.perf_counter()
-    score = {**CONTENDERS, **RIVAL_CONTENDERS}[name](folder / "136.txt", 136)
+    score = CONTENDERS[name](folder / "136.txt", 136)
     score(np.zeros((100, 136), np.float32))
     return time.perf_counter() - begin, _private_megabytes() - before
 

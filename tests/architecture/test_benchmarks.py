@@ -54,5 +54,5 @@ def test_the_short_form_tries_again_before_it_fails(
 def test_the_short_form_has_what_serves_a_request() -> None:
     short = {name for name, benchmark in BENCHMARKS.items() if benchmark.short is not None}
 
-    assert {"stages", "floor", "peers", "wires", "signature"} <= short
+    assert {"stages", "floor", "peers", "signature"} <= short
     assert not [name for name in short if BENCHMARKS[name].real_data]

@@ -1,10 +1,9 @@
-"""Tables and plots of the page are made of what was measured, and of nothing else."""
+"""The table, the picture and the long tables are made of what was measured, and of nothing else."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import plots, report, results
-from tests.benchmarks.measured import MEASURED
+from benchmarks import report, results
+
+ROWS = [
+    {"server": server, "wire": wire, "documents": n, "cpu_ms": n / speed, "cpu_ms_interval": [n / 900, n / 9]}
+    for server, wire, speed in (
+        ("fastapi", "JSON", 50),
+        ("localrank", "npy", 400),
+        ("localrank", "JSON", 200),
+    )
+    for n in (100, 1000)
+]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, rows in MEASURED.items():
-        results.write(tmp_path / f"{name}.json", **rows)
-    return tmp_path
+def found(tmp_path: Path) -> results.Results:
+    results.write(tmp_path / "peers.json", cpu=ROWS, left_out=[])
+    read = results.read("peers", tmp_path)
+    assert read is not None
+    return read
 
 
 def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -61,55 +70,49 @@ def test_an_interval_of_the_median_holds_it_and_narrows_with_repeats() -> None:
     assert (2.0, 2.0) == results.interval([2.0])
 
 
-def test_every_table_and_plot_that_can_be_made_has_its_place_on_the_page() -> None:
-    marked = re.findall(r"<!-- (table|plot) (\S+) -->", report.PAGE.read_text())
+def test_the_table_has_the_least_cpu_first(found: results.Results) -> None:
+    lines = report.table(found).splitlines()
 
-    assert sorted(
-        [*(("table", name) for name in report.TABLES), *(("plot", name) for name in report.PLOTS)]
-    ) == (sorted(marked))
-    assert set(report.PLOTS) == set(plots.PLOTS)
-    assert [measured for measured, _ in report.PLOTS.values()] == [
-        plots.PLOTS[name][0][0] for name in report.PLOTS
-    ]
+    assert "| server | wire | 100 documents | 1,000 documents |" == lines[0]
+    assert "| **LocalRank** | npy | 0.25 (0.11–11.11) | 2.50 (1.11–111.11) |" == lines[2]
+    assert ["npy", "JSON", "JSON"] == [line.split(" | ")[1] for line in lines[2:]]
 
 
-def test_the_page_shows_the_results_that_are_committed() -> None:
-    page = report.PAGE.read_text()
+def test_filling_the_page_changes_its_table_and_nothing_else(found: results.Results) -> None:
+    page = "before\n<!-- table -->\nold\n<!-- end -->\nafter\n"
 
-    assert report.filled(page) == page
+    once = report.filled(page, found)
 
-
-def test_tables_are_filled_and_filling_them_again_changes_nothing(folder: Path) -> None:
-    outside = re.compile(r"(<!-- (?:table|plot) \S+ -->).*?<!-- end -->", re.DOTALL)
-    page = outside.sub(r"\1\n<!-- end -->", report.PAGE.read_text())
-
-    once = report.filled(page, folder)
-
-    assert "| **LocalRank** | npy | 0.25 (0.20–0.30) | 1.00 (0.80–1.20) |" in once
-    # 2 documents per millisecond would be too much for it: it answered 40 %.
-    assert "| FastAPI + pydantic | JSON | 3.00 (2.00–4.00) / 9.00 (8.00–10.0) | cannot |" in once
-    assert "| 1,000,000 | 700 | does not fit into memory | – | – |" in once
-    assert "![Latency against training queries](images/growth.svg)" in once
-    assert once.count("python -m ") > page.count("python -m ")
-    assert report.filled(once, folder) == once
-    assert outside.sub(r"\1", page) == outside.sub(r"\1", once)
+    assert "old" not in once
+    assert once.startswith("before\n<!-- table -->\n`python -m ")
+    assert once.endswith("<!-- end -->\nafter\n")
+    assert report.filled(once, found) == once
 
 
-def test_without_results_the_page_stays_as_it_is(tmp_path: Path) -> None:
-    page = report.PAGE.read_text()
+def test_the_pages_show_the_results_that_are_committed() -> None:
+    page, found = (report.DOCS / "performance.md").read_text(), results.read("peers")
 
-    assert report.filled(page, tmp_path) == page
-    with pytest.raises(KeyError, match="unheard"):
-        report.filled("<!-- table unheard -->\n<!-- end -->", tmp_path)
+    assert found is not None
+    assert report.filled(page, found) == page
+    assert report.every_table() == (results.FOLDER / "tables.md").read_text()
+    assert 60 > len(page.splitlines())
 
 
-def test_the_same_results_give_the_same_images(folder: Path, tmp_path: Path) -> None:
-    first, second = plots.draw(folder, tmp_path / "a"), plots.draw(folder, tmp_path / "b")
+def test_every_row_of_every_result_is_in_a_table(tmp_path: Path, found: results.Results) -> None:
+    tables = report.every_table(tmp_path)
 
-    assert {f"{name}.svg" for name in report.PLOTS} == {path.name for path in first}
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert "LocalRank, npy" in (tmp_path / "a" / "cpu.svg").read_text()
-    assert [] == plots.draw(tmp_path / "nothing", tmp_path / "c")
+    assert len(ROWS) == tables.count("| JSON |") + tables.count("| npy |")
+    assert "| fastapi | JSON | 1,000 | 20 | 1.11–111 |" in tables
+    assert report.about(found) in tables
+
+
+def test_the_same_results_give_the_same_picture(tmp_path: Path, found: results.Results) -> None:
+    for name in "ab":
+        report.draw(found, tmp_path / f"{name}.svg")
+
+    text = (tmp_path / "a.svg").read_text()
+    assert text == (tmp_path / "b.svg").read_text()
+    assert "LocalRank, npy" in text
 
 
 def test_a_benchmark_writes_what_it_measured(tmp_path: Path) -> None:
