@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,13 @@ def test_no_function_is_more_complex_than_20() -> None:
     )
 
     assert (0, "All checks passed!\n") == (checked.returncode, checked.stdout)
+
+
+def test_the_house_is_drawn_as_it_is() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+
+    for package in PACKAGES:
+        drawing = re.search(rf"^\w+/{package.name}/ .*\n((?: .*\n)+)", page, re.MULTILINE)
+        assert drawing is not None
+        drawn = re.findall(r"^  (\w+)/", drawing[1], re.MULTILINE)
+        assert sorted(path.parent.name for path in package.glob("*/__init__.py")) == sorted(drawn)
