@@ -68,6 +68,8 @@ BENCHMARKS = {
     "rankers": Benchmark(real_data=True),
     "stability": Benchmark(real_data=True),
     "truncated_lists": Benchmark(real_data=True),
+    "votes": Benchmark(real_data=True),
+    "transductive": Benchmark(real_data=True),
     # What learning costs.
     "training": Benchmark(("--web", "--growth"), real_data=True),
 }

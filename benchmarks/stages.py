@@ -1,7 +1,8 @@
 """What each stage of a request costs alone, beside the bare library call that it stands on.
 
     python -m benchmarks.stages [--documents 1,20,100,1000,5000] [--features 10,46,136,700]
-                                [--queries 100,1000,10000,1000000] [--parts stages,blocks,routes] [--short] [--out FILE]
+                                [--queries 100,1000,10000,1000000] [--parts stages,blocks,routes,routers]
+                                [--short] [--out FILE]
 
 Microseconds of CPU, medians of many turns, a stage and its bare call one after the other on one BLAS thread:
 
@@ -33,6 +34,8 @@ route     similarity and shares of five clusters               ``numpy.tile``
 together  ``[raw, minmax, zscore, rank]`` next to each other   four copies
 ========  ===================================================  =======================================
 
+What every other router costs is the table ``routers`` (`benchmarks.router_costs`).
+
 Routing does not know how many documents there were, so it is measured once for each number of training queries and
 features. The directions of a million queries of 700 features are 14 GB; a training set that does not fit into the
 memory that is free is left out, and the results say so. The exit code is 1 where a stage takes more than so many times
@@ -56,6 +59,7 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from benchmarks import floor, results, served_models
+from benchmarks.router_costs import router_calls
 from benchmarks.routing import draw
 from localrank.cloud import Cloud
 from localrank.commands.output import print_table
@@ -85,6 +89,8 @@ MOST_BLOCK = {
 #: Times one product with all signatures that routing may take, by training queries of 136 features.
 MOST_ROUTE = {1000: 2.2, 20_000: 0.13}
 GATED_FEATURES = 136
+#: Training queries up to which every router is measured; beyond, hash tables are what routes.
+MOST_SCANNED = 10_000
 #: Microseconds that a turn lasts at least: what takes less is called several times.
 TURN = 100.0
 LIMITS = Limits(max_documents=5000, refuse_extra_features=False)
@@ -229,6 +235,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "stages": ("stage", "documents", "features"),
     "blocks": ("block", "documents", "features"),
     "routes": ("queries", "features"),
+    "routers": ("router", "queries", "features"),
 }
 #: What depends on the documents.
 MEASURED = {"stages": stages, "blocks": blocks}
@@ -264,6 +271,8 @@ def main() -> int:
                 for row in (
                     route_rows(width, sets)
                     if part == "routes"
+                    else router_rows(width, sets)
+                    if part == "routers"
                     else stage_rows(named[0], MEASURED[part], width, sizes)
                 )
             ]
@@ -315,6 +324,21 @@ def route_rows(n_features: int, sets: list[int]) -> Iterator[results.Row]:
         gc.collect()  # the training set before this one
         ours, bare = routes(n_queries, n_features) if fits(n_queries, n_features) else (None, None)
         yield {"queries": n_queries, "features": n_features, "us": ours, "bare_us": bare}
+
+
+def router_rows(n_features: int, sets: list[int]) -> Iterator[results.Row]:
+    """Measure every router, among as many training queries as a scan is made for."""
+    for n_queries in sets:
+        if n_queries <= MOST_SCANNED:
+            for name, ours, bare in router_calls(n_queries, n_features):
+                taken, floor_taken = measure(Stage(name, ours, bare))
+                yield {
+                    "router": name,
+                    "queries": n_queries,
+                    "features": n_features,
+                    "us": taken,
+                    "bare_us": floor_taken,
+                }
 
 
 def show(rows: list[results.Row], named: tuple[str, ...]) -> None:

@@ -124,7 +124,9 @@ def test_a_benchmark_writes_what_it_measured(tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     assert "python -m benchmarks.stages --documents 1,20 --features 10 --queries 100" == found["command"]
     assert {(1, 10), (20, 10)} == {(row["documents"], row["features"]) for row in found["stages"]}
-    assert all(row["us"] > 0 for row in [*found["stages"], *found["blocks"], *found["routes"]])
+    assert all(
+        row["us"] > 0 for row in [*found["stages"], *found["blocks"], *found["routes"], *found["routers"]]
+    )
 
 
 def test_a_part_that_is_measured_later_stands_beside_the_others(tmp_path: Path) -> None:

@@ -27,6 +27,24 @@ def test_clusters_and_settings_of_the_learner_are_chosen_together() -> None:
         assert (choice.values["clusters"],) == choice.config.clustering.sizes
 
 
+def test_localrank_chooses_the_number_of_clusters_and_c_together_with_one_global_model_among_them() -> None:
+    made = [choice.values for choice in choices_of(TrainingConfig.read(method="localrank"))]
+
+    sizes, strengths = (sorted({values[name] for values in made}) for name in ("clusters", "C"))
+    assert 1 in sizes
+    assert len(sizes) > 2
+    assert len(strengths) > 2
+    assert [{"C": C, "clusters": size} for size in sizes for C in strengths] == made
+
+
+def test_neighbours_may_be_a_choice() -> None:
+    clustering = {"method": "knn", "neighbours": [5, 20]}
+    choices = choices_of(config(clustering=clustering, learner={"C": 1.0}, routing={"method": "exact"}))
+
+    assert ["neighbours = 5", "neighbours = 20"] == [str(choice) for choice in choices]
+    assert [5, 20] == [choice.config.clustering.neighbours for choice in choices]
+
+
 def test_one_cluster_is_one_global_model() -> None:
     (choice,) = choices_of(config(clustering={"clusters": 1}, learner={"C": 1}))
 

@@ -1,0 +1,92 @@
+"""What finding the cluster costs with each router: the table ``routers`` of ``python -m benchmarks.stages``.
+
+Five clusters; signatures of P = 5, vectors as wide as the features. The bare call is one product with as many numbers as the
+router compares: all training queries, one point per cluster, or one row of weights per cluster. ``fusion, scored`` is the
+routing and the scoring of a query together: it scores with every cluster, so it stands beside the scoring with one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import served_models
+from benchmarks.routing import draw
+from localrank.classifying import ClassifierRouter, FusionRouter
+from localrank.overlap import OverlapRouter
+from localrank.ranker import Ranker
+from localrank.routing import CentroidRouter, ExactRouter, MedoidRouter
+from localrank.scorers import LinearScorer
+from localrank.vectors import MeanRepresentation, VectorPoint, VectorPoints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from localrank.routing import Router
+
+__all__ = ["router_calls"]
+
+CLUSTERS, NEIGHBOURS, ASKED = 5, 10, 64
+
+
+def router_calls(
+    n_queries: int, n_features: int
+) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
+    """Yield the name, one routing of a new query, and the bare product, of every router."""
+    random = np.random.default_rng(0)
+    components = min(served_models.COMPONENTS, n_features)
+    clusters = np.arange(n_queries) % CLUSTERS
+    neighbours = random.integers(0, n_queries, (n_queries, NEIGHBOURS))
+    signatures, _ = draw("spread", n_queries, components, n_features, seed=1)
+    asked, _ = draw("spread", ASKED, components, n_features, seed=9)
+    directions = signatures.directions.reshape(n_queries * components, n_features)
+    drawn = random.standard_normal((n_queries, n_features)).astype(np.float32)
+    vectors = VectorPoints(drawn, np.ones(n_queries, np.bool_))
+    points = [VectorPoint(row) for row in random.standard_normal((ASKED, n_features)).astype(np.float32)]
+    weights = random.standard_normal((CLUSTERS, n_features))
+    few, means = np.arange(CLUSTERS), vectors.take(np.arange(CLUSTERS))
+    fusion = FusionRouter(weights, np.zeros(CLUSTERS))
+
+    def one_each(router: Router, of: list[object], numbers: np.ndarray) -> tuple[Callable[[], object], ...]:
+        turn = iter(range(2**62))
+        return (
+            lambda: router.route(of[next(turn) % ASKED]),  # type: ignore[arg-type]
+            partial(np.matmul, numbers, numbers[0]),
+        )
+
+    by_signature: list[object] = [asked.of(query) for query in range(ASKED)]
+    by_vector: list[object] = list(points)
+    for name, router, of, numbers in (
+        ("exact, signatures", ExactRouter(signatures, clusters), by_signature, directions),
+        (
+            "exact, average member",
+            ExactRouter(signatures, clusters, "eq5", "average"),
+            by_signature,
+            directions,
+        ),
+        ("overlap, signatures", OverlapRouter(signatures, clusters, neighbours), by_signature, directions),
+        ("medoid", MedoidRouter(signatures.take(few)), by_signature, directions[: CLUSTERS * components]),
+        ("exact, vectors", ExactRouter(vectors, clusters, "euclidean"), by_vector, drawn),
+        ("centroid", CentroidRouter(means), by_vector, drawn[:CLUSTERS]),
+        ("classifier", ClassifierRouter(weights, np.zeros(CLUSTERS)), by_vector, weights),
+        ("fusion", fusion, by_vector, weights),
+    ):
+        ours, bare = one_each(router, of, numbers)
+        yield name, ours, bare
+    yield ("fusion, scored", *_scored(fusion, n_features))
+
+
+def _scored(fusion: FusionRouter, n_features: int) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the routing and scoring of a hundred documents by fusion, and the same by the most probable cluster."""
+    made = served_models.ranker(100, n_features)
+    scorers = tuple(
+        LinearScorer(row) for row in np.random.default_rng(3).standard_normal((CLUSTERS, n_features))
+    )
+    routed = (fusion, ClassifierRouter(fusion.weights, fusion.intercepts))
+    documents = served_models.documents(100, n_features)
+    rankers = [
+        Ranker(made.contract, MeanRepresentation(), router, scorers, made.global_scorer) for router in routed
+    ]
+    return tuple(partial(ranker.rank, documents) for ranker in rankers)  # type: ignore[return-value]
