@@ -32,7 +32,7 @@ from localrank_service.models.workers import Workers
 from localrank_service.process import cpus
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
-from localrank_service.routes import batch, cohere, docs, health, repository, rerank, stats, v2
+from localrank_service.routes import adapters, batch, cohere, docs, health, repository, rerank, stats, v2
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.telemetry.access import AccessLog
@@ -102,7 +102,12 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     app.state.service = service
     direct = {
         (method, route.path): route
-        for route in (*rerank.router.routes, *batch.router.routes, *cohere.router.routes)
+        for route in (
+            *rerank.router.routes,
+            *batch.router.routes,
+            *cohere.router.routes,
+            *adapters.router.routes,
+        )
         if isinstance(route, DirectRoute)
         for method in route.methods or ()
     }
@@ -119,6 +124,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         rerank.router,
         batch.router,
         cohere.router,
+        adapters.router,
         v2.inference,
         model_routes.router,
         v2.router,

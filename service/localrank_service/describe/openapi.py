@@ -13,7 +13,9 @@ from fastapi.openapi.utils import get_openapi
 from localrank import __version__
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 from localrank_service.wire import npy
+from localrank_service.wire.adapters import ENGINES
 from localrank_service.wire.members import (
+    ADAPTER,
     BINARY_INPUT,
     BINARY_OUTPUT,
     COHERE,
@@ -77,6 +79,19 @@ def _described_by(table: tuple[Member, ...]) -> dict[str, Any]:
         name: (_maybe(dict(kind.schema)) if nullable and kind.schema else dict(kind.schema))
         | {"description": meaning}
         for name, kind, meaning, nullable in table
+    }
+
+
+def _engine_page(page: str, hits: str, hit: dict[str, Any], *, answered: bool = False) -> dict[str, Any]:
+    """Return a search engine's response, of which more members are its own business."""
+    listed = {"type": "object", "properties": hit, "required": list(hit) if answered else []}
+    return {
+        "type": "object",
+        "properties": {
+            page: {"type": "object", "properties": {hits: _list(listed)}, "required": [hits]},
+            **({"localrank": _ref("Adapted")} if answered else {}),
+        },
+        "required": [page, *(["localrank"] if answered else [])],
     }
 
 
@@ -246,6 +261,63 @@ SCHEMAS: dict[str, Any] = {
             "timings_ms": _map(_NUMBER),
         }
     ),
+    "Adapted": _closed(
+        {
+            "request_id": _TEXT,
+            "model": _TEXT,
+            "version": _COUNT,
+            "route": _ROUTE,
+            "warnings": _list(_closed({"code": _TEXT, "feature": _TEXT, "count": _COUNT})),
+            "timings_ms": _map(_NUMBER),
+        }
+    ),
+    "SearchResponse": _engine_page(
+        "hits", "hits", {"fields": {"type": "object", "description": "`_ltrlog` holds the features."}}
+    )
+    | {
+        "examples": [
+            {
+                "hits": {
+                    "max_score": 9.2,
+                    "hits": [
+                        {
+                            "_id": identifier,
+                            "_score": score,
+                            "fields": {
+                                "_ltrlog": [
+                                    {
+                                        "log_entry1": [
+                                            {"name": n, "value": v} for n, v in zip(_NAMED, row, strict=True)
+                                        ]
+                                    }
+                                ]
+                            },
+                        }
+                        for identifier, score, row in (("d1", 9.2, _ROWS[0]), ("d2", 7.5, _ROWS[1]))
+                    ],
+                }
+            }
+        ]
+    },
+    "SearchReranked": _engine_page("hits", "hits", {"_score": _NUMBER}, answered=True),
+    "SolrResponse": _engine_page("response", "docs", {"[features]": _TEXT})
+    | {
+        "examples": [
+            {
+                "response": {
+                    "numFound": 2,
+                    "docs": [
+                        {
+                            "id": identifier,
+                            "[features]": ",".join(f"{n}={v}" for n, v in zip(_NAMED, row, strict=True)),
+                        }
+                        for identifier, row in zip(("d1", "d2"), _ROWS, strict=True)
+                    ],
+                }
+            }
+        ]
+    },
+    "SolrReranked": _engine_page("response", "docs", {"score": _NUMBER}, answered=True),
     "CohereRequest": _closed(
         _described_by(COHERE),
         optional=tuple(name for name in names_of(COHERE) if name != "documents"),
@@ -515,6 +587,15 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "application/json",
         (400, 401, 403, 404, 409, 413, 415, 422, 503),
     ),
+    **{
+        ("post", f"/v1/adapters/{engine}"): (
+            "SolrResponse" if engine == "solr" else "SearchResponse",
+            "SolrReranked" if engine == "solr" else "SearchReranked",
+            "application/json",
+            (400, 401, 403, 404, 409, 413, 415, 422, 503),
+        )
+        for engine in ENGINES
+    },
     ("get", "/v1/stats"): (None, "Stats", "application/json", (401, 403)),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),
@@ -618,20 +699,30 @@ OTHER_ANSWERS: dict[tuple[str, str], dict[str, Any]] = {
     key: {"application/octet-stream": {"schema": _BINARY_TENSORS}} for key in _INFER
 }
 
+
+def _in_query(member: Member, prefix: str = "") -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "in": "query",
+        "required": False,
+        "description": prefix + member.meaning,
+        "schema": _TEXT if member.name == "query_id" else dict(member.kind.schema),
+    }
+
+
 #: Parameters that the framework does not know of; those of `/v1/rerank` are the options of a body that is not JSON.
 PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("post", "/v1/rerank"): [
-        {
-            "name": member.name,
-            "in": "query",
-            "required": False,
-            "description": f"With `{npy.MEDIA_TYPE}`. {member.meaning}"
-            + (" Stands once per name." if member.name == "feature_names" else ""),
-            "schema": _TEXT if member.name == "query_id" else member.kind.schema,
-        }
+        _in_query(
+            member._replace(
+                meaning=member.meaning + (" Stands once per name." if member.name == "feature_names" else "")
+            ),
+            f"With `{npy.MEDIA_TYPE}`. ",
+        )
         for member in RERANK
         if member.name in npy.OPTIONS
     ],
+    **{("post", f"/v1/adapters/{engine}"): [_in_query(member) for member in ADAPTER] for engine in ENGINES},
     **{
         (method, path): [
             *(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
+    "ADAPTER",
     "BINARY_INPUT",
     "BINARY_OUTPUT",
     "COHERE",
@@ -179,6 +180,24 @@ COHERE = (
     Member("max_tokens_per_doc", _ANYTHING, "Has no effect."),
     Member("priority", _ANYTHING, "Has no effect."),
     Member("rank_fields", _ANYTHING, "Has no effect."),
+)
+
+#: Of the query string of ``POST /v1/adapters/ENGINE``; any other is refused by name.
+ADAPTER = (
+    _MODEL,
+    Member("query_id", _TEXT, "The caller's name for the query."),
+    _TOP_N._replace(meaning="Return only the best hits."),
+    _CONTRACT,
+    Member(
+        "log",
+        _TEXT,
+        "The name of the log entry (Elasticsearch, OpenSearch) or the field (Solr) with the features, if there are several.",
+    ),
+    Member(
+        "missing_as_zero",
+        _FLAG,
+        "A feature that a hit does not log is 0, as with the plug-ins' option of this name; otherwise it is missing.",
+    ),
 )
 
 #: Of ``parameters`` of the Open Inference Protocol; others are the business of other servers.

@@ -1,0 +1,272 @@
+"""Search engines' responses come back in the ranker's order, and otherwise as they were."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from localrank_service.describe.openapi import SCHEMAS
+
+if TYPE_CHECKING:
+    import httpx
+
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("bm25", "pagerank", "ctr:7d", "age")
+
+
+def valid(name: str, value: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
+    jsonschema.Draft202012Validator(schema).validate(value)
+
+
+def elastic(rows: list[list[float | None]], entry: str = "features", **more: Any) -> dict[str, Any]:
+    """A page as Elasticsearch with its LTR plug-in answers it; a feature that did not match has no value."""
+    return {
+        "took": 5,
+        "timed_out": False,
+        "_shards": {"total": 5, "successful": 5},
+        "hits": {
+            "total": {"value": 10_000, "relation": "gte"},
+            "max_score": 20.5,
+            "hits": [
+                {
+                    "_index": "products",
+                    "_id": f"p{position}",
+                    "_score": 20.5 - position,
+                    "_source": {
+                        "title": f"Ünïcode {position}",
+                        "sku": 2**53 + position,
+                        "tags": [None, {"a": []}],
+                    },
+                    "fields": {
+                        "_ltrlog": [
+                            {
+                                entry: [
+                                    {"name": name} if value is None else {"name": name, "value": value}
+                                    for name, value in zip(NAMES, row, strict=True)
+                                ]
+                                + [{"name": n, "value": v} for n, v in more.items()]
+                            }
+                        ]
+                    },
+                    "matched_queries": ["logged"],
+                }
+                for position, row in enumerate(rows)
+            ],
+        },
+        "aggregations": {"brands": {"buckets": [{"key": "x", "doc_count": 3}]}},
+    }
+
+
+def solr(rows: list[list[float]], field: str = "[features]") -> dict[str, Any]:
+    return {
+        "responseHeader": {"status": 0, "QTime": 7},
+        "response": {
+            "numFound": 300,
+            "start": 0,
+            "maxScore": 3.5,
+            "docs": [
+                {
+                    "id": f"p{position}",
+                    "score": 3.5 - position,
+                    field: ",".join(f"{name}={value}" for name, value in zip(NAMES, row, strict=True)),
+                    **{f"field_{i}": i for i in range(100)},
+                }
+                for position, row in enumerate(rows)
+            ],
+        },
+        "facet_counts": {"facet_queries": {}},
+    }
+
+
+@pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
+async def test_hits_come_back_in_the_ranker_s_order(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix], engine: str
+) -> None:
+    page = elastic(queries[0].tolist())
+    expected = tiny_ranker.rank(queries[0])
+
+    response = await client.post(f"/v1/adapters/{engine}", params={"model": "tiny"}, json=page)
+
+    answer = response.json()
+    valid("SearchResponse", page)
+    valid("SearchReranked", answer)
+    hits = answer["hits"]["hits"]
+    assert [f"p{position}" for position in expected.order] == [hit["_id"] for hit in hits]
+    assert expected.scores[expected.order].tolist() == [hit["_score"] for hit in hits]
+    assert expected.scores.max() == answer["hits"]["max_score"]
+    for hit in hits:
+        before = page["hits"]["hits"][int(hit["_id"][1:])]
+        assert {**before, "_score": hit["_score"]} == hit
+    untouched = {"took", "timed_out", "_shards", "aggregations"}
+    assert {name: page[name] for name in untouched} == {name: answer[name] for name in untouched}
+    assert page["hits"]["total"] == answer["hits"]["total"]
+    assert ("tiny", 3, expected.route.cluster) == (
+        answer["localrank"]["model"],
+        answer["localrank"]["version"],
+        answer["localrank"]["route"]["cluster"],
+    )
+    assert "total" in answer["localrank"]["timings_ms"]
+    assert "score;dur=" in response.headers["server-timing"]
+
+
+@pytest.mark.parametrize("field", ["[features]", "fv", "mine"])
+async def test_documents_of_solr_come_back_in_the_ranker_s_order(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix], field: str
+) -> None:
+    page = solr(queries[0].tolist(), field)
+    expected = tiny_ranker.rank(queries[0])
+    asked = {"model": "tiny", "top_n": "5"} | ({"log": "mine"} if field == "mine" else {})
+
+    answer = (await client.post("/v1/adapters/solr", params=asked, json=page)).json()
+
+    if field == "[features]":
+        valid("SolrResponse", page)
+    valid("SolrReranked", answer)
+    docs = answer["response"]["docs"]
+    assert [f"p{position}" for position in expected.order[:5]] == [doc["id"] for doc in docs]
+    assert expected.scores[expected.order[:5]].tolist() == [doc["score"] for doc in docs]
+    assert (300, expected.scores.max()) == (answer["response"]["numFound"], answer["response"]["maxScore"])
+    assert {"facet_queries": {}} == answer["facet_counts"]
+
+
+async def test_a_feature_without_a_value_is_missing_or_zero(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    rows: list[list[Any]] = queries[0].tolist()
+    rows[3][2] = None  # "median" in this model
+    as_missing, as_zero = queries[0].copy(), queries[0].copy()
+    as_missing[3, 2], as_zero[3, 2] = np.nan, 0.0
+
+    async def scores(**asked: str) -> list[float]:
+        response = await client.post(
+            "/v1/adapters/opensearch", params={"model": "tiny", **asked}, json=elastic(rows)
+        )
+        hits = response.json()["hits"]["hits"]
+        return [hit["_score"] for hit in sorted(hits, key=lambda hit: int(hit["_id"][1:]))]
+
+    assert tiny_ranker.rank(as_missing).scores.tolist() == await scores()
+    assert tiny_ranker.rank(as_zero).scores.tolist() == await scores(missing_as_zero="true")
+
+
+async def test_names_that_do_not_fit_are_named_together(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    page = elastic(queries[0].tolist())
+    for hit in page["hits"]["hits"]:
+        hit["fields"]["_ltrlog"][0]["features"][3]["name"] = "agee"
+
+    response = await client.post("/v1/adapters/elasticsearch", params={"model": "tiny"}, json=page)
+
+    assert 422 == response.status_code
+    assert (
+        "no hit logs 'age', which the model takes; the hits log 'agee', which it does not know"
+        == response.json()["detail"]
+    )
+    assert "/hits/hits" == response.json()["pointer"]
+
+
+async def test_features_that_the_model_does_not_know_are_a_warning(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    page = elastic(queries[0].tolist(), colour=0.5)
+
+    answer = (await client.post("/v1/adapters/elasticsearch", params={"model": "tiny"}, json=page)).json()
+
+    assert [{"code": "feature_ignored", "feature": "colour", "count": len(queries[0])}] == answer[
+        "localrank"
+    ]["warnings"]
+
+
+async def test_one_of_several_log_entries_is_asked_for(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    page = elastic(queries[0].tolist())
+    for hit in page["hits"]["hits"]:
+        hit["fields"]["_ltrlog"].append({"other": []})
+
+    refused = await client.post("/v1/adapters/elasticsearch", params={"model": "tiny"}, json=page)
+    answered = await client.post(
+        "/v1/adapters/elasticsearch", params={"model": "tiny", "log": "features"}, json=page
+    )
+
+    assert 422 == refused.status_code
+    assert "has the log entries 'features', 'other'; say which one: ?log=features" in refused.json()["detail"]
+    assert 200 == answered.status_code
+
+
+async def test_an_empty_page_stays_empty(client: httpx.AsyncClient) -> None:
+    page = elastic([])
+
+    answer = (await client.post("/v1/adapters/elasticsearch", params={"model": "tiny"}, json=page)).json()
+
+    assert [] == answer["hits"]["hits"]
+    assert answer["hits"]["max_score"] is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "body", "asked", "status", "message"),
+    [
+        ("elasticsearch", {"error": "x"}, {}, 422, "expected a search response with 'hits'; found none"),
+        ("solr", {"response": {"docs": 3}}, {}, 422, "response.docs: expected a list of hits, found 3"),
+        (
+            "elasticsearch",
+            {"hits": {"hits": [{"_id": "1"}]}},
+            {},
+            422,
+            "hits/hits/0 has no logged features; log them",
+        ),
+        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"log": "x"}, 422, "no logged features under 'x'"),
+        ("solr", {"response": {"docs": [{"id": 1}]}}, {}, 422, "has no logged features; ask for them: fl="),
+        ("solr", {"response": {"docs": [{"fv": "bm25"}]}}, {}, 422, "expected name=value"),
+        ("solr", {"response": {"docs": [{"fv": {"bm25": "x"}}]}}, {}, 422, "expected a number or null"),
+        ("elasticsearch", [], {}, 422, "expected an object"),
+        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"top_n": "0"}, 422, "top_n"),
+        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"topn": "1"}, 422, "unknown option 'topn'"),
+        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"missing_as_zero": "yes"}, 422, "missing_as_zero"),
+        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"contract": "sha256:0"}, 409, "contract 'sha256:0'"),
+        ("elasticsearch", elastic([[None, 2, 3, 4]]), {}, 422, "feature 'bm25' of document 0 is missing"),
+    ],
+)
+async def test_what_is_wrong_is_said(
+    client: httpx.AsyncClient, *, engine: str, body: Any, asked: dict[str, str], status: int, message: str
+) -> None:
+    response = await client.post(f"/v1/adapters/{engine}", params={"model": "tiny", **asked}, json=body)
+
+    assert status == response.status_code, response.text
+    assert message in response.json()["detail"]
+
+
+def test_the_examples_of_openapi_are_valid() -> None:
+    for name in ("SearchResponse", "SolrResponse"):
+        for example in SCHEMAS[name]["examples"]:
+            valid(name, json.loads(json.dumps(example)))
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "search-engines.md").read_text()
+
+
+async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(client: httpx.AsyncClient) -> None:
+    """The pre-process function of the page puts each document's text where a list of features stands."""
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)]
+    [connector] = [block for block in blocks if "actions" in block]
+    texts = ["[1.0, 2.0, 3.0, 4.0]", "[10.0, 2.0, 3.0, 4.0]"]
+    documents = "[" + ",".join(f'{{"features":{text}}}' for text in texts) + "]"
+    body = connector["actions"][0]["request_body"]
+    body = body.replace("${parameters.model}", "tiny").replace("${parameters.documents}", documents)
+
+    response = await client.post("/v2/rerank", content=body, headers={"content-type": "application/json"})
+
+    assert "'{\"features\":' + params.text_docs[i] + '}'" in connector["actions"][0]["pre_process_function"]
+    assert {0, 1} == {result["index"] for result in response.json()["results"]}
+    assert all(0 < result["relevance_score"] <= 1 for result in response.json()["results"])
