@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -17,8 +19,8 @@ from localrank_training.clustering import cluster
 from localrank_training.config import ClusteringSettings, TrainingConfig
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build, learn_contract, plan_of
-from localrank_training.routers import fit_classifier
+from localrank_training.pipeline import build, learn_contract, own_routes, plan_of
+from localrank_training.routers import centroids_of, fit_classifier, make_router
 from tests.training.kinds import two_kinds
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
@@ -109,6 +111,33 @@ def test_a_centroid_is_the_mean_of_its_queries_points() -> None:
         np.testing.assert_allclose(
             means[members].mean(axis=0), plan.router.centroids.values[number], rtol=1e-5, atol=1e-6
         )
+
+
+def test_nothing_is_near_a_centroid_of_nothing() -> None:
+    points = points_of(10)
+
+    found = centroids_of(points, np.arange(10) % 2 * 2, 3)
+
+    assert [True, False, True] == found.known.tolist()
+    router = CentroidRouter(found)
+    assert {0, 2} == {router.route(points.of(query)).cluster for query in range(10)}
+    assert {0, 2} >= {router.route(VectorPoint(np.zeros(4, np.float32))).cluster}
+
+
+@pytest.mark.parametrize("method", ["centroid", "classifier", "fusion"])
+def test_a_training_query_is_routed_by_what_others_teach(method: str) -> None:
+    queries = two_kinds(23)
+    settings = config(clustering={"method": "kmeans", "clusters": 3}, routing={"method": method})
+    plan = plan_of(Clouds(queries, learn_contract(queries, settings)), settings)
+
+    found = own_routes(plan, settings)
+
+    part_of = np.random.default_rng(settings.seed).permutation(np.arange(23) % 5)
+    for query in range(23):
+        labels = np.where(part_of == part_of[query], -1, plan.clustering.labels)
+        apart = make_router(plan.points, replace(plan.clustering, labels=labels), settings)
+        assert apart.route(plan.points.of(query)) == found[query]
+    assert found != [plan.router.route(plan.points.of(query)) for query in range(23)]
 
 
 @pytest.mark.parametrize(

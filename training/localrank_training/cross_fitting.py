@@ -127,7 +127,7 @@ def _cross_fit(queries: QuerySet, config: TrainingConfig, workers: int, progress
     run = _Run(blend, lesson_of(clouds, None, weights, blend), plan, config, workers, progress)
     with collected() as said:
         globally = blend.rehearsed(run.lesson, workers=workers, progress=progress)
-        routes = own_routes(plan, config.seed)
+        routes = own_routes(plan, config)
         rehearsal, localised, problem = run.localised(globally, routes)
         weighed = None if rehearsal is None else rehearsal.weigh()
         settled = blend if rehearsal is None or weighed is None else blend.settled_to(rehearsal, weighed)

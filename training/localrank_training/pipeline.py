@@ -35,7 +35,7 @@ from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
 from localrank_training.refining import regrouped
 from localrank_training.representations import relevant_means
-from localrank_training.routers import make_router
+from localrank_training.routers import make_router, router_of_part
 from localrank_training.sending import packed, unpacked
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def prepared(
     n_clusters = len(plan.clustering)
     if validation is not None and held is not None:
         held = Clouds(validation, contract, _routes(plan, held), n_clusters)
-    return Clouds(queries, contract, own_routes(plan, config.seed), n_clusters), held, plan
+    return Clouds(queries, contract, own_routes(plan, config), n_clusters), held, plan
 
 
 def build(
@@ -304,14 +304,14 @@ def _routes(plan: Plan, clouds: Clouds) -> list[Route]:
     return [plan.router.route(plan.representation.of(cloud)) for cloud in clouds]
 
 
-def own_routes(plan: Plan, seed: int) -> list[Route]:
+def own_routes(plan: Plan, config: TrainingConfig) -> list[Route]:
     """Return the routes of the training queries, each by a router that does not know it."""
     points, labels = plan.points, plan.clustering.labels
     routes = [plan.router.route(points.of(query)) for query in range(len(points))]
-    part_of = np.random.default_rng(seed).permutation(np.arange(len(points)) % _PARTS)
+    part_of = np.random.default_rng(config.seed).permutation(np.arange(len(points)) % _PARTS)
     for part in range(_PARTS):
         known = np.flatnonzero((part_of != part) & (labels >= 0))
-        router = plan.router.knowing(points.take(known), labels[known]) if len(known) else None
+        router = router_of_part(plan.router, points, plan.clustering, known, config) if len(known) else None
         if router is not None:
             for query in np.flatnonzero(part_of == part).tolist():
                 routes[query] = router.route(points.of(query))

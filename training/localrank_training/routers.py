@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from localrank_training.clustering import Clustering
     from localrank_training.config import TrainingConfig
 
-__all__ = ["centroids_of", "fit_classifier", "make_router"]
+__all__ = ["centroids_of", "fit_classifier", "make_router", "router_of_part"]
 
 #: Steps of the logistic regression at most; it stops long before, unless C is very large.
 _STEPS = 10_000
+#: Where the centroid of a cluster stands that has no query: near nothing.
+_FAR = float(np.finfo(np.float32).max)
 #: The intercept of a cluster that no query teaches: its probability is zero.
 _NEVER = -1e6
 
@@ -55,9 +58,20 @@ def make_router(points: Points, clustering: Clustering, config: TrainingConfig) 
     return _tables(cast("Signatures", known), theirs, exemplars, config)
 
 
+def router_of_part(
+    router: Router, points: Points, clustering: Clustering, known: Indices, config: TrainingConfig
+) -> Router | None:
+    """Return the router that some training queries make, in the same clusters; ``None`` if it would be the same."""
+    if isinstance(router, CentroidRouter | ClassifierRouter | FusionRouter):
+        labels = np.full(len(points), -1)
+        labels[known] = clustering.labels[known]
+        return make_router(points, replace(clustering, labels=labels), config)
+    return router.knowing(points.take(known), clustering.labels[known])
+
+
 def centroids_of(points: VectorPoints, clusters: Indices, n_clusters: int) -> VectorPoints:
-    """Return the mean vector of each cluster; one without queries that can be compared is not known."""
-    values = np.zeros((n_clusters, points.values.shape[1]), np.float32)
+    """Return the mean vector of each cluster; one without queries that can be compared is near nothing."""
+    values = np.full((n_clusters, points.values.shape[1]), _FAR, np.float32)
     known = np.zeros(n_clusters, np.bool_)
     for cluster in range(n_clusters):
         members = points.values[(clusters == cluster) & points.known]
