@@ -187,5 +187,5 @@ def test_every_route_has_an_example() -> None:
 
     for route in routes:
         pattern = re.escape(PRINTED + route).replace(re.escape("{name}"), r"[\w@]+")
-        pattern = pattern.replace(re.escape("{version}"), r"\d+") + r"[\s'\"]"
+        pattern = pattern.replace(re.escape("{version}"), r"\d+") + r"[\s'\"?]"
         assert any(re.search(pattern, text) for kind, text in BLOCKS if kind == "sh"), route
