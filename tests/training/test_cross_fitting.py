@@ -191,6 +191,36 @@ def test_held_out_figures_are_of_every_query_and_not_flattered(of_kinds: Trained
     assert len(held.ranked.routes) == len(held.queries) == 60
 
 
+def test_the_report_leads_with_members_locality_and_what_fewer_cost(
+    of_kinds: Trained, alike: Trained
+) -> None:
+    report = report_of(of_kinds)
+
+    titles = [title for title, _, _ in report.tables()]
+    assert [title.split(" ")[0] for title in titles[:4]] == ["Against", "Locality", "Fewer", "Held"]
+    (_, _, (mine, linear, trees)), (locality, _, found), *_ = report.tables()
+    assert (mine[0], linear[0], trees[0]) == (
+        "this model",
+        "linear on zscore",
+        "extra_trees on [raw, zscore]",
+    )
+    assert mine[3] == pytest.approx(report.local[-1].mean)
+    assert float(str(linear[5]).split()[0]) == pytest.approx(mine[3] - linear[3], abs=1e-4)  # type: ignore[operator]
+    assert locality.startswith("Locality (used: share = ")
+    assert [row[0] for row in found] == [
+        "local models are better by",
+        "as many for random prototypes",
+        "nearest query leads to the nearest prototype",
+    ]
+    kept = report.metrics_json()["blend"]
+    assert kept["locality"]["gain"]["mean"] > 0.05 > kept["locality"]["random"]["mean"]
+    assert 0.8 < kept["locality"]["agreement"] <= 1.0
+    shut = report_of(alike)
+    assert shut.tables()[1][0] == "Locality (not used: the gate stayed shut)"
+    assert shut.metrics_json()["blend"]["locality"]["locality"] is None
+    assert shut.tables()[3][1] == ("metric", "model")
+
+
 def test_random_labels_are_reported_as_chance() -> None:
     queries = kinds(80, kinds=1)
     labels = np.random.default_rng(3).permutation(queries.labels)

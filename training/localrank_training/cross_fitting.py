@@ -23,6 +23,7 @@ from localrank.ranker import Ranker
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import around
 from localrank_training.learners.blend import Blend
+from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.settings import LearnerSettings
@@ -50,10 +51,11 @@ if TYPE_CHECKING:
     from localrank.scorers import BlendScorer, Scorer
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.budget import Plan
     from localrank_training.learners.lesson import Lesson
-    from localrank_training.learners.rehearsal import Rehearsal, Weighed
+    from localrank_training.learners.rehearsal import Frontier, Rehearsal, Weighed
     from localrank_training.local_members import Gain
-    from localrank_training.pipeline import Plan
+    from localrank_training.pipeline import Plan as Routed
     from localrank_training.progress import Progress
 
 __all__ = ["CrossFitted", "Localised", "cross_fit", "takes"]
@@ -90,6 +92,9 @@ class CrossFitted:
         global_scores: the same without local models.
         routes: of the queries, each by a router that does not know it.
         localised: if local models were tried.
+        tried: all members, without local models, those included that a latency leaves out.
+        frontier: what fewer of these cost and are worth.
+        plan: what was fitted.
     """
 
     built: Built
@@ -101,6 +106,9 @@ class CrossFitted:
     global_scores: Vector
     routes: tuple[Route, ...]
     localised: Localised | None
+    tried: Rehearsal | None
+    frontier: tuple[Frontier, ...]
+    plan: Plan
 
 
 def takes(config: TrainingConfig) -> bool:
@@ -122,11 +130,15 @@ def cross_fit(
 def _cross_fit(queries: QuerySet, config: TrainingConfig, workers: int, progress: Progress) -> CrossFitted:
     blend = cast("Blend", config.learner.candidates()[0])
     lists, weights = lists_of(queries, config)
+    fits = plan_fits(blend, lists.n_docs, lists.n_features)
+    blend = fits.blend
     clouds = Clouds(lists, learn_contract(lists, config))
     config, plan, notes = _planned(clouds, config)
     run = _Run(blend, lesson_of(clouds, None, weights, blend), plan, config, workers, progress)
     with collected() as said:
-        globally = blend.rehearsed(run.lesson, workers=workers, progress=progress)
+        tried = blend.rehearsed(run.lesson, workers=workers, progress=progress)
+        frontier = () if tried is None else tried.frontier()
+        globally = None if tried is None else blend.affordable(tried, frontier)
         routes = own_routes(plan, config)
         rehearsal, localised, problem = run.localised(globally, routes)
         weighed = None if rehearsal is None else rehearsal.weigh()
@@ -153,10 +165,13 @@ def _cross_fit(queries: QuerySet, config: TrainingConfig, workers: int, progress
         global_scores=scores if globally is None or globally is rehearsal else globally.nested()[0],
         routes=tuple(routes),
         localised=localised,
+        tried=tried,
+        frontier=frontier,
+        plan=fits,
     )
 
 
-def _planned(clouds: Clouds, config: TrainingConfig) -> tuple[TrainingConfig, Plan, tuple[str, ...]]:
+def _planned(clouds: Clouds, config: TrainingConfig) -> tuple[TrainingConfig, Routed, tuple[str, ...]]:
     """Cluster the queries, if any two can be compared; else there is one global model."""
     if config.clustering.method == "none":
         return config, plan_of(clouds, config), ()
@@ -174,7 +189,7 @@ class _Run:
 
     blend: Blend
     lesson: Lesson
-    plan: Plan
+    plan: Routed
     config: TrainingConfig
     workers: int
     progress: Progress

@@ -108,6 +108,7 @@ class LocalMembers:
             learners=globally.learners[:1] * (1 + len(localities)),
             scores=np.stack([globally.scores[0], *standard]),
             seconds=np.repeat(globally.seconds[:1], 1 + len(localities)),
+            microseconds=np.repeat(globally.microseconds[:1], 1 + len(localities)),
             localities=tuple(localities),
             gate=gate,
         )

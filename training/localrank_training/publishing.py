@@ -55,7 +55,7 @@ def publish(
         "trials": [trial.to_json() for trial in trained.trials],
         "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "python": platform.python_version(),
-    }
+    } | ({} if trained.cross_fitted is None else {"plan": trained.cross_fitted.plan.to_json()})
     clusters = [Cluster(cluster.size, cluster.exemplar, cluster.figures) for cluster in report.clusters]
     candidates = list((validation or queries).clouds())
     return registry.publish(

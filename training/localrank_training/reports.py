@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from localrank.metrics import measure
+from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
 from localrank_training.stability import flip_rates, flip_rates_of_known
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
+    from localrank_training.blend_report import BlendReport
     from localrank_training.choices import Trial
     from localrank_training.comparisons import Comparison
     from localrank_training.training import HeldOut, Trained
@@ -46,6 +48,7 @@ class TrainingReport:
         stability: share of held-out queries that change their cluster under small changes.
         trials: the settings that were tried.
         notes: what a reader should know.
+        blend: of a blend that was cross-fitted.
     """
 
     how: str
@@ -57,6 +60,7 @@ class TrainingReport:
     stability: Mapping[str, float]
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]
+    blend: BlendReport | None = None
 
     def metrics_json(self) -> dict[str, Any]:
         """The held-out figures, for the manifest: one row per metric."""
@@ -80,7 +84,7 @@ class TrainingReport:
             "basis": self.local[0].basis,
             "figures": rows,
             "fallbacks": dict(self.fallbacks),
-        }
+        } | ({} if self.blend is None else {"blend": self.blend.to_json()})
 
     def to_json(self) -> dict[str, Any]:
         """Everything, for ``--json``."""
@@ -97,7 +101,9 @@ class TrainingReport:
 
     def tables(self) -> list[tuple[str, Sequence[str], Sequence[Sequence[object]]]]:
         """Return titles, headers and rows for a terminal."""
-        tables: list[tuple[str, Sequence[str], Sequence[Sequence[object]]]] = []
+        tables = [self._held_out()]
+        if self.blend is not None:
+            tables = [*self.blend.tables(), *tables]
         if self.trials:
             rows: list[Sequence[object]] = [
                 (trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
@@ -117,31 +123,32 @@ class TrainingReport:
             ]
             header = ("cluster", "queries", "typical query", "held out", "ndcg@10", "global's")
             tables.append(("Clusters", header, rows))
-        rows = []
-        for position, (mine, base) in enumerate(zip(self.local, self.global_, strict=True)):
-            compared = self.comparisons[position] if self.comparisons else None
-            rows.append(
-                (mine.name, mine.mean, base.mean)
-                if compared is None
-                else (
-                    mine.name,
-                    mine.mean,
-                    base.mean,
-                    f"{compared.difference:+.4f}",
-                    compared.interval_text,
-                    compared.p_holm,
-                    compared.hurt,
-                )
-            )
-        more = ("difference", "95 % interval", "p (Holm)", "hurt by > 0.1") if self.comparisons else ()
-        title = f"Held out: {self.how}; {self.local[0].basis}"
-        tables.append((title, ("metric", "model", "global", *more), rows))
         if self.stability:
             changes: list[Sequence[object]] = [(change, rate) for change, rate in self.stability.items()]
             tables.append(
                 ("Stability: share of queries that change their cluster", ("change", "flips"), changes)
             )
         return tables
+
+    def _held_out(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+        """Return the table of all metrics: beside the global scorer's if the model is anything else."""
+        title = f"Held out: {self.how}; {self.local[0].basis}"
+        if not any(one.wins or one.losses for one in self.comparisons):
+            return title, ("metric", "model"), [(mine.name, mine.mean) for mine in self.local]
+        rows: list[Sequence[object]] = [
+            (
+                one.metric,
+                one.candidate,
+                one.baseline,
+                f"{one.difference:+.4f}",
+                one.interval_text,
+                one.p_holm,
+                one.hurt,
+            )
+            for one in self.comparisons
+        ]
+        header = ("metric", "model", "global", "difference", "95 % interval", "p (Holm)", "hurt by > 0.1")
+        return title, header, rows
 
 
 def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
@@ -177,6 +184,9 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         stability=_stability(trained, seed) if clusters else {},
         trials=trained.trials,
         notes=(*_warnings(held), *trained.warnings, *built.notes),
+        blend=None
+        if trained.cross_fitted is None
+        else blend_report_of(trained.cross_fitted, trained.queries, seed),
     )
 
 

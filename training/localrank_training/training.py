@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from localrank_training.choices import Choice, Trial, choices_of, edges, folds_o
 from localrank_training.clouds import Clouds
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import Ranked, rank_all
+from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import each_in_parallel, in_parallel
 from localrank_training.pipeline import (
@@ -46,11 +47,13 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
+    from localrank_training.learners.blend import Blend
+    from localrank_training.learners.budget import Plan as Fits
     from localrank_training.learners.role import Learner
     from localrank_training.pipeline import Plan
     from localrank_training.progress import Progress
 
-__all__ = ["HeldOut", "Trained", "train"]
+__all__ = ["HeldOut", "Trained", "plan_for", "train"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,6 +185,30 @@ def train(
     )
 
 
+def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> Fits | None:
+    """Return what a cross-fitted blend will fit; `None` for other runs. `train` makes the same plan."""
+    if not cross_fitting.takes(config):
+        return None
+    n_docs = queries.n_docs
+    if validation is not None and config.selection.refit:
+        n_docs += validation.n_docs
+    return plan_fits(cast("Blend", config.learner.candidates()[0]), n_docs, queries.n_features)
+
+
+def _drawn(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, list[str]]:
+    """Return as many queries as a blend learns from, drawn whole, and what is to be said of it."""
+    most = cast("Blend", config.learner.candidates()[0]).documents
+    if queries.n_docs <= most:
+        return queries, []
+    order = np.random.default_rng(config.seed).permutation(len(queries))
+    within = np.cumsum(queries.lengths[order]) <= most
+    within[0] = True
+    some = queries.select(np.sort(order[within]))
+    return some, [
+        f"{len(some)} of {len(queries)} queries were drawn to learn from: {most} documents are the most"
+    ]
+
+
 def _cross_fitted(
     queries: QuerySet,
     config: TrainingConfig,
@@ -199,6 +226,8 @@ def _cross_fitted(
     if validation is not None and config.selection.refit:
         lesson = concatenated([queries, validation.select(np.flatnonzero(_same(validation, queries) < 0))])
         warnings.append("validation queries are learned from like the training queries")
+    lesson, said = _drawn(lesson, config)
+    warnings += said
     found = cross_fitting.cross_fit(lesson, config, workers=workers, progress=progress)
     if validation is not None and not config.selection.refit:
         ranked = rank_all(found.built.ranker, validation)

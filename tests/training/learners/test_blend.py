@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -277,6 +278,7 @@ def test_local_candidates_must_stand_out(queries: QuerySet) -> None:
             learners,
             np.stack([scores, scores, mixed]),
             np.zeros(3),
+            np.zeros(3),
             (Locality(0.1, 0.0), Locality(0.1, 1.0)),
             gate,
         )
@@ -314,3 +316,62 @@ def test_the_default_members_are_of_four_families() -> None:
     }
     assert found.blocks == "[minmax, zscore, rank, raw]"
     assert found.members[found.local - 1].method == "linear"
+
+
+def test_a_latency_leaves_out_what_is_worth_least_for_its_time(queries: QuerySet) -> None:
+    slow = {"method": "extra_trees", "blocks": "raw", "trees": 80, "min_samples_leaf": 2}
+    learner, lesson = blend(LINEAR, TREES, slow), Lesson(queries)
+    found = rehearsed(learner, lesson)
+
+    frontier = found.frontier()
+
+    assert [len(one.members) for one in frontier] == [3, 2, 1]
+    costs = [float(one.microseconds[0]) for one in found.tried]
+    assert costs[2] > 1.5 * costs[1] > 1.5 * costs[0] > 0
+    for one, fewer in pairwise(frontier):
+        assert set(fewer.members) < set(one.members)
+        assert one.microseconds == pytest.approx(sum(costs[position] for position in one.members))
+    weights, scores = found.weigh().weights, [one.scores[0] for one in found.tried]
+    together = sum(weight * each for weight, each in zip(weights, scores, strict=True))
+    values = [
+        (frontier[0].value - np.nanmean(found.figure(together - weight * each))) / cost
+        for weight, each, cost in zip(weights, scores, costs, strict=True)
+    ]
+    assert set(range(3)) - set(frontier[1].members) == {int(np.argmin(values))}
+    for latency, kept in (
+        (None, 3),
+        (int(sum(costs)) + 1, 3),
+        (int(frontier[1].microseconds) + 1, 2),
+        (1, 1),
+    ):
+        with collected() as notes:
+            scorer = blend(LINEAR, TREES, slow, latency=latency).fit(lesson)
+        assert len(scorer.rankers) == kept
+        assert bool(notes) == (kept < 3)
+
+
+def test_what_fewer_members_are_worth_is_what_they_score_on_held_out_queries(queries: QuerySet) -> None:
+    found = rehearsed(blend(), Lesson(queries))
+
+    both, one = found.frontier()
+
+    weighed = found.weigh()
+    together = np.nanmean(found.figure(found.members(weighed.candidates) @ weighed.weights))
+    assert both.value == pytest.approx(together)
+    (kept,) = one.members
+    assert one.value == pytest.approx(np.nanmean(found.figure(found.tried[kept].scores[0])))
+
+
+def test_a_member_alone_is_scored_by_what_the_other_parts_chose(queries: QuerySet) -> None:
+    found = rehearsed(
+        blend({"method": "linear", "blocks": "raw", "ridge": [0.1, 1000.0]}, TREES), Lesson(queries)
+    )
+
+    first, second = found.alone()
+
+    np.testing.assert_array_equal(second, found.tried[1].scores[0])
+    for part in range(4):
+        held = found.part_of == part
+        (best, _) = found.choose(~held)
+        rows = found.rows_of(held)
+        np.testing.assert_array_equal(first[rows], found.tried[0].scores[best][rows])

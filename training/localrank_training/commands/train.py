@@ -41,6 +41,19 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
     ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Processor time that auto may take; it fits less until that is enough."
+        ),
+    ] = None,
+    latency_budget: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MICROSECONDS",
+            help="Processor time for 100 documents when auto serves; members are left out until that is enough.",
+        ),
+    ] = None,
     print_config: Annotated[
         bool,
         typer.Option("--print-config", help="Print the settings with their meanings, and train nothing."),
@@ -68,6 +81,7 @@ def train(
       localrank train data/ --learner lambdamart --set learner.num_leaves=[7,15,31]
       localrank train --method localrank --print-config > run.toml
       localrank train data/ --config run.toml
+      localrank train data/ --budget 30 --latency-budget 500
       localrank train log.csv --label grade --qid query --ignore url_id
     """
     from localrank.registry import Registry
@@ -77,10 +91,13 @@ def train(
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
     from localrank_training.toml_text import annotated
+    from localrank_training.training import plan_for
     from localrank_training.training import train as train_model
 
     # Whatever is wrong with what was asked for is said before the work.
-    settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides or ())
+    budgets = {"budget": budget, "latency": latency_budget}
+    overrides = [*(overrides or ()), *(f"learner.{name}={value}" for name, value in budgets.items() if value)]
+    settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
     if print_config:
         typer.echo(annotated(settings), nl=False)
         return
@@ -96,6 +113,12 @@ def train(
             if validation
             else None
         )
+    plan = plan_for(settings, queries, held)
+    if plan is not None and not as_json:
+        title, header, rows = plan.table()
+        typer.echo(title)
+        print_table(header, rows)
+    with progress() as advance:
         trained = train_model(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
         )

@@ -34,9 +34,11 @@ from localrank_training.progress import silent
 from localrank_training.settings import check_bounds, setting, values_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
-    from localrank_training.learners.rehearsal import Rehearsal, Weighed
+    from localrank_training.learners.rehearsal import Frontier, Rehearsal, Weighed
     from localrank_training.progress import Progress
 
 __all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
@@ -85,6 +87,22 @@ class Blend(Learner):
     pairs: int = setting(
         150, low=1, meaning="pairs of documents of a query that weights are learned from, at most"
     )
+    documents: int = setting(
+        1_000_000,
+        low=1,
+        meaning="to learn from at most; of more, whole queries are drawn",
+    )
+    budget: float | None = setting(
+        None,
+        above=0,
+        meaning="processor seconds that a run may take, counted; seeds, choices, rounds, trees and members are cut until it fits",
+    )
+    latency: int | None = setting(
+        None,
+        low=1,
+        meaning="microseconds of processor time to score 100 documents in, counted; members with the least value per "
+        "microsecond are left out until the others fit",
+    )
     seed: int = setting(0, low=0, high=2**30, meaning="draws parts and pairs")
 
     method: ClassVar[str] = "blend"
@@ -111,6 +129,8 @@ class Blend(Learner):
         if lesson.towards is not None:
             return self.own(lesson, lesson.towards)
         rehearsal = self.rehearsed(lesson)
+        if rehearsal is not None and self.latency is not None:
+            rehearsal = self.affordable(rehearsal, rehearsal.frontier())
         return self.composed(lesson, rehearsal, None if rehearsal is None else rehearsal.weigh())
 
     def rehearsed(self, lesson: Lesson, *, workers: int = 1, progress: Progress = silent) -> Rehearsal | None:
@@ -130,6 +150,19 @@ class Blend(Learner):
             workers=workers,
             progress=progress,
         )
+
+    def affordable(self, rehearsal: Rehearsal, frontier: Sequence[Frontier]) -> Rehearsal:
+        """Return the rehearsal of as many members as the latency allows, of at least one."""
+        if self.latency is None:
+            return rehearsal
+        kept = next((one for one in frontier if one.microseconds <= self.latency), frontier[-1])
+        if len(kept.members) < len(rehearsal.tried):
+            note(
+                self.method,
+                f"{len(kept.members)} of {len(rehearsal.tried)} members answer within {self.latency} microseconds "
+                f"(about {kept.microseconds:.0f})",
+            )
+        return rehearsal.only(kept.members)
 
     def composed(
         self,

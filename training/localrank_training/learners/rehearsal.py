@@ -20,6 +20,8 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training.blending import PULLS, Pairs, learn_weights, standardised_within
+from localrank_training.latency import microseconds
+from localrank_training.learners.budget import seconds_of
 from localrank_training.learners.notes import note
 from localrank_training.learners.seen import scores_of
 from localrank_training.parallel import each_in_parallel
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from localrank_training.progress import Progress
     from localrank_training.prototypes import Locality
 
-__all__ = ["METRICS", "Rehearsal", "Tried", "Weighed", "fitted", "parts_of", "rehearse"]
+__all__ = ["METRICS", "Frontier", "Rehearsal", "Tried", "Weighed", "fitted", "parts_of", "rehearse"]
 
 #: What settings and weights are chosen by: the mean of these.
 METRICS = ("map", "ndcg@10")
@@ -50,6 +52,7 @@ class Tried:
         learners: the candidates.
         scores: ``[n_candidates, n_docs]`` by models that had not learned from the document's query; standardised.
         seconds: ``[n_candidates]`` processor seconds of one fit, on average.
+        microseconds: ``[n_candidates]`` of serving 100 documents, counted (`localrank_training.latency`).
         localities: how local the last candidates are; the others, which come first, are global.
         gate: standard errors by which a local candidate must be better than the best global one.
     """
@@ -58,6 +61,7 @@ class Tried:
     learners: tuple[Learner, ...]
     scores: Vector
     seconds: Vector
+    microseconds: Vector
     localities: tuple[Locality, ...] = ()
     gate: float = 0.0
 
@@ -73,6 +77,7 @@ class Tried:
             self.learners[candidate : candidate + 1],
             self.scores[candidate : candidate + 1],
             self.seconds[candidate : candidate + 1],
+            self.microseconds[candidate : candidate + 1],
         )
 
 
@@ -89,6 +94,21 @@ class Weighed:
     candidates: tuple[int, ...]
     weights: Vector
     pull: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Some members, what they cost and what they are worth.
+
+    Attributes:
+        members: their positions in the rehearsal.
+        microseconds: of serving 100 documents.
+        value: mean of `METRICS` on held-out queries, with weights of their own.
+    """
+
+    members: tuple[int, ...]
+    microseconds: float
+    value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +216,44 @@ class Rehearsal:
             choices.append(weighed)
         return scores, tuple(choices)
 
+    def alone(self) -> list[Vector]:
+        """Return ``[n_docs]`` scores of every member by itself, its candidate chosen by the other parts."""
+        scores = np.zeros((len(self.tried), len(self.labels)))
+        for part in np.unique(self.part_of):
+            held = self.part_of == part
+            rows = self.rows_of(held)
+            for number, chosen in enumerate(self.choose(~held)):
+                scores[number, rows] = self.tried[number].scores[chosen][rows]
+        return list(scores)
+
+    def frontier(self) -> tuple[Frontier, ...]:
+        """Return what fewer and fewer members are worth; each step leaves out the one with the least value per microsecond.
+
+        The value of a member is what the others are worse without it, at the weights that they have.
+        """
+        chosen = self.choose(np.ones(len(self.shares), np.bool_))
+        kept = list(range(len(self.tried)))
+        found = []
+        while True:
+            some = self.only(kept)
+            candidates = [chosen[position] for position in kept]
+            weighed = some.weigh(candidates)
+            members = some.members(candidates)
+            costs = np.array([self.tried[position].microseconds[chosen[position]] for position in kept])
+            together = members @ weighed.weights
+            found.append(Frontier(tuple(kept), float(costs.sum()), some.worth(together)))
+            if len(kept) == 1:
+                return tuple(found)
+            lost = [
+                some.worth(together) - some.worth(together - members[:, number] * weighed.weights[number])
+                for number in range(len(kept))
+            ]
+            kept.pop(int(np.argmin(lost / costs)))
+
+    def worth(self, scores: Vector) -> float:
+        """Return the mean over all queries of what scores are worth."""
+        return float(self.mean(self.figure(scores), np.ones(len(self.shares), np.bool_)))
+
     def rows_of(self, queries: Bits) -> Bits:
         """Return ``[n_docs]`` which documents belong to some queries."""
         return np.repeat(queries, np.diff(self.offsets))
@@ -260,31 +318,35 @@ def rehearse(
     flat = [(member, learner) for member, learners in enumerate(candidates) for learner in learners]
     pieces = [(_alone(learner), lesson, part_of, part) for _, learner in flat for part in parts]
     queries = lesson.queries
-    found: dict[int, list[tuple[Learner, Vector, float]]] = {}
+    found: dict[int, list[tuple[Learner, Vector, float, float]]] = {}
     problems: dict[int, str] = {}
     results = each_in_parallel(_score_part, pieces, workers=workers)
-    done = 0
-    for member, learner in flat:
-        scores, seconds, problem = np.zeros(queries.n_docs), 0.0, None
+    width = lesson.widths.get("raw", queries.n_features)
+    expected = [seconds_of(learner, queries.n_docs, width) for _, learner in flat]
+    done, total = 0.0, max(round(sum(expected) * len(parts)), 1)
+    for (member, learner), each in zip(flat, expected, strict=True):
+        scores, seconds, cost, problem = np.zeros(queries.n_docs), 0.0, 0.0, None
         for part in parts:
-            of_part, took, error = next(results)
+            of_part, took, serving, error = next(results)
             seconds += took / len(parts)
+            cost += serving / len(parts)
             problem = problem or error
             if of_part is not None:
                 scores[np.repeat(part_of == part, queries.lengths)] = of_part
-            done += 1
-            progress("members", done, len(pieces))
+            done += each
+            progress("members, in planned CPU seconds", min(round(done), total), total)
         if problem is None:
             standard = standardised_within(scores, queries.offsets)
-            found.setdefault(member, []).append((learner, standard, seconds))
+            found.setdefault(member, []).append((learner, standard, seconds, cost))
         else:
             problems[member] = problem
     tried = tuple(
         Tried(
             member,
-            tuple(learner for learner, _, _ in found[member]),
-            np.stack([scores for _, scores, _ in found[member]]),
-            np.array([seconds for _, _, seconds in found[member]]),
+            tuple(learner for learner, *_ in found[member]),
+            np.stack([scores for _, scores, *_ in found[member]]),
+            np.array([seconds for *_, seconds, _ in found[member]]),
+            np.array([cost for *_, cost in found[member]]),
         )
         for member in sorted(found)
     )
@@ -313,16 +375,25 @@ def _fit(learner: Learner, lesson: Lesson) -> tuple[Scorer | None, str | None]:
 
 def _score_part(
     learner: Learner, lesson: Lesson, part_of: Indices, part: int
-) -> tuple[Vector | None, float, str | None]:
-    """Learn from all parts but one; return the scores of that one, the seconds of the fit, or what went wrong."""
+) -> tuple[Vector | None, float, float, str | None]:
+    """Learn from all parts but one.
+
+    Returns:
+        The scores of that one, the seconds of the fit and the microseconds of serving, or what went wrong.
+    """
     started = time.process_time()
     seen = lesson.seen_as(learner.blocks)
     try:
         scorer = learner.fit(seen.select(np.flatnonzero(part_of != part)))
     except InvalidData as error:
-        return None, 0.0, str(error)
+        return None, 0.0, 0.0, str(error)
     seconds = time.process_time() - started
-    return scores_of(scorer, seen.select(np.flatnonzero(part_of == part))), seconds, None
+    return (
+        scores_of(scorer, seen.select(np.flatnonzero(part_of == part))),
+        seconds,
+        microseconds(scorer),
+        None,
+    )
 
 
 def _alone(learner: Learner) -> Learner:
