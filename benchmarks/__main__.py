@@ -64,6 +64,7 @@ BENCHMARKS = {
     ),
     # Quality, of queries whose kinds are known and of real ones.
     "synthetic": Benchmark(),
+    "shrinkage": Benchmark(real_data=True),
     "local_against_global": Benchmark(real_data=True),
     "rankers": Benchmark(real_data=True),
     "stability": Benchmark(real_data=True),

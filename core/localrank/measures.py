@@ -13,6 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from localrank.errors import InvalidConfiguration
+from localrank.gaussian import (
+    GaussianPoints,
+    bhattacharyya_to_all,
+    bhattacharyya_to_many,
+    divergence_to_all,
+    divergence_to_many,
+)
 from localrank.signature import Signatures
 from localrank.similarity import SIMILARITIES
 from localrank.similarity import all_pairs as signature_pairs
@@ -52,6 +59,8 @@ MEASURES: dict[str, Measure] = {
         for form in SIMILARITIES
     },
     "euclidean": Measure(VectorPoints, euclidean_to_many, euclidean_to_all),
+    "kl": Measure(GaussianPoints, divergence_to_many, divergence_to_all),
+    "bhattacharyya": Measure(GaussianPoints, bhattacharyya_to_many, bhattacharyya_to_all),
 }
 
 

@@ -141,6 +141,11 @@ def _behind_best(documents: Matrix, scale: Vector) -> Matrix:
     return apart
 
 
+def constant_features(documents: Matrix) -> Bits:
+    """Return ``[n_features]`` which features differ by no more than rounding; of one document at least."""
+    return _spread(documents.min(axis=0), documents.max(axis=0))[1]
+
+
 def _spread(low: Matrix, high: Matrix) -> tuple[Vector, Bits]:
     """Return how far each feature's values are apart, and whether that is no more than rounding."""
     spread = high.astype(np.float64) - low

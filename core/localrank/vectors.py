@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts, Sizes
     from localrank.representation import Points
 
-__all__ = ["MeanRepresentation", "VectorPoint", "VectorPoints", "euclidean_to_all", "euclidean_to_many"]
+__all__ = [
+    "MeanRepresentation",
+    "VectorPoint",
+    "VectorPoints",
+    "euclidean_to_all",
+    "euclidean_to_many",
+    "stacked",
+]
 
 #: Numbers of differences that are held at a time.
 _CELLS = 1 << 20
@@ -87,14 +94,18 @@ class MeanRepresentation:
         return VectorPoint(documents.mean(axis=0, dtype=np.float64).astype(np.float32))
 
     def of_all(self, clouds: Iterable[Cloud], /) -> VectorPoints:
-        points = [self.of(cloud) for cloud in clouds]
-        width = len(points[0].values) if points else 0
-        values = np.stack([point.values for point in points]) if points else np.zeros((0, width), np.float32)
-        return VectorPoints(values, np.array([point.known for point in points], np.bool_))
+        return stacked(self.of(cloud) for cloud in clouds)
 
     @staticmethod
     def sizes(settings: Mapping[str, Any], n_features: int) -> Sizes:  # noqa: ARG004
         return {"width": n_features}
+
+
+def stacked(points: Iterable[VectorPoint]) -> VectorPoints:
+    """Return many vectors of one width."""
+    found = list(points)
+    values = np.stack([point.values for point in found]) if found else np.zeros((0, 0), np.float32)
+    return VectorPoints(values, np.array([point.known for point in found], np.bool_))
 
 
 def euclidean_to_many(point: VectorPoint, others: VectorPoints) -> Vector:

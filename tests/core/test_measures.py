@@ -10,12 +10,13 @@ from scipy.spatial.distance import cdist
 
 from localrank.contract import FeatureContract
 from localrank.errors import InvalidConfiguration
+from localrank.gaussian import GaussianPoints, GaussianRepresentation
 from localrank.measures import MEASURES, all_pairs, measure_of, one_to_many
 from localrank.representation import NoPoint, NoRepresentation
 from localrank.routing import ExactRouter, LshRouter, MedoidRouter
 from localrank.signature import Signatures
 from localrank.vectors import MeanRepresentation, VectorPoint, VectorPoints
-from tests.core.clouds import scattered
+from tests.core.clouds import as_cloud, scattered
 
 if TYPE_CHECKING:
     from localrank.representation import Points
@@ -26,7 +27,17 @@ def vectors(count: int = 30, width: int = 7, seed: int = 0) -> VectorPoints:
     return VectorPoints(values, np.ones(count, np.bool_))
 
 
-EXAMPLES: dict[type[Points], Points] = {Signatures: scattered(30), VectorPoints: vectors()}
+def gaussians(count: int = 20, width: int = 4) -> GaussianPoints:
+    random = np.random.default_rng(0)
+    clouds = [random.standard_normal((1 + query, width)).astype(np.float32) + query for query in range(count)]
+    return GaussianRepresentation(np.eye(width), 0.5).of_all(map(as_cloud, clouds))
+
+
+EXAMPLES: dict[type[Points], Points] = {
+    Signatures: scattered(30),
+    VectorPoints: vectors(),
+    GaussianPoints: gaussians(),
+}
 
 
 @pytest.mark.parametrize("similarity", MEASURES)
@@ -66,9 +77,11 @@ def test_extreme_vectors_are_compared_without_warnings() -> None:
 @pytest.mark.parametrize(
     ("similarity", "points", "message"),
     [
-        ("cosine", vectors(), "expected one of eq5, .*, euclidean, found 'cosine'"),
+        ("cosine", vectors(), "expected one of eq5, .*, euclidean, .*, found 'cosine'"),
         ("euclidean", scattered(30), "'euclidean' compares VectorPoints, found Signatures"),
         ("eq5", vectors(), "'eq5' compares Signatures, found VectorPoints"),
+        ("kl", vectors(), "'kl' compares GaussianPoints, found VectorPoints"),
+        ("euclidean", gaussians(), "'euclidean' compares VectorPoints, found GaussianPoints"),
     ],
 )
 def test_points_of_another_kind_are_refused(similarity: str, points: Points, message: str) -> None:

@@ -27,10 +27,12 @@ from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_training.clouds import Clouds
+from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.pipeline import build
 from tests.service.conftest import queries_of_three_kinds, three_kinds
 
 if sys.version_info >= (3, 14):
@@ -40,6 +42,7 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
@@ -250,13 +253,11 @@ WIRES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def blend() -> Ranker:
-    """A line and trees, learned on blocks of their own and blended; the trees are the same for all three clusters."""
-    plain = three_kinds()
+def judged() -> QuerySet:
     queries = queries_of_three_kinds()
     documents = np.concatenate(queries)
     labels = np.digitize(documents @ np.array([1, -1, 0.5, 2], np.float32), [-8, 8]).astype(float)
-    judged = QuerySet(
+    return QuerySet(
         documents=documents,
         labels=labels,
         offsets=np.arange(len(queries) + 1) * len(queries[0]),
@@ -264,6 +265,12 @@ def blend() -> Ranker:
         feature_names=NAMES,
         lines=np.arange(len(documents)),
     )
+
+
+@pytest.fixture(scope="module")
+def blend(judged: QuerySet) -> Ranker:
+    """A line and trees, learned on blocks of their own and blended; the trees are the same for all three clusters."""
+    plain = three_kinds()
     clouds = Clouds(judged, plain.contract)
     line_blocks, tree_blocks = "[minmax, zscore * 0.25, rank]", "[raw, zscore, rank]"
     line = RankSvm(C=1.0, blocks=line_blocks).fit(Lesson(clouds.seen_as(line_blocks)))
@@ -354,3 +361,45 @@ def test_a_blend_of_a_line_and_trees_is_served_with_the_bits_that_it_had_before_
         assert bits == np.array(answer.scores).tobytes(), name
     one, another = published.scorers[:2]
     assert one.members()[1] is another.members()[1] is published.global_scorer.members()[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "similarity"),
+    [
+        ("mean", "euclidean"),
+        ("variance", "euclidean"),
+        ("skew", "euclidean"),
+        ("top_documents", "euclidean"),
+        ("top_scores_pca", "euclidean"),
+        ("gaussian", "kl"),
+        ("gaussian", "bhattacharyya"),
+    ],
+)
+def test_every_representation_is_served_with_the_bits_that_it_had_before_it_was_saved(
+    method: str, similarity: str, judged: QuerySet, tmp_path: Path
+) -> None:
+    config = TrainingConfig.from_tables(
+        {
+            "representation": {"method": method},
+            "similarity": {"method": similarity},
+            "clustering": {"clusters": 3},
+            "routing": {"method": "exact"},
+            "learner": {"C": 1.0},
+        }
+    )
+    (learner,) = config.learner.candidates()
+    built = build(judged, config, learner).ranker
+    (tmp_path / "tiny").mkdir()
+    probe = choose(built, queries_of_three_kinds(seed=1))
+    artifact.save(tmp_path / "tiny" / "1", built, artifact.Provenance("", {}, probe))
+    documents = queries_of_three_kinds(seed=2)[0]
+    ranking = built.rank(documents)
+    expected = Answer(ranking.order.tolist(), ranking.scores[ranking.order].tolist(), ranking.route.cluster)
+
+    for answers in served(artifact.load(tmp_path / "tiny" / "1").ranker):
+        found = answers(documents)
+
+    assert len(WIRES) == len(found)
+    for name, answer in found.items():
+        assert expected == answer, name
+        assert np.array(expected.scores).tobytes() == np.array(answer.scores).tobytes(), name

@@ -14,7 +14,8 @@ from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build, learn_contract, lesson_of
-from localrank_training.refining import PROFILE, profile_of, profiles
+from localrank_training.profiles import PROFILE, profile_of
+from localrank_training.refining import profiles
 from tests.training.kinds import two_kinds
 
 SETTINGS = {

@@ -10,7 +10,7 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import SumScorer, TreesScorer
 from localrank.signature import choose_components
-from localrank_training import pipeline, training
+from localrank_training import representations, training
 from localrank_training.config import SelectionSettings, TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.learners.ranksvm import RankSvm
@@ -109,7 +109,7 @@ def test_choices_of_the_same_clusters_share_one_plan_and_all_of_a_split_its_poin
         return choose_components(spectra, *arguments)
 
     monkeypatch.setattr(training, "plan_of", counted)
-    monkeypatch.setattr(pipeline, "choose_components", choose)
+    monkeypatch.setattr(representations, "choose_components", choose)
     queries, folds = two_kinds(20), {"folds": 2}
     tables = {"clustering": {"candidates": [2, 3, 4]}, "selection": folds, "representation": {"share": 0.8}}
 

@@ -48,6 +48,8 @@ __all__ = [
     "read_tables",
 ]
 
+#: Representations that need labels.
+LABELLED = ("relevant_mean", "performance_profile")
 #: The name in ``[contract] missing`` that stands for all features that have none of their own.
 OTHERS = "*"
 
@@ -89,24 +91,57 @@ class ContractSettings:
 class RepresentationSettings:
     """What stands for a query when queries are compared."""
 
-    method: Literal["pca", "mean"] = setting(
-        "pca", meaning="the first principal directions of the normalised documents, or their mean"
+    method: Literal["pca", "mean", "variance", "skew", "top_documents", "top_scores_pca", "gaussian"] = (
+        setting(
+            "pca",
+            meaning="the first principal directions of the normalised documents; their mean, variance or skew; the mean of the "
+            "top documents by one feature; the top scores of every feature by itself, on principal directions; their normal "
+            "distribution",
+        )
     )
     components: int | None = setting(
-        None, low=1, meaning="P, how many directions; by default as many as cover the share"
+        None,
+        low=1,
+        meaning="P, how many directions of `pca` and `top_scores_pca`; by default as many as cover the share",
     )
     share: float = setting(
         0.8, above=0, high=1, meaning="of the variance that P directions cover for the median query"
     )
     most: int = setting(8, low=1, meaning="upper bound of P if the share decides")
+    documents: int = setting(10, low=1, meaning="of `top_documents`: how many")
+    by: str = setting(
+        "best",
+        meaning="of `top_documents`: the feature that is largest in them, or smallest if its name follows a minus; `best` is "
+        "the one that ranks the training queries best",
+    )
+    scores: int = setting(10, low=1, meaning="of `top_scores_pca`: h, how many values of every feature")
+    shrink: float = setting(
+        0.5,
+        above=0,
+        high=1,
+        meaning="of `gaussian`: share of the covariance within all training queries in that of a query, which alone would "
+        "be singular",
+    )
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> RepresentationSettings:
+        """Check a table; what needs labels cannot represent a new query."""
+        if table.get("method") in LABELLED:
+            raise InvalidConfiguration(
+                f"{where}: method {table['method']!r} needs labels, which a new query does not have; set [clustering] "
+                f"representation = {table['method']!r} to cluster by it, and another method here to route by"
+            )
+        return from_fields(cls, table, where)
 
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
     """How alike two queries are."""
 
-    method: Literal["pca_cosine", "euclidean"] = setting(
-        "pca_cosine", meaning="cosines of principal directions, or the distance of vectors"
+    method: Literal["pca_cosine", "euclidean", "kl", "bhattacharyya"] = setting(
+        "pca_cosine",
+        meaning="cosines of principal directions; the distance of vectors; the symmetric KL divergence or the Bhattacharyya "
+        "kernel of normal distributions",
     )
     form: Similarity = setting(
         "eq5", meaning="equation 5 of the LocalRank paper, or another form of `pca_cosine`"
@@ -152,9 +187,10 @@ class ClusteringSettings:
     sample: int = setting(
         5000, low=2, meaning="queries that are clustered; further ones join the most similar of these"
     )
-    representation: Literal["routing", "relevant_mean"] = setting(
+    representation: Literal["routing", "relevant_mean", "performance_profile"] = setting(
         "routing",
-        meaning="what queries are clustered by: the points that are routed, or the mean of their relevant documents",
+        meaning="what queries are clustered by: the points that are routed, the mean of their relevant documents, or how well "
+        "each feature ranks them",
     )
 
     split: Literal["largest", "scattered"] = setting(

@@ -24,8 +24,6 @@ from localrank.errors import InvalidData
 from localrank.ranker import Ranker
 from localrank.representation import NoPoints, NoRepresentation
 from localrank.routing import GlobalRouter
-from localrank.signature import PcaRepresentation, choose_components, spectrum
-from localrank.vectors import MeanRepresentation
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, medoids
 from localrank_training.data.truncation import with_shorter_lists
@@ -34,7 +32,7 @@ from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
 from localrank_training.refining import regrouped
-from localrank_training.representations import relevant_means
+from localrank_training.representations import labelled_points, make_representation
 from localrank_training.routers import make_router, router_of_part
 from localrank_training.sending import packed, unpacked
 
@@ -156,8 +154,9 @@ def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) ->
     else:
         representation, points = like.representation, like.points
     similarity = config.similarity.name
-    if config.clustering.representation == "relevant_mean":
-        found = cluster(relevant_means(clouds), config.clustering, config.seed, "euclidean")
+    if config.clustering.representation != "routing":
+        by = labelled_points(clouds, config.clustering.representation)
+        found = cluster(by, config.clustering, config.seed, "euclidean")
         clustering = Clustering(found.labels, found.lessons, medoids(points, found.labels, similarity))
     else:
         clustering = cluster(points, config.clustering, config.seed, similarity)
@@ -287,17 +286,6 @@ def lesson_of(clouds: Clouds, held: Clouds | None, weights: Vector | None, learn
         blocks=learner.blocks,
         widths=clouds.widths,
     )
-
-
-def make_representation(clouds: Clouds, config: TrainingConfig) -> Representation:
-    """Make the representation; of signatures with P as set, or as many directions as cover the share."""
-    settings = config.representation
-    if settings.method == "mean":
-        return MeanRepresentation()
-    if settings.components is not None:
-        return PcaRepresentation(settings.components)
-    spectra = [spectrum(cloud.normalised) for cloud in clouds]
-    return PcaRepresentation(choose_components(spectra, settings.share, settings.most))
 
 
 def _routes(plan: Plan, clouds: Clouds) -> list[Route]:

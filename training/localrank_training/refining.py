@@ -19,6 +19,7 @@ from localrank.metrics import Judgements
 from localrank.vectors import VectorPoints
 from localrank_training.clustering import Clustering, cluster, medoids
 from localrank_training.learners.seen import scores_of
+from localrank_training.profiles import profile_of
 from localrank_training.routers import make_router
 
 if TYPE_CHECKING:
@@ -30,16 +31,7 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.pipeline import Plan
 
-__all__ = ["PROFILE", "profile_of", "profiles", "regrouped", "replanned"]
-
-#: The metrics of a profile (Cremers et al., section 3).
-PROFILE = ("ndcg@3", "ndcg@5", "ndcg@10", "map@100", "mrr@100", "p@3", "p@5", "p@10")
-
-
-def profile_of(judgements: Judgements, scores: Vector) -> Vector:
-    """Return ``[n_queries, 8]`` the metrics of one ranking; documents of equal scores are ranked worst first."""
-    measured = judgements.measure(scores, PROFILE, ties="pessimistic")
-    return np.column_stack([one.per_query for one in measured])
+__all__ = ["profiles", "regrouped", "replanned"]
 
 
 def profiles(scorers: Sequence[Scorer], lesson: Lesson) -> VectorPoints:

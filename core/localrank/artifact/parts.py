@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from localrank.aggregates import (
+    SkewRepresentation,
+    TopDocumentsRepresentation,
+    TopScoresPcaRepresentation,
+    VarianceRepresentation,
+)
 from localrank.artifact.arrays import DTYPES
 from localrank.artifact.manifest import MANIFEST
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
+from localrank.gaussian import GaussianPoints, GaussianRepresentation
 from localrank.layout import Anything, Finite, Layout, bound
 from localrank.lsh import HyperplaneTables
 from localrank.representation import NoRepresentation
@@ -35,10 +42,25 @@ __all__ = ["INNER", "PARTS", "REPRESENTATIONS", "assemble", "contents", "describ
 
 #: Every representation that may be stored, by its name.
 REPRESENTATIONS: dict[str, type[Representation]] = {
-    one.method: one for one in (NoRepresentation, PcaRepresentation, MeanRepresentation)
+    one.method: one
+    for one in (
+        NoRepresentation,
+        PcaRepresentation,
+        MeanRepresentation,
+        VarianceRepresentation,
+        SkewRepresentation,
+        TopDocumentsRepresentation,
+        TopScoresPcaRepresentation,
+        GaussianRepresentation,
+    )
 }
 #: What these may be made of, by name.
-INNER: dict[str, type] = {"signatures": Signatures, "vectors": VectorPoints, "tables": HyperplaneTables}
+INNER: dict[str, type] = {
+    "signatures": Signatures,
+    "vectors": VectorPoints,
+    "gaussians": GaussianPoints,
+    "tables": HyperplaneTables,
+}
 #: What the members of a manifest may be.
 KINDS: dict[str, Mapping[str, type]] = {"representation": REPRESENTATIONS, "router": ROUTERS}
 #: Every class that may be stored, by its name in the manifest.

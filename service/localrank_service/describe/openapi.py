@@ -228,9 +228,10 @@ SCHEMAS: dict[str, Any] = {
                         {"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}
                     ),
                     "vector": _closed({"width": _COUNT}),
+                    "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
                     "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
                 },
-                optional=("signature", "vector"),
+                optional=("signature", "vector", "gaussian"),
             ),
             "timings_ms": _map(_NUMBER)
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},

@@ -21,9 +21,11 @@ from localrank_training.learners.role import Learner, settle_blocks
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["BestFeature"]
+__all__ = ["BestFeature", "best_feature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,9 @@ class BestFeature(Learner):
         lesson.refuse_towards(self.method, "there is nothing between two features")
         lesson.check(self.method)
         lesson = lesson.counted()
-        queries, shares = lesson.queries, lesson.shares
-        judgements = Judgements(queries.labels, queries.offsets)
+        queries = lesson.queries
         signs = {"both": (1.0, -1.0), "up": (1.0,), "down": (-1.0,)}[self.direction]
-        best, feature, sign = -np.inf, 0, 1.0
-        for column in range(queries.n_features):
-            values = queries.documents[:, column].astype(np.float64)
-            for tried in signs:
-                (measured,) = judgements.measure(tried * values, [self.metric], ties="pessimistic")
-                mean = float(np.average(measured.per_query, weights=shares))
-                if mean > best:
-                    best, feature, sign = mean, column, tried
+        feature, sign, best = best_feature(queries, self.metric, lesson.shares, signs)
         name = queries.feature_names[feature]
         note(
             self.method,
@@ -73,3 +67,19 @@ class BestFeature(Learner):
         weights = np.zeros(queries.n_features)
         weights[feature] = sign
         return LinearScorer(weights, self.blocks)
+
+
+def best_feature(
+    queries: QuerySet, metric: str, weights: Vector | None = None, signs: tuple[float, ...] = (1.0, -1.0)
+) -> tuple[int, float, float]:
+    """Return the feature that ranks the queries best, its sign (1 is large values first), and the mean it reaches."""
+    judgements = Judgements(queries.labels, queries.offsets)
+    best, feature, sign = -np.inf, 0, 1.0
+    for column in range(queries.n_features):
+        values = queries.documents[:, column].astype(np.float64)
+        for tried in signs:
+            (measured,) = judgements.measure(tried * values, [metric], ties="pessimistic")
+            mean = float(np.average(measured.per_query, weights=weights))
+            if mean > best:
+                best, feature, sign = mean, column, tried
+    return feature, sign, best
