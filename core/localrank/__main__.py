@@ -64,12 +64,23 @@ Examples:
 """
 
 
+#: What somebody who types the name alone is told.
+_START = """\
+localrank demo && localrank serve            make a small model and serve it: http://127.0.0.1:8080
+localrank train judged.txt --name web        learn from your own judged queries (LETOR text, CSV, Parquet)
+localrank --help                             all commands; each has --help with examples
+"""
+
+
 # Complexity 16: one clause for each kind of error, each with its exit code.
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     """Run one command; return 0, 1 (failed) or 2 (wrong use)."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [*arguments[1:], "--help"]
+    if not arguments and sys.stdout is not None and sys.stdout.isatty():
+        print(_START, end="")  # noqa: T201
+        return 0
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
         width = max(map(len, COMMANDS))
         lines = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items())

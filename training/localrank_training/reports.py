@@ -9,6 +9,7 @@ from localrank.metrics import measure
 from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
 from localrank_training.stability import flip_rates, flip_rates_of_known
+from localrank_training.verdict import Verdict, of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,7 @@ class TrainingReport:
         stability: share of held-out queries that change their cluster under small changes.
         trials: the settings that were tried.
         notes: what a reader should know.
+        verdict: what to do.
         blend: of a blend that was cross-fitted.
     """
 
@@ -60,6 +62,7 @@ class TrainingReport:
     stability: Mapping[str, float]
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]
+    verdict: Verdict
     blend: BlendReport | None = None
 
     def metrics_json(self) -> dict[str, Any]:
@@ -97,6 +100,7 @@ class TrainingReport:
             "metrics": self.metrics_json(),
             "stability": dict(self.stability),
             "notes": list(self.notes),
+            "verdict": self.verdict.to_json(),
         }
 
     def tables(self) -> list[tuple[str, Sequence[str], Sequence[Sequence[object]]]]:
@@ -173,12 +177,13 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
                 },
             )
         )
+    comparisons = tuple(compare_family(local, global_, seed=seed)) if clusters else ()
     reasons = [route.fallback for route in held.ranked.routes if route.fallback]
     return TrainingReport(
         how=held.how,
         local=local,
         global_=global_,
-        comparisons=tuple(compare_family(local, global_, seed=seed)) if clusters else (),
+        comparisons=comparisons,
         clusters=tuple(clusters),
         fallbacks={reason: reasons.count(reason) for reason in sorted(set(reasons))},
         stability=_stability(trained, seed) if clusters else {},
@@ -187,6 +192,7 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         blend=None
         if trained.cross_fitted is None
         else blend_report_of(trained.cross_fitted, trained.queries, seed),
+        verdict=of_clusters(comparisons, len(held.queries)),
     )
 
 

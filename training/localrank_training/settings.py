@@ -146,7 +146,7 @@ def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         if name not in known:
             what = "table" if isinstance(value, Mapping) else "setting"
             raise InvalidConfiguration(
-                f"{where}: unknown {what} {name!r}{did_you_mean(name, known)} "
+                f"{where}: unknown {what} {name!r}{_alias(name, known) or did_you_mean(name, known)} "
                 f"(expected: {', '.join(known) or 'none'})"
             )
     settled = {name: _fitting(value, known[name], where) for name, value in values.items()}
@@ -160,6 +160,33 @@ def check_bounds(component: Any) -> None:
     """Check the settings of a dataclass made in Python; for its ``__post_init__``."""
     for one in settings_of(type(component)):
         _check(getattr(component, one.name), one, one.name)
+
+
+#: What LightGBM, XGBoost and scikit-learn call settings that have another name here, which is LightGBM's first name.
+_ALIASES = {
+    "num_iterations": "n_estimators num_trees num_round num_rounds num_boost_round nrounds n_iter max_iter iterations",
+    "learning_rate": "eta shrinkage_rate",
+    "num_leaves": "max_leaves max_leaf max_leaf_nodes num_leaf",
+    "min_data_in_leaf": "min_child_samples min_data min_data_per_leaf min_samples_leaf",
+    "min_sum_hessian_in_leaf": "min_child_weight min_hessian min_sum_hessian min_sum_hessian_per_leaf",
+    "feature_fraction": "colsample_bytree sub_feature",
+    "bagging_fraction": "subsample sub_row bagging",
+    "lambda_l1": "reg_alpha alpha l1_regularization",
+    "lambda_l2": "reg_lambda lambda l2_regularization",
+    "early_stopping_rounds": "early_stopping_round early_stopping n_iter_no_change",
+    "num_threads": "n_jobs nthread nthreads num_thread",
+    "seed": "random_state random_seed",
+    "max_bin": "max_bins",
+    "lambdarank_truncation_level": "max_position lambdarank_num_pair_per_sample",
+    "eval_at": "ndcg_at ndcg_eval_at",
+}
+_CALLED = {alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()}
+
+
+def _alias(name: object, known: Iterable[str]) -> str:
+    """Return what a setting of another library is called here, if it is known here."""
+    ours = _CALLED.get(str(name))
+    return f"; it is called {ours!r} here" if ours in set(known) else ""
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_notes
-from localrank_training.commands.output import AsJson, ModelsDir, given, progress
+from localrank_training.commands.output import AsJson, ModelsDir, given, progress, where
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["import_model"]
@@ -109,6 +109,11 @@ def import_model(
     if done.check is not None:
         typer.echo(str(done.check))
     typer.echo(f"published {name} version {done.reference.version} in {done.reference.path}")
+    if not promote:
+        version = done.reference.version
+        typer.echo(
+            f"make it the one that is served: localrank models promote {name} {version}{where(models_dir)}"
+        )
 
 
 def _names(given_names: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -22,6 +23,7 @@ __all__ = [
     "ModelsDir",
     "given",
     "progress",
+    "where",
     "whole_file",
 ]
 
@@ -40,6 +42,12 @@ ModelsDir = Annotated[
     str,
     typer.Option("--models-dir", help="Where the models are.", envvar="LOCALRANK_MODELS_DIR", callback=given),
 ]
+
+
+def where(models_dir: str) -> str:
+    """Return what the next command must be told to find the same models: nothing if it looks there by itself."""
+    usual = os.environ.get("LOCALRANK_MODELS_DIR") or "models"
+    return "" if models_dir == usual else f" --models-dir {shlex.quote(models_dir)}"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, progress
+from localrank_training.commands.output import AsJson, ModelsDir, progress, where
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 __all__ = ["train"]
@@ -66,6 +66,13 @@ def train(
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
     promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    promote_if_better: Annotated[
+        bool,
+        typer.Option(
+            "--promote-if-better",
+            help="Make it champion if it is better than the present one on the held-out queries, or if there is none.",
+        ),
+    ] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -88,6 +95,7 @@ def train(
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
+    from localrank_training.promotion import better_than_served
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
     from localrank_training.toml_text import annotated
@@ -124,16 +132,32 @@ def train(
         )
         report = report_of(trained)
         reference = publish(registry, name, trained, queries, validation=held, report=report)
+    decision = None
+    if promote_if_better and not promote:
+        promote, decision = better_than_served(registry, name, trained, report)
     if promote:
         registry.promote(name, reference.version)
 
     print_notes(report.notes, err=True)
     if as_json:
-        print_json({"model": name, "version": reference.version, "promoted": promote, **report.to_json()})
+        print_json(
+            {
+                "model": name,
+                "version": reference.version,
+                "promoted": promote,
+                "decision": decision,
+                **report.to_json(),
+            }
+        )
         return
     for title, header, rows in report.tables():
         typer.echo(f"\n{title}")
         print_table(header, rows, MANY)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
+    typer.echo(str(report.verdict))
+    if decision is not None:
+        typer.echo(decision)
     if not promote:
-        typer.echo(f"make it the one that is served: localrank models promote {name} {reference.version}")
+        typer.echo(
+            f"make it the one that is served: localrank models promote {name} {reference.version}{where(models_dir)}"
+        )

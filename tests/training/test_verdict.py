@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank.__main__ import main
+from localrank.metrics import measure
+from localrank.registry import Registry
+from localrank_training.comparisons import compare_family
+from localrank_training.config import TrainingConfig
+from localrank_training.verdict import against_served, of_clusters
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank.metrics import Measured
+
+
+def figures(quality: float, seed: int = 0, n_queries: int = 60) -> tuple[Measured, ...]:
+    """Figures of a ranking that is the labels plus noise."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 10 * n_queries).astype(float)
+    noise = np.random.default_rng(seed + 1).standard_normal(len(labels))
+    return measure(labels, quality * labels + noise, np.arange(0, len(labels) + 1, 10), ("map", "ndcg@10"))
+
+
+def test_clusters_are_better_only_beyond_chance() -> None:
+    good, same, bad = figures(2.0), figures(1.0), figures(0.3)
+
+    better = of_clusters(compare_family(good, same), 60)
+    worse = of_clusters(compare_family(bad, same), 60)
+    alike = of_clusters(compare_family(figures(1.0, seed=7), same), 60)
+    equal = of_clusters(compare_family(same, same), 60)
+
+    assert "better" == better.outcome
+    assert "verdict: better than its global scorer: " in str(better)
+    assert f"({good[1].mean - same[1].mean:+.4f}" in str(
+        better
+    ) or f"({good[0].mean - same[0].mean:+.4f}" in str(better)
+    assert ("worse", "same", "same") == (worse.outcome, alike.outcome, equal.outcome)
+    assert "no better than its global scorer on any metric (60 queries" in str(alike)
+    assert "train with --method global, which is smaller" in str(alike)
+    assert "ranks every query as its global scorer does" in str(equal)
+    assert "one global model" in str(of_clusters((), 60))
+
+
+def test_a_new_version_must_beat_the_served_one() -> None:
+    assert "promoted: better than web@3" in str(against_served(figures(2.0), figures(0.5), "web@3"))
+    assert "not promoted: worse than web@3" in str(against_served(figures(0.5), figures(2.0), "web@3"))
+    assert "not promoted: no metric differs" in str(against_served(figures(1.0, 5), figures(1.0), "web@3"))
+
+
+def test_training_ends_with_a_verdict_and_promotes_if_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, models = tmp_path / "judged.txt", str(tmp_path / "models")
+    options = ["--queries", "40", "--documents", "10", "--features", "4", "--kinds", "1", "--seed", "3"]
+    assert 0 == main(["data", "synthesize", *options, "--out", str(data)])
+    train = ["train", str(data), "--name", "web", "--models-dir", models, "--promote-if-better"]
+    poor = [*train, "--learner", "best_feature"]
+    good = [*train, "--learner", "ranksvm", "--set", "learner.C=1.0"]
+
+    assert 0 == main(poor)
+    first = capsys.readouterr().out
+    assert 0 == main([*good, "--json"])
+    second = json.loads(capsys.readouterr().out)
+    assert 0 == main(poor)
+    third = capsys.readouterr().out
+
+    assert "promoted: web had no champion" in first
+    assert "verdict: one global model" in first
+    assert second["promoted"]
+    assert second["decision"].startswith("promoted: better than web@1")
+    assert "not promoted: worse than web@2" in third
+    assert f"localrank models promote web 3 --models-dir {models}" in third
+    assert 2 == Registry(tmp_path / "models").resolve("web").version
+
+
+def test_other_libraries_names_of_settings_are_translated() -> None:
+    with pytest.raises(Exception, match="unknown setting 'n_estimators'; it is called 'num_iterations' here"):
+        TrainingConfig.read(learner="lambdamart", overrides=["learner.n_estimators=5"])
+    with pytest.raises(Exception, match="unknown setting 'reg_lambda'; it is called 'lambda_l2' here"):
+        TrainingConfig.read(learner="gbrt", overrides=["learner.reg_lambda=5"])
+
+
+def test_the_name_alone_shows_three_lines_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main([])
+    assert "Usage:" in capsys.readouterr().out
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+
+    assert 0 == main([])
+    assert 3 == len(capsys.readouterr().out.splitlines())

@@ -1,0 +1,93 @@
+"""What a training run comes to, in one sentence that says what to do.
+
+Local models cost memory, routing and attention, so they must be better than the model's own global scorer by more than
+chance: some metric's difference is above zero with a p value of at most `LEVEL`, adjusted for all metrics (Holm).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from localrank_training.comparisons import compare_family
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.metrics import Measured
+    from localrank_training.comparisons import Comparison
+
+__all__ = ["LEVEL", "Outcome", "Verdict", "against_served", "of_clusters"]
+
+#: Of the adjusted p value.
+LEVEL = 0.05
+
+Outcome: TypeAlias = Literal["better", "worse", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A decision and its reason.
+
+    Attributes:
+        outcome: of the candidate beside what it is compared with.
+        sentence: for people.
+    """
+
+    outcome: Outcome
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"outcome": self.outcome, "sentence": self.sentence}
+
+
+def of_clusters(comparisons: Sequence[Comparison], n_queries: int) -> Verdict:
+    """Judge local models beside their own global scorer, on queries that neither has learned from."""
+    if not comparisons:
+        return Verdict("same", "verdict: one global model; there is no local one to compare it with")
+    outcome, most = _outcome(comparisons)
+    if outcome == "better":
+        return Verdict(outcome, f"verdict: better than its global scorer: {_said(most)}; promote it")
+    smaller = "train with --method global, which is smaller"
+    if outcome == "worse":
+        return Verdict(outcome, f"verdict: worse than its global scorer: {_said(most)}; {smaller}")
+    if all(one.wins == one.losses == 0 for one in comparisons):
+        return Verdict("same", f"verdict: ranks every query as its global scorer does; {smaller}")
+    detectable = [one.detectable for one in comparisons if one.detectable is not None]
+    power = f", where {min(detectable):.4f} would have shown" if detectable else ""
+    return Verdict(
+        "same",
+        f"verdict: no better than its global scorer on any metric ({n_queries} queries{power}); {smaller}",
+    )
+
+
+def against_served(new: Sequence[Measured], served: Sequence[Measured], name: str) -> Verdict:
+    """Judge a new version beside the one that is served, on the queries that the new one held out.
+
+    The one that is served may have learned from some of them, which flatters it.
+    """
+    outcome, most = _outcome(compare_family(new, served))
+    if outcome == "same":
+        return Verdict("same", f"not promoted: no metric differs from {name} by more than chance")
+    if outcome == "worse":
+        return Verdict("worse", f"not promoted: worse than {name}: {_said(most)}")
+    return Verdict("better", f"promoted: better than {name}: {_said(most)}")
+
+
+def _outcome(comparisons: Sequence[Comparison]) -> tuple[Outcome, Comparison]:
+    """Return better if some metric is and none is worse, worse if some metric is, and the clearest of them."""
+    clear = sorted(
+        (one for one in comparisons if one.p_holm <= LEVEL and one.difference), key=lambda one: one.p_holm
+    )
+    worse = [one for one in clear if one.difference < 0]
+    if worse:
+        return "worse", worse[0]
+    return ("better", clear[0]) if clear else ("same", comparisons[0])
+
+
+def _said(one: Comparison) -> str:
+    return f"{one.metric} {one.candidate:.4f} instead of {one.baseline:.4f} ({one.difference:+.4f}, p = {one.p_holm:.2g})"
