@@ -22,6 +22,17 @@ class Oven:
             raise InvalidConfiguration("grill: expected at least 200 degrees")
 
 
+@dataclass(frozen=True)
+class Shelf:
+    books: tuple[int, ...] = setting((), low=1)
+
+
+def test_an_empty_list_is_read_back_if_it_is_the_default() -> None:
+    assert Shelf() == checked(Shelf, {"books": []}, "shelf")
+    with pytest.raises(InvalidConfiguration, match="times: expected a list of numbers, found"):
+        checked(Oven, {"times": []}, "oven")
+
+
 def test_what_is_left_out_has_its_default() -> None:
     assert Oven() == checked(Oven, {}, "oven")
 

@@ -490,12 +490,41 @@ def _read_toml(path: Path) -> dict[str, Any]:
 #: As their papers publish them, the methods learn from the training queries only.
 _AS_PUBLISHED = {"refit": False}
 
+#: Adaptive training [cremers2020], but for the clusters.
+_ADAPTIVE: dict[str, dict[str, Any]] = {
+    "representation": {"method": "top_documents", "documents": 10, "by": "best"},
+    "similarity": {"method": "euclidean"},
+    "learner": {"method": "lambdamart"},
+    "routing": {"method": "fusion"},
+    "selection": {"metric": "ndcg@5", **_AS_PUBLISHED},
+}
+_ADAPTIVE_CLUSTERS = {"clusters": 5, "representation": "relevant_mean", "rounds": 2}
+
 #: Ready configurations, by the name that ``--method`` takes.
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "localrank": {
         "clustering": {"method": "complete_link"},
         "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
         "routing": {"method": "lsh"},
+        "selection": _AS_PUBLISHED,
+    },
+    "adaptive_kmeans": {**_ADAPTIVE, "clustering": {"method": "kmeans", **_ADAPTIVE_CLUSTERS}},
+    "adaptive_ward": {**_ADAPTIVE, "clustering": {"method": "ward", **_ADAPTIVE_CLUSTERS}},
+    "pca_query": {
+        "contract": {"normalise": "global_zscore"},
+        "representation": {"method": "top_scores_pca"},
+        "similarity": {"method": "euclidean"},
+        "clustering": {"method": "bisecting_kmeans"},
+        "learner": {"method": "ranksvm"},
+        "routing": {"method": "centroid"},
+        "selection": _AS_PUBLISHED,
+    },
+    "knn": {
+        "representation": {"method": "top_documents", "documents": 10, "by": "best"},
+        "similarity": {"method": "euclidean"},
+        "clustering": {"method": "knn", "neighbours": [10, 25, 50]},
+        "learner": {"method": "ranksvm", "C": [1.0, 10.0, 100.0]},
+        "routing": {"method": "exact"},
         "selection": _AS_PUBLISHED,
     },
     "mhr": {

@@ -225,6 +225,9 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 def _fitting(value: Any, known: Setting, where: str) -> Any:
     place = f"{where}: {known.name}"
+    if isinstance(value, list | tuple) and not value and known.default == ():
+        # Written out, the default is read back.
+        return ()
     for option in _options(known.hint):
         if _is_table(option):
             return checked(option, value, f"{where} [{known.name}]")

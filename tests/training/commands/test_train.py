@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import localrank
 from localrank.__main__ import main
 from localrank_training.config import TrainingConfig
 
@@ -31,6 +32,34 @@ def configuration(judged: Path) -> dict[str, dict[str, object]]:
     manifest = json.loads((judged.parent / "models" / "model" / "1" / "manifest.json").read_text())
     found: dict[str, dict[str, object]] = manifest["source"]["configuration"]
     return found
+
+
+@pytest.mark.parametrize(
+    ("method", "quick", "expected"),
+    [
+        ("adaptive_kmeans", ["num_iterations=5", "members=1"], ("top_documents", "kmeans", "fusion", 5)),
+        ("adaptive_ward", ["num_iterations=5", "members=1"], ("top_documents", "ward", "fusion", 5)),
+        ("pca_query", ["C=[1, 10]"], ("top_scores_pca", "bisecting_kmeans", "centroid", None)),
+        ("knn", ["C=10"], ("top_documents", "knn", "exact", 12)),
+    ],
+)
+def test_the_methods_of_the_papers_are_ready(
+    judged: Path, method: str, quick: list[str], expected: tuple[str, str, str, int | None]
+) -> None:
+    settings = [option for one in quick for option in ("--set", f"learner.{one}")]
+
+    assert 0 == train(judged, "--method", method, *settings, "--promote")
+
+    representation, clustering, routing, clusters = expected
+    found = localrank.load(judged.parent / "models" / "model")
+    assert representation == configuration(judged)["representation"]["method"]
+    if clusters is None and not found.scorers:
+        # One global model was as good.
+        assert "none" == configuration(judged)["clustering"]["method"]
+        return
+    assert clustering == configuration(judged)["clustering"]["method"]
+    assert (routing, representation) == (found.router.strategy, found.representation.method)
+    assert clusters in {None, len(found.scorers)}
 
 
 def test_settings_are_printed_without_data(capsys: pytest.CaptureFixture[str]) -> None:
