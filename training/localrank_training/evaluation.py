@@ -41,6 +41,7 @@ __all__ = [
     "per_query_table",
     "rank_all",
     "versus",
+    "versus_run",
 ]
 
 #: Measured unless others are asked for.
@@ -321,6 +322,23 @@ def versus(
 ) -> Versus:
     """Compare two models that were evaluated on the same queries."""
     return Versus(candidate.name, baseline.name, _compared(candidate.local, baseline.local, margin, seed))
+
+
+def versus_run(
+    candidate: Evaluation,
+    queries: QuerySet,
+    scores: Vector,
+    name: str,
+    *,
+    margin: float | None = None,
+    seed: int = 0,
+) -> tuple[Versus, tuple[Measured, ...]]:
+    """Compare a model with scores from elsewhere on the queries that it was evaluated on; return their figures, too."""
+    metrics = list(dict.fromkeys(Metric.parse(measured.name) for measured in candidate.local))
+    conventions = dict.fromkeys(measured.convention for measured in candidate.local)
+    judged = [Judgements(queries.labels, queries.offsets, convention) for convention in conventions]
+    figures = _measured(judged, scores, metrics)
+    return Versus(candidate.name, name, _compared(candidate.local, figures, margin, seed)), figures
 
 
 def per_query_table(

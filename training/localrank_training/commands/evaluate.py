@@ -16,10 +16,12 @@ from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from localrank.arrays import Vector
     from localrank.metrics import Convention, Measured, Metric
     from localrank.ranker import Ranker
     from localrank_training.comparisons import Comparison
-    from localrank_training.evaluation import Evaluation
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.evaluation import Evaluation, Versus
 
 __all__ = ["evaluate"]
 
@@ -66,6 +68,20 @@ def evaluate(
             "--oracle", help="Also say what the best cluster of every query would reach; it knows the labels."
         ),
     ] = False,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(help="TREC qrels whose labels count instead of those in the data.", show_default=False),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="A TREC run to compare one model with.", show_default=False)
+    ] = None,
+    write_run: Annotated[
+        Path | None,
+        typer.Option(help="Write the last model's ranking here, as a TREC run.", show_default=False),
+    ] = None,
+    write_qrels: Annotated[
+        Path | None, typer.Option(help="Write the labels here, as TREC qrels.", show_default=False)
+    ] = None,
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
@@ -77,7 +93,7 @@ def evaluate(
     """Measure one model or two on judged queries: localrank evaluate MODEL [MODEL] DATA...
 
     One model is compared with its own global scorer, two with each other: differences are the second less the
-    first. Every figure comes with its convention and the number of empty queries, every difference with a bootstrap
+    first. With --run one model is compared with a ranking in TREC's form. Every figure comes with its convention and the number of empty queries, every difference with a bootstrap
     interval over queries and the p value of a sign-flip test, adjusted for the metrics looked at.
 
     A word that is an existing file or folder is data, unless the folder is a published model; any other is a
@@ -86,14 +102,17 @@ def evaluate(
     Examples:
       localrank evaluate demo data/test.txt
       localrank evaluate web@champion web@challenger data/S5.txt.gz --metrics map,ndcg@10 --margin 0.002
+      localrank evaluate web data/test.txt --qrels qrels.txt --run bm25.run --write-run web.run
       localrank evaluate web@3 data/test/ --convention letor4,standard-skip --per-query figures.csv --json
     """
     from localrank_training.data.reading import read
     from localrank_training.evaluation import evaluate as evaluate_model
-    from localrank_training.evaluation import per_query_table, versus
+    from localrank_training.evaluation import per_query_table, versus, versus_run
 
     asked = _asked(metrics, convention, top_grade, margin, per_query)
     models, paths = _sorted_out([model, *data], Path(models_dir))
+    if run is not None and len(models) > 1:
+        raise typer.BadParameter("--run: expected one model to compare the run with, found two")
     columns = columns_of(label, qid, id_column, ignore, sparse)
     with progress() as advance:
         queries = read(
@@ -103,6 +122,8 @@ def evaluate(
             columns=columns,
             say=say,
         )
+        if qrels is not None:
+            queries = _judged(queries, qrels)
         evaluations = [
             evaluate_model(
                 one.ranker,
@@ -116,7 +137,17 @@ def evaluate(
             )
             for one in models
         ]
-    compared = versus(evaluations[1], evaluations[0], margin=margin) if len(evaluations) == 2 else None
+    ran: tuple[Measured, ...] | None = None
+    compared: Versus | None
+    if run is not None:
+        scores = _run_scores(queries, run)
+        compared, ran = versus_run(evaluations[0], queries, scores, run.name, margin=margin)
+    else:
+        compared = versus(evaluations[1], evaluations[0], margin=margin) if len(evaluations) == 2 else None
+    if write_run is not None:
+        _write_run(write_run, queries, evaluations[-1])
+    if write_qrels is not None:
+        _write_qrels(write_qrels, queries)
     if per_query is not None:
         _write(per_query, *per_query_table(queries, evaluations))
     if as_json:
@@ -124,12 +155,17 @@ def evaluate(
             {
                 "data": {"paths": paths, "queries": len(queries), "documents": queries.n_docs},
                 "models": [evaluation.to_json() for evaluation in evaluations],
+                "run": None if ran is None else [measured.to_json() for measured in ran],
                 "comparison": None if compared is None else compared.to_json(),
             }
         )
         return
     typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
-    if compared is None:
+    if compared is not None and ran is not None:
+        _print_figures(
+            evaluations[0].local, ran, compared.comparisons, (compared.candidate, compared.baseline)
+        )
+    elif compared is None:
         one = evaluations[0]
         _print_figures(one.local, one.global_, one.against_global, (one.name, "its global"))
     else:
@@ -139,6 +175,38 @@ def evaluate(
         _print_ties(evaluation)
         _print_oracle(evaluation)
         _print_routing(evaluation, with_figures=compared is None)
+
+
+def _judged(queries: QuerySet, qrels: Path) -> QuerySet:
+    from localrank_training.data.trec import judged_by, read_qrels
+
+    judged, absent = judged_by(queries, read_qrels(qrels))
+    if absent:
+        say(
+            f"{qrels}: {absent} relevant documents are not in the data; figures are of the documents that are, where "
+            "trec_eval counts the others as missed"
+        )
+    return judged
+
+
+def _run_scores(queries: QuerySet, run: Path) -> Vector:
+    from localrank_training.data.trec import read_run, scores_of
+
+    return scores_of(queries, read_run(run))
+
+
+def _write_run(path: Path, queries: QuerySet, evaluation: Evaluation) -> None:
+    from localrank_training.data.trec import run_lines
+
+    with whole_file(path) as file:
+        file.writelines(run_lines(queries, evaluation.ranked.scores, evaluation.name))
+
+
+def _write_qrels(path: Path, queries: QuerySet) -> None:
+    from localrank_training.data.trec import qrels_lines
+
+    with whole_file(path) as file:
+        file.writelines(qrels_lines(queries))
 
 
 @dataclass(frozen=True, slots=True)
