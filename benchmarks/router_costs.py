@@ -3,6 +3,7 @@
 Five clusters; signatures of P = 5, vectors as wide as the features. The bare call is one product with as many numbers as the
 router compares: all training queries, one point per cluster, or one row of weights per cluster. ``fusion, scored`` is the
 routing and the scoring of a query together: it scores with every cluster, so it stands beside the scoring with one.
+Normal distributions (``kl``, ``bhattacharyya``) are compared if the covariances are not too large.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from benchmarks import served_models
 from benchmarks.routing import draw
 from localrank.classifying import ClassifierRouter, FusionRouter
+from localrank.gaussian import GaussianPoints, GaussianRepresentation
 from localrank.overlap import OverlapRouter
 from localrank.ranker import Ranker
 from localrank.routing import CentroidRouter, ExactRouter, MedoidRouter
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["router_calls"]
 
 CLUSTERS, NEIGHBOURS, ASKED = 5, 10, 64
+#: Numbers of all covariances up to which normal distributions are compared.
+MOST_COVARIANCES = 20_000_000
 
 
 def router_calls(
@@ -75,7 +79,24 @@ def router_calls(
     ):
         ours, bare = one_each(router, of, numbers)
         yield name, ours, bare
+    if n_queries * n_features**2 <= MOST_COVARIANCES:
+        normal, distributions = _gaussians(n_queries, n_features)
+        flat = normal.precisions.reshape(n_queries, n_features**2)
+        ours, bare = one_each(ExactRouter(normal, clusters, "kl"), distributions, flat)
+        yield "exact, kl", ours, bare
+        for similarity in ("kl", "bhattacharyya"):
+            router = MedoidRouter(normal.take(few), similarity)
+            ours, bare = one_each(router, distributions, flat[:CLUSTERS])
+            yield f"medoid, {similarity}", ours, bare
     yield ("fusion, scored", *_scored(fusion, n_features))
+
+
+def _gaussians(n_queries: int, n_features: int) -> tuple[GaussianPoints, list[object]]:
+    """Return normal distributions of training queries, some of them the same, and of queries that are asked."""
+    contract = served_models.ranker(100, n_features).contract
+    clouds = [contract.cloud(served_models.documents(20, n_features) + query) for query in range(ASKED)]
+    points = GaussianRepresentation(np.eye(n_features), 0.5).of_all(clouds)
+    return points.take(np.arange(n_queries) % ASKED), [points.of(query) for query in range(ASKED)]
 
 
 def _scored(fusion: FusionRouter, n_features: int) -> tuple[Callable[[], object], Callable[[], object]]:

@@ -1,7 +1,7 @@
 """What each stage of a request costs alone, beside the bare library call that it stands on.
 
     python -m benchmarks.stages [--documents 1,20,100,1000,5000] [--features 10,46,136,700]
-                                [--queries 100,1000,10000,1000000] [--parts stages,blocks,routes,routers]
+                                [--queries 100,1000,10000,1000000] [--parts stages,blocks,representations,routes,routers]
                                 [--short] [--out FILE]
 
 Microseconds of CPU, medians of many turns, a stage and its bare call one after the other on one BLAS thread:
@@ -21,20 +21,22 @@ encode  writes the results                                  ``orjson.dumps`` of 
 
 The blocks of a cloud (`localrank.cloud`), which are made only if a scorer wants them:
 
-========  ===================================================  =======================================
-block     what it does                                         bare
-========  ===================================================  =======================================
-raw       nothing: the documents are there                     nothing
-minmax    as ``normalised``, if the contract has another one   least, largest, subtract, divide
-zscore    the same                                             mean, deviation, subtract, divide
-rank      mid-rank percentiles                                 ``numpy.argsort`` of every column
-to_best   distance to the largest value                        largest, subtract, divide
-list      principal variances over their sum                   centre, one product, ``ssyevr``
-route     similarity and shares of five clusters               ``numpy.tile``
-together  ``[raw, minmax, zscore, rank]`` next to each other   four copies
-========  ===================================================  =======================================
+=========  ===================================================  =======================================
+block      what it does                                         bare
+=========  ===================================================  =======================================
+raw        nothing: the documents are there                     nothing
+minmax     as ``normalised``, if the contract has another one   least, largest, subtract, divide
+zscore     the same                                             mean, deviation, subtract, divide
+rank       mid-rank percentiles                                 ``numpy.argsort`` of every column
+to_best    distance to the largest value                        largest, subtract, divide
+quadratic  products of every two values, if not too many        two gathers and a product
+list       principal variances over their sum                   centre, one product, ``ssyevr``
+route      similarity and shares of five clusters               ``numpy.tile``
+together   ``[raw, minmax, zscore, rank]`` next to each other   four copies
+=========  ===================================================  =======================================
 
-What every other router costs is the table ``routers`` (`benchmarks.router_costs`).
+What every representation costs is the table ``representations`` (`benchmarks.representation_costs`), and what every other
+router costs the table ``routers`` (`benchmarks.router_costs`).
 
 Routing does not know how many documents there were, so it is measured once for each number of training queries and
 features. The directions of a million queries of 700 features are 14 GB; a training set that does not fit into the
@@ -59,6 +61,7 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from benchmarks import floor, results, served_models
+from benchmarks.representation_costs import directions, representation_calls
 from benchmarks.router_costs import router_calls
 from benchmarks.routing import draw
 from localrank.cloud import Cloud
@@ -91,6 +94,8 @@ MOST_ROUTE = {1000: 2.2, 20_000: 0.13}
 GATED_FEATURES = 136
 #: Training queries up to which every router is measured; beyond, hash tables are what routes.
 MOST_SCANNED = 10_000
+#: Numbers of the block ``quadratic`` up to which it is measured, twice over.
+MOST_PRODUCTS = 50_000_000
 #: Microseconds that a turn lasts at least: what takes less is called several times.
 TURN = 100.0
 LIMITS = Limits(max_documents=5000, refuse_extra_features=False)
@@ -144,14 +149,6 @@ def standardised(documents: Matrix) -> Matrix:
     return found
 
 
-def directions(documents: Matrix) -> object:
-    if len(documents) < 2:
-        return None
-    centred = documents - documents.mean(axis=0)
-    smaller = centred @ centred.T if len(centred) < documents.shape[1] else centred.T @ centred
-    return floor.eigensolve(smaller)
-
-
 def blocks(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     """Return the making of each block alone, from a cloud that holds the documents on another scale."""
     contract = replace(ranker.contract, normalise="global_zscore")
@@ -173,6 +170,9 @@ def blocks(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     yield Stage("rank", making("rank"), lambda: np.argsort(documents, axis=0))
     yield Stage("to_best", making("to_best"), lambda: (documents.max(axis=0) - documents) / scale)
     yield Stage("list", making("list"), lambda: directions(view))
+    if len(documents) * documents.shape[1] ** 2 < MOST_PRODUCTS:
+        first, second = np.triu_indices(documents.shape[1])
+        yield Stage("quadratic", making("quadratic"), lambda: view[:, first] * view[:, second])
     row = np.zeros(6, np.float32)
     yield Stage("route", routed, lambda: np.tile(row, (len(documents), 1)))
     yield Stage(
@@ -180,6 +180,12 @@ def blocks(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
         lambda: Cloud(contract, documents, documents, view, {}).rows("[raw, minmax, zscore, rank]"),
         lambda: np.concatenate([documents] * 4, axis=1),
     )
+
+
+def representations(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
+    """Return the making of a point by each representation."""
+    for name, ours, bare in representation_calls(ranker, documents):
+        yield Stage(name, ours, bare)
 
 
 def measure(stage: Stage, budget: float = 0.15) -> tuple[float, float]:
@@ -234,11 +240,12 @@ def fits(n_queries: int, n_features: int) -> bool:
 PARTS: dict[str, tuple[str, ...]] = {
     "stages": ("stage", "documents", "features"),
     "blocks": ("block", "documents", "features"),
+    "representations": ("representation", "documents", "features"),
     "routes": ("queries", "features"),
     "routers": ("router", "queries", "features"),
 }
 #: What depends on the documents.
-MEASURED = {"stages": stages, "blocks": blocks}
+MEASURED = {"stages": stages, "blocks": blocks, "representations": representations}
 
 
 def main() -> int:
