@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
 
 
 def _drop_output() -> None:
-    """Let the interpreter's last flush go nowhere, as where it should have gone takes no more."""
+    """Discard what the interpreter flushes at its end: the reader is gone, or the disk is full."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - pathlib would be imported for every command
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 

@@ -25,7 +25,7 @@ documents:
 ``route``
     the same for all documents: the similarity of the route (0 if there is none), then the share of each cluster.
 
-A feature that is the same in all documents, but for rounding to float32, is 0 in ``minmax``, ``zscore`` and ``to_best``
+A feature that is the same in all documents, except for rounding to float32, is 0 in ``minmax``, ``zscore`` and ``to_best``
 and 1/2 in ``rank``. So is every feature of a list of one document. Identical documents have identical rows.
 
 Invariants: all blocks but ``raw`` are finite; documents are not modified; a block is the same to the bit whichever blocks

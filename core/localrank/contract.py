@@ -131,7 +131,7 @@ class FeatureContract:
         return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
     def widths(self, n_clusters: int = 0) -> dict[str, int]:
-        """Return how many columns each block has, for a model of so many clusters."""
+        """Return how many columns each block has if the model has ``n_clusters``."""
         n_features = self.n_features
         return {
             "list": 1 + min(SPECTRUM, n_features),
@@ -214,7 +214,7 @@ class FeatureContract:
         return Cloud(self, raw, filled, cast("Matrix", self._normalised(filled)), counts)
 
     def _normalised(self, documents: Matrix) -> Matrix | None:
-        """Return the documents on one scale, or nothing where a value is missing or infinite."""
+        """Return the documents on one scale; ``None`` if a value is missing or infinite."""
         if self.normalise in ("query_minmax", "query_zscore"):
             return within_query(documents, standard=self.normalise == "query_zscore")
         if not all_finite(documents):

@@ -46,8 +46,8 @@ class InvalidDocuments(LocalRankError):
     """A query's documents break the feature contract.
 
     Attributes:
-        document: position of the first offending document, where there is one.
-        feature: position of the first offending feature, where there is one.
+        document: position of the first wrong document, if one is known.
+        feature: position of the first wrong feature, if one is known.
     """
 
     def __init__(self, message: str, *, document: int | None = None, feature: int | None = None) -> None:

@@ -37,7 +37,7 @@ _BLOCK = 1024
 
 
 def automatic_planes(n_queries: int) -> int:
-    r"""Return ``h`` for so many training queries, :math:`\log_2 (n / 16)` rounded, from 4 to 18.
+    r"""Return the number of planes ``h`` for ``n_queries`` training queries, :math:`\log_2 (n / 16)` rounded, from 4 to 18.
 
     A random bucket then holds about sixteen queries however many there are, so that a look-up takes the same time.
     """

@@ -68,7 +68,7 @@ def measure_of(similarity: str, points: Points) -> Measure:
     """Return a similarity by name.
 
     Raises:
-        InvalidConfiguration: there is none of that name, or it takes other points.
+        InvalidConfiguration: no similarity has this name, or it compares other points.
     """
     measure = MEASURES.get(similarity)
     if measure is None:

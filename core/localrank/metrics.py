@@ -88,7 +88,7 @@ class Metric:
         """Read ``ndcg@10`` and its like, in any case.
 
         Raises:
-            InvalidConfiguration: no such metric, or a cutoff where there is none or none where one is needed.
+            InvalidConfiguration: the metric is unknown, lacks its cutoff, or has a cutoff that it does not take.
         """
         match = _METRIC.fullmatch(text.strip().lower())
         if match is None or match["kind"] not in get_args(Kind):
@@ -134,7 +134,7 @@ class Convention:
 
     @classmethod
     def named(cls, name: str | Convention) -> Convention:
-        """Return a convention by its name; ``InvalidConfiguration`` where there is none."""
+        """Return a convention by its name; raise ``InvalidConfiguration`` if the name is unknown."""
         if isinstance(name, Convention):
             return name
         if name not in CONVENTIONS:
@@ -193,7 +193,7 @@ class Convention:
         return labels >= self.relevant if self.official else labels > 0
 
 
-#: By name. P@k of a short list counts the missing documents as irrelevant, but for LETOR 3.0, whose script stops.
+#: By name. P@k of a short list counts the missing documents as irrelevant. LETOR 3.0 is the exception: its script stops.
 CONVENTIONS: dict[str, Convention] = {
     convention.name: convention
     for convention in (
@@ -240,7 +240,7 @@ class Measured:
         metric: such as ``ndcg@10``.
         convention: how it was measured.
         per_query: ``[n_queries]``; NaN where the convention leaves empty queries out.
-        mean: over all queries, or over those not left out; NaN where there are none.
+        mean: over all queries, or over those not left out; NaN if there are none.
         n_queries: how many there were, empty ones included.
         n_empty: how many of them have nothing to find.
         ties: how equal scores were ordered.
@@ -434,9 +434,9 @@ class _Block:
     Attributes:
         queries: ``[m]`` which ones.
         lengths: ``[m]`` of their lists, at least 1.
-        documents: the position of each document, zero where there is none.
-        present: where there is one.
-        labels, gains, relevant: of each document, zero where there is none.
+        documents: the position of each document; zero in the places that fill a short list.
+        present: whether the place holds a document.
+        labels, gains, relevant: of each document; zero in the places that fill a short list.
         ideal: DCG of the best order at each position.
         n_gains, n_relevant: ``[m]`` documents that count, for the graded and for the binary metrics.
         discounts: ``[width]``.

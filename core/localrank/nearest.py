@@ -30,7 +30,7 @@ class Nearest(NamedTuple):
     Attributes:
         cluster: whose it is.
         similarity: how near.
-        margin: how far that is ahead of the nearest of any other cluster; ``None`` where there is no other.
+        margin: how far that is ahead of the nearest of any other cluster; ``None`` if there is no other cluster.
     """
 
     cluster: int
@@ -44,7 +44,7 @@ class Search(Protocol):
     def among_all(self, point: Any, /) -> Nearest: ...
 
     def among(self, point: Any, which: Indices, /) -> Nearest:
-        """Compare with these training queries only, of which there is one at least."""
+        """Compare with these training queries only; there must be at least one."""
         ...
 
 

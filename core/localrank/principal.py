@@ -90,7 +90,7 @@ def _principal(documents: Matrix, most: int) -> tuple[Vector, Matrix, float]:
 
 
 def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix, float] | None:
-    """Return the answer by float32 arithmetic, or nothing where that would not be the right one."""
+    """Return the answer in float32 arithmetic; ``None`` if float32 is not precise enough for it."""
     n_docs = len(documents)
     centred, size, offset = _centred_in_single(documents)
     floor = n_docs * _EPSILON**2 * offset / _CLEAR_GAP
@@ -105,8 +105,8 @@ def _in_single(documents: Matrix, wanted: int) -> tuple[Vector, Matrix, float] |
 def _centred_in_single(documents: Matrix) -> tuple[Matrix, float, float]:
     """Return the documents around their mean, the sum of their squares, and the square of the mean's length.
 
-    The mean is off by rounding of where the documents lie; what is left after subtracting it is rounding of how far they
-    spread, and is subtracted as well where it is not negligible. What overflows shows in the sum.
+    The mean has a rounding error in proportion to the documents' distance from zero. A second mean, of what is left, has one in
+    proportion to their spread only. It is subtracted too unless it is negligible. An overflow shows in the sum.
     """
     n_docs = len(documents)
     average = np.full(n_docs, 1.0 / n_docs, np.float32)

@@ -1,7 +1,7 @@
 r"""Features put on one scale: within one query, or by what training saw.
 
 Within a query a feature goes from 0 to 1, :math:`(x - \min) / (\max - \min)`, or has mean 0 and deviation 1, or becomes
-the mid-rank percentile. A feature that is the same in all documents, but for rounding to float32, becomes 0 (1/2 as a
+the mid-rank percentile. A feature that is the same in all documents, except for rounding to float32, becomes 0 (1/2 as a
 percentile): it must not become its own rounding blown up to the size of the others.
 
 Invariant: the compiled and the plain way give the same bits, and no warning for any finite input.
@@ -28,7 +28,7 @@ __all__ = [
     "within_query",
 ]
 
-#: Columns whose values differ by this share only are constant but for rounding to float32.
+#: Columns whose values differ by this share only are constant except for rounding to float32.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -55,7 +55,7 @@ def products_of_pairs(documents: Matrix) -> Matrix:
 
 
 def within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
-    """Return the documents on the scale of their own query, or nothing where a value is missing or infinite.
+    """Return the documents on the scale of their own query; ``None`` if a value is missing or infinite.
 
     Args:
         documents: at least one.

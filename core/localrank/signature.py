@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PcaRepresentation", "Signature", "Signatures", "choose_components", "spectrum"]
 
-#: A signature has room for that many directions, whatever its rank.
+#: A signature has room for this many directions, also if its rank is lower.
 _MOST_COMPONENTS = 4096
 
 

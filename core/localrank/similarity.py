@@ -127,14 +127,14 @@ def _scaled(signatures: Signatures, similarity: Similarity) -> Matrix:
 
 
 def _shares(eigenvalues: Vector) -> Vector:
-    r"""Return :math:`\sqrt{\lambda_p / \sum_q \lambda_q}`; zeros where there is no variance."""
+    r"""Return :math:`\sqrt{\lambda_p / \sum_q \lambda_q}`; zeros if there is no variance."""
     # Relative to the first, so that nothing overflows or vanishes.
     relative = _relative(eigenvalues)
     return np.asarray(np.sqrt(relative / np.maximum(relative.sum(axis=-1, keepdims=True), 1.0)))
 
 
 def _spectrum(eigenvalues: Vector) -> Vector:
-    r"""Return :math:`\lambda_p / \lVert\lambda\rVert`; zeros where there is no variance."""
+    r"""Return :math:`\lambda_p / \lVert\lambda\rVert`; zeros if there is no variance."""
     relative = _relative(eigenvalues)
     return np.asarray(relative / np.maximum(np.sqrt(np.vecdot(relative, relative)), 1.0)[..., None])
 

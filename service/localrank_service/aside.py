@@ -35,7 +35,7 @@ class Permit(Protocol):
     """What a request may take of this worker."""
 
     def hold(self, documents: int) -> None:
-        """Take note that the request has so many documents, or raise a `Problem` if that is too many now."""
+        """Count the documents of the request; raise a `Problem` if these are too many now."""
 
     def use(self, lane: Lane, units: float) -> None:
         """Take note of what the request is about to do there, or raise a `Problem` if it would wait too long."""
@@ -44,7 +44,7 @@ class Permit(Protocol):
         """Fail the waiter if the client hangs up."""
 
 
-#: Of the request that is being answered, where there is one.
+#: Of the request that is being answered, if there is one.
 PERMIT: ContextVar[Permit | None] = ContextVar("PERMIT", default=None)
 
 
@@ -79,7 +79,7 @@ class Lane:
     async def run(
         self, units: float, function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs
     ) -> _T:
-        """Call the function in the thread, which takes so many units of work."""
+        """Call a function of known work in the thread."""
         permit = PERMIT.get()
         if not self._handed:
             self.empty = monotonic()

@@ -56,10 +56,10 @@ _T = TypeVar("_T")
 
 _NO_OPTIONS = Options()
 
-#: A request of so many documents times `LiveModel.work` is ranked in a thread. Below, ranking takes a few milliseconds
+#: A request is ranked in a thread if its documents times `LiveModel.work` are at least this. Below, ranking takes a few milliseconds
 #: at most; there the way to a thread and back costs more than it spares others.
 LARGE = 500_000
-#: A body of so many bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
+#: A body of at least this size in bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
 LARGE_BODY = 2**20
 
 

@@ -43,7 +43,7 @@ class Service:
     draining: bool = False
 
     def drain(self) -> None:
-        """Ask to be sent no more requests; answer those that come all the same."""
+        """Become unready, so that no more requests are sent; answer the requests that still come."""
         self.draining = self.connections.draining = True
 
     async def resolve(self, address: str | None, *, at: str | None = "/model") -> LiveModel:

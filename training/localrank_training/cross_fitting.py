@@ -221,7 +221,7 @@ class _Run:
             return (
                 rehearsal,
                 None,
-                (f"locality was not tried: {width} features are too many for so many queries",),
+                (f"locality was not tried: {width} features are too many for this number of queries",),
             )
         members = LocalMembers(learner, self.lesson, rehearsal.part_of)
         settings, plan = self.config.clustering, self.plan

@@ -74,8 +74,8 @@ class Routing:
         clusters: ``[n_clusters]`` queries that each answered.
         to_global: queries that the global scorer answered.
         fallbacks: ``{reason: queries}`` that were not routed as the strategy promises.
-        similarity: median to the most similar candidate; None where nothing was compared.
-        margin: median ahead of the second best cluster; None where there was none.
+        similarity: median to the most similar candidate; None if nothing was compared.
+        margin: median ahead of the second best cluster; None if there was none.
     """
 
     strategy: str

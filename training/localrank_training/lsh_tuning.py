@@ -41,7 +41,7 @@ class TablesTrial:
         recall: how often the most similar training query was found.
         agreement: how often the cluster is that of the exact scan.
         candidates: median number of training queries compared.
-        chosen: the fastest of those that agree often enough, or the one that agrees most often where none does.
+        chosen: the fastest of those that agree often enough, or the one that agrees most often if none does.
     """
 
     tables: int

@@ -94,7 +94,7 @@ class Built:
 
     Attributes:
         ranker: what serves.
-        clusters: ``[n_lists]`` of the training queries, and then of their shorter lists where there are such; -1 for
+        clusters: ``[n_lists]`` of the training queries, and then of their shorter lists if there are any; -1 for
             those without a signature.
         exemplars: ids of the most typical training query of each cluster.
         notes: what a reader of the report should know, such as clusters that had to fall back.

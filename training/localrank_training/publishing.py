@@ -43,7 +43,7 @@ def publish(
         name: the model's name.
         trained: what `localrank_training.training.train` returned.
         queries: it was trained on.
-        validation: choices were made on; probe queries are drawn from them where there are some.
+        validation: choices were made on; probe queries are drawn from them if there are some.
         report: where it was made already.
         created: when, as text; now by default.
     """

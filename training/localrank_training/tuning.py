@@ -221,8 +221,8 @@ def tune_routing(
     """Choose how many hash tables of how many hyperplanes agree with the exact scan, for settled settings.
 
     Returns:
-        The configuration with them, and what was tried; nothing is tried where nothing is looked up in tables, or
-        where there are too few queries to hold any out.
+        The configuration with them, and what was tried; nothing is tried if nothing is looked up in tables, or
+        if there are too few queries to hold any out.
     """
     if config.routing.method != "lsh" or len(queries) < _FEWEST_TO_HOLD_OUT:
         return config, ()

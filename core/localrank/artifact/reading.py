@@ -62,15 +62,15 @@ class Artifact:
 def load(folder: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
     """Read a version; whatever happens to its files afterwards does not change what was read.
 
-    Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there, or into
-    memory where there is no room for such a file.
+    Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there. If a file
+    does not fit on the disk, its array is copied into memory.
 
     Args:
         folder: of the version.
         keep: an empty folder that gets a copy of every file, from which large arrays are mapped and other processes can
-            `attach` the version. Where it has no room for all of them the version is read all the same, and
+            `attach` the version. If the copies do not fit, the version is still read, and
             `Artifact.kept` is false.
-        trusted: keys of which one must have signed the version; ``None`` asks for no signature.
+        trusted: public keys; one of them must have signed the version. ``None`` asks for no signature.
 
     Raises:
         ArtifactNotFound: there is no such folder.

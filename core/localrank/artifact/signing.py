@@ -54,7 +54,7 @@ class TrustedKeys:
 
     @classmethod
     def read(cls, path: Path) -> TrustedKeys:
-        """Read one or several Ed25519 public keys, in PEM, one after the other.
+        """Read one or several Ed25519 public keys from a PEM file.
 
         Raises:
             InvalidConfiguration: the file cannot be read, or holds none, or something else.
@@ -82,7 +82,7 @@ class TrustedKeys:
 
         Args:
             folder: of the version.
-            manifest: its bytes, those that are believed afterwards.
+            manifest: its bytes; exactly these are used afterwards.
 
         Raises:
             ArtifactUntrusted: none did.

@@ -56,7 +56,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """A version that is whole but for its name: a hidden folder with every array."""
+    """A version that is complete except for its name: a hidden folder with every array."""
 
     folder: Path
     members: Mapping[str, Any]

@@ -27,7 +27,7 @@ class Query:
         top_n: give only the best.
         explain: ``route`` asks why the query went where it went.
         contract: hash of the feature contract that the caller was written for.
-        feature_names: of the columns, where they are not in the model's order.
+        feature_names: of the columns, if they are not in the model's order.
     """
 
     features: npt.ArrayLike | Sequence[Mapping[str, Any]]

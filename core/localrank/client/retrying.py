@@ -59,7 +59,7 @@ class Patience:
         return left
 
     def wait(self, asked: float | None) -> float | None:
-        """Return how long to wait before the next try, ``None`` being that there is none.
+        """Return how long to wait before the next try; ``None`` if there is no next try.
 
         The jitter keeps clients that failed together from coming back together.
         """

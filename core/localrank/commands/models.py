@@ -324,19 +324,19 @@ def sign(model: str, key: Path, password_file: Path | None, models_dir: str, *, 
 
 
 def promote(name: str, version: int, alias: str, models_dir: str, *, as_json: bool) -> None:
-    """Let an alias stand for a version, once the version has verified."""
+    """Verify a version, then point an alias at it."""
     reference = _registry(models_dir).promote(name, version, alias)
     _say_alias(reference.name, alias, reference.version, as_json=as_json)
 
 
 def rollback(name: str, alias: str, models_dir: str, *, as_json: bool) -> None:
-    """Let an alias stand again for what it stood for before."""
+    """Point an alias at the version that it named before."""
     reference = _registry(models_dir).rollback(name, alias)
     _say_alias(reference.name, alias, reference.version, as_json=as_json)
 
 
 def prune(name: str, keep: int, models_dir: str, *, force: bool, as_json: bool) -> None:
-    """Remove old versions, except those that an alias stands for or stood for."""
+    """Remove old versions; keep those that aliases or their histories name."""
     registry = _registry(models_dir)
     pruned = registry.prune(name, keep, force=force)
     left = registry.versions(name) if name in registry.models() else []
@@ -347,7 +347,7 @@ def prune(name: str, keep: int, models_dir: str, *, force: bool, as_json: bool) 
         return
     print(f"removed: {_numbers(pruned.versions)}; left: {_numbers(left)}")
     for alias in pruned.aliases:
-        print(f"the alias {alias!r} stood for a removed version and is gone")
+        print(f"removed the alias {alias!r}: its version is removed")
 
 
 def export(

@@ -75,7 +75,7 @@ EVERY_PROCESSOR int64_t localrank_scale(const float *documents, int64_t n_docs, 
         if (standard)
             low[j] = (float)(least + spread / 2);
         else
-            low[j] += 0.0f; /* which of two zeros is found least is nobody's choice: always the positive one */
+            low[j] += 0.0f; /* the least value may be either zero; make it the positive one */
     }
     if (out_of_range)
         return OUT_OF_RANGE;

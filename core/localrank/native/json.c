@@ -16,7 +16,7 @@
 
 enum { UNUSUAL = -1, MOST_DIGITS = 19, SMALLEST_POWER = -342, LARGEST_POWER = 308 };
 
-/* A number of the usual form has at most so many bytes; so many are read before and after where it begins. */
+/* The longest number of the usual form, and how many bytes before and after its begin are read, in bytes. */
 enum { MOST_LENGTH = 32, AROUND = 40 };
 
 typedef struct {
@@ -83,7 +83,7 @@ typedef struct {
     int inexact; /* digits were left out */
 } decimals;
 
-/* Read any digits, byte by byte; returns what comes after them, or nothing where they are none. */
+/* Read any digits, byte by byte. Returns the place after them, or NULL if there are none. */
 static const uint8_t *any_digits(const uint8_t *at, const uint8_t *end, decimals *found)
 {
     int kept = 0;
@@ -110,7 +110,7 @@ static const uint8_t *any_digits(const uint8_t *at, const uint8_t *end, decimals
     return at;
 }
 
-/* Read any number; returns what comes after it, or nothing where it is unusual. */
+/* Read any number. Returns the place after it, or NULL if it is unusual. */
 static __attribute__((noinline)) const uint8_t *any_number(reader *into, const uint8_t *at)
 {
     const uint8_t *const begin = at, *const end = into->end;
@@ -167,7 +167,7 @@ static inline uint32_t separators(const uint8_t *at)
     return bits((bytes)(here == ',') | (bytes)(here == ']'));
 }
 
-/* A mask of so many of the last of sixteen bytes, or of all. */
+/* A mask of the last ``count`` of sixteen bytes; of all if ``count`` is larger. */
 static inline bytes last(int count)
 {
     static const uint8_t MASKS[16 + MOST_LENGTH] = {[16 ... 15 + MOST_LENGTH] = 255};
@@ -189,9 +189,9 @@ static inline uint64_t decimal(bytes digits)
 }
 
 /* Read a number of the usual form: digits, perhaps with a point among them, and a separator right after them. There are
- * AROUND bytes before and after where it begins. Returns what comes after it, or nothing where it takes `any_number`.
+ * AROUND bytes before and after its begin. Returns the place after it, or NULL if it needs `any_number`.
  *
- * Nothing here depends on how many digits a number has but by arithmetic: a processor cannot guess that. */
+ * The number of digits decides no branch, because a processor cannot predict it. */
 static inline const uint8_t *usual_number(reader *into, const uint8_t *at)
 {
     uint32_t ends = separators(at);

@@ -46,8 +46,8 @@ class Numbers(NamedTuple):
 def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numbers | None:
     """Lift every array of numbers that is a member of this name; ``None`` if the text is unusual.
 
-    Wherever a member of that name is null in the parsed outline an array was lifted; they are in the order of `spans`. A
-    text with more than so many numbers or arrays is unusual.
+    In the parsed outline, each lifted array is a null member of that name; they are in the order of `spans`. A text
+    with more than ``numbers`` numbers or ``arrays`` arrays is unusual.
     """
     compiled = library()
     if compiled is None:

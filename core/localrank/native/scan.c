@@ -222,7 +222,7 @@ static inline int64_t without_space(const uint8_t *text, const uint8_t *at)
 
 /* Cut the array or object that opens at ``begin`` into runs of elements: as many of them as have ``run_values`` values
  * and ``run_bytes`` bytes together, or one. ``totals`` become its end and how many elements it has. Returns the number of
- * runs, of which the first ``n_runs`` were written, or -1 if the text is none that was scanned. */
+ * runs; only the first ``n_runs`` are written. Returns -1 if the text was not scanned before. */
 int64_t localrank_cut_json(const uint8_t *text, int64_t begin, int64_t length, int64_t run_values, int64_t run_bytes,
                            run *runs, int64_t n_runs, int64_t *totals)
 {

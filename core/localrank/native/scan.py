@@ -46,7 +46,7 @@ _PROBLEMS = ("", "syntax", "levels", "members", "numbers")
 
 
 def scan(text: bytes, *, members: int, numbers: int, levels: int = MOST_LEVELS) -> Size | None:
-    """Check that a text is JSON in UTF-8 and has at most so many levels, members and numbers."""
+    """Check that a text is JSON in UTF-8 and keeps the limits of levels, members and numbers."""
     compiled = library()
     if compiled is None:
         return None
@@ -78,7 +78,7 @@ def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut 
         text: all of it.
         begin: where the bracket stands.
         end: where the array or object ends, or later.
-        single: make each element a run of its own, and return so many of them.
+        single: make each element a run of its own, and return as many as this.
     """
     compiled = library()
     if compiled is None:

@@ -29,7 +29,7 @@ class _Scratch(threading.local):
         self.reserve(4096, 256)
 
     def reserve(self, room: int, buckets: int) -> None:
-        """Make room for so many candidates and so many buckets at least."""
+        """Make room for at least this many candidates and buckets."""
         if room > self.room:
             self.room = 1 << (room - 1).bit_length()
             self.slots = np.empty(2 * self.room, np.int32)

@@ -36,7 +36,7 @@ static inline void walk(const float *documents, int64_t n_documents, int64_t n_f
         for (int64_t begin = 0; begin < n_documents; begin += ABREAST) {
             const int64_t here = n_documents - begin < ABREAST ? n_documents - begin : ABREAST;
             const float *document[ABREAST];
-            for (int64_t i = 0; i < ABREAST; i++) /* the last one stands in for those that are not there */
+            for (int64_t i = 0; i < ABREAST; i++) /* missing documents are replaced by the last one */
                 document[i] = documents + (begin + (i < here ? i : here - 1)) * n_features;
             for (int64_t tree = first; tree < last; tree++) {
                 int32_t at[ABREAST];

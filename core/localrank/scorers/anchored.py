@@ -149,7 +149,7 @@ class AnchoredBySimilarityScorer:
     layout: ClassVar[Layouts] = {
         "weights": Layout(("float64",), ("queries", "anchors"), between(0.0, _LARGEST_WEIGHT)),
         "shares": Layout(("float64",), ("queries",), between(0.0, 1.0)),
-        # Unit vectors, but for rounding to float32.
+        # Unit vectors, except for rounding to float32.
         "directions": Layout(("float32",), ("queries", "components", "width"), between(-1.001, 1.001)),
         "eigenvalues": Layout(("float64",), ("queries", "components"), lambda _: Between(0.0, np.inf)),
         "ranks": Layout(("int64",), ("queries",), lambda sizes: Within(0, sizes["components"])),

@@ -1,4 +1,4 @@
-"""Scores that are sums over decision trees, whatever library grew them.
+"""Scores that are sums over decision trees, from any library that grew them.
 
 A forest is plain arrays with those of all trees one after the other. A split sends a document left where LightGBM
 would [ke2017]: the decision bits are LightGBM's own, and scikit-learn's trees are the special case in which a missing

@@ -169,7 +169,7 @@ class NumpyWalk:
             if self._layout.has_categories:
                 right = np.where(self._categorical.take(now), self._not_among(now, seen), right)
             at[:walking] = self._left.take(now) + right
-        # In the order of the trees and one after the other, as the compiled walk adds them.
+        # Added in the order of the trees, as the compiled walk adds them: so the bits are equal.
         added: Vector = np.cumsum(self._layout.values.take(at)[self._back], axis=0)[-1]
         return added
 

@@ -386,7 +386,7 @@ SCHEMAS: dict[str, Any] = {
             )
             | {
                 "description": "`features` [documents, features]; `doc_ids` [documents]; `group` [queries], the "
-                "number of documents of each query where there are several."
+                "number of documents of each query, if there are several queries."
             },
             "outputs": _maybe(
                 _list(
@@ -795,7 +795,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                     "content": {"application/problem+json": {"schema": _ref("Problem")}},
                 }
             if 401 in statuses:
-                # The serving key is optional where none is configured; the admin key never is.
+                # The serving key is optional if none is configured; the admin key never is.
                 anybody: list[dict[str, list[str]]] = (
                     [] if answers in {"Switched", "RepositoryAnswer"} else [{}]
                 )

@@ -42,9 +42,9 @@ _CALM = 0.5
 _NEWEST = 0.05
 #: Seconds that a client is told to wait at most.
 _LONGEST_WAIT = 30
-#: So many small requests may always wait, and so many large ones for each thread.
+#: How many small requests may always wait, and how many large ones for each thread.
 _LEAST, _LEAST_ASIDE = 4.0, 1.5
-#: Times as many may wait in a queue that stands as long as nothing is refused.
+#: How many times longer a queue may be while nothing is refused.
 _TOLERANCE = 4.0
 #: Times the mean of all connections that one may get before it comes after the others.
 _SHARE = 2.0
@@ -77,7 +77,7 @@ class Pressure:
     Args:
         burst: seconds that a request may wait in a queue that is sometimes empty.
         overload: seconds that a request may wait while others are refused.
-        least: so many requests may always wait.
+        least: how many requests may always wait.
 
     Attributes:
         mean: seconds that one request takes, as a running mean.
@@ -106,7 +106,7 @@ class Pressure:
     def refuse(self, now: float, wait: float) -> int:
         """Return after how many seconds a refused client should ask again.
 
-        By then those refused before it could have been answered, so that they come back one after the other.
+        Clients that were refused earlier come back earlier, so that they do not all come back at once.
         """
         self._strict_until = now + _CALM
         self._promised = min(max(self._promised, now + wait) + self.mean, now + _LONGEST_WAIT)
@@ -136,7 +136,7 @@ class Admission:
     Attributes:
         working: requests with a complete body that are not answered yet.
         waiting: those of them whose turn has not come.
-        documents: of all of them; as many as usual where they are not decoded yet.
+        documents: of all of them; a request that is not decoded yet counts as the usual number.
         accepted: whether a connection was accepted since that was looked at last.
     """
 
@@ -284,7 +284,7 @@ class Admission:
 
 
 def overloaded(after: int) -> Problem:
-    """Return what a client is told that shall ask again after so many seconds."""
+    """Return the problem that asks a client to come back after ``seconds``."""
     return Problem(
         429, f"the server is overloaded; try again in {after} s", headers={"Retry-After": str(after)}
     )
@@ -343,7 +343,7 @@ class Claim:
             self._admission.waiting -= 1
 
     def hold(self, documents: int) -> None:
-        """Take note that the request has so many documents (more), instead of as many as usual."""
+        """Count the documents of a decoded request instead of the usual number."""
         first = not self._counted
         self._counted += documents
         self._admission.hold(self._counted - self._documents)

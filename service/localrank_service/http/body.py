@@ -70,7 +70,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def media_type(headers: Headers, expected: tuple[str, ...]) -> str:
-    """Return which of the expected media types the body is of, or raise a `Problem` with status 415."""
+    """Return the media type of the body; raise a `Problem` with status 415 if it is not expected."""
     declared = headers.get("content-type", "")
     kind, charset = _parsed(declared)
     if kind not in expected or charset not in {"", "utf-8", "utf8"}:
@@ -123,7 +123,7 @@ async def _decompressed(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _fill(buffer: BytesIO, pieces: Iterator[bytes], limit: int, steps: int | None = None) -> bool:
-    """Add so many pieces, or all; return whether these were all."""
+    """Add ``steps`` pieces, by default all; return whether none are left."""
     for piece in islice(pieces, steps):
         buffer.write(piece)
         if buffer.tell() > limit:

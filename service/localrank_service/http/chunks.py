@@ -1,4 +1,4 @@
-"""A body that comes in chunks (RFC 9112, section 7.1), of which nothing but the content is kept."""
+"""A body that comes in chunks (RFC 9112, section 7.1); only the content is kept."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Http"]
 
-#: A refused body of up to so many bytes is thrown away to keep the connection; of a larger one the connection ends.
+#: A refused body up to this size in bytes is read and dropped, to keep the connection. A larger one ends it.
 _THROWN_AWAY = 1 << 20
 #: Requests to these paths are neither counted nor refused, and do not wait for a turn.
 _ALWAYS = frozenset(

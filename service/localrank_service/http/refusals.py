@@ -43,7 +43,7 @@ class Refusals:
         self._made: dict[tuple[int, bool], list[bytes]] = {}
 
     def answer(self, after: int, headers: Sequence[tuple[bytes, bytes]], *, keeps: bool) -> bytes:
-        """Return an answer that asks to come back after so many seconds; the headers change once a second."""
+        """Return an answer that asks the client to come back after ``seconds``; its headers change once a second."""
         if headers is not self._headers:
             self._headers = headers
             self._made.clear()

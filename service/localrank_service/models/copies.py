@@ -50,8 +50,8 @@ class Copies:
 
     Args:
         folder: private to this service.
-        trusted_keys: file with public keys, of which one must have signed every version that is read. It is read for
-            each of them. Without a file no signature is needed.
+        trusted_keys: file with public keys; one of them must have signed each version that is read. The file is read again
+            for each version. Without a file no signature is needed.
     """
 
     def __init__(self, folder: Path | None, *, trusted_keys: Path | None = None) -> None:

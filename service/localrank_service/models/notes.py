@@ -55,7 +55,7 @@ class Note:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the text of a file; ``None`` where there is no file, or none was ever written."""
+    """Return the text of a file; ``None`` if there is no file."""
     for _ in range(_TRIES):
         try:
             content = path.read_bytes()

@@ -180,7 +180,7 @@ def _check_keys(settings: Settings) -> None:
 
 
 def _check_models(models_dir: Path, default: str | None) -> None:
-    """Refuse to start where no model could be served; whether it is whole is found out while serving."""
+    """Refuse to start if no model can be served. Whether a model is complete is checked later."""
     from localrank.registry import CHAMPION, Registry
 
     if not models_dir.is_dir():

@@ -1,7 +1,7 @@
 """What SIGTERM does: unready at once, still answering for a while, then no new connections, then the end.
 
-The pause gives load balancers the time to notice. Wrapped around whatever handler the server has installed, so that it
-works however the application was started; a second signal skips the pause.
+The pause gives load balancers time to notice. The function wraps the handler that the server has installed, so it works
+with every server. A second signal skips the pause.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Settings(BaseModel):
     models_dir: Path = Field(default=Path("models"), description="Folder of the published models.")
     require_signature: Path | None = Field(
         default=None,
-        description="File with Ed25519 public keys (PEM), of which one must have signed every version that is served.",
+        description="File with Ed25519 public keys (PEM); one of them must have signed each version that is served.",
     )
     model: str | None = Field(default=None, description="Model for requests that name no model.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
@@ -159,7 +159,7 @@ class Settings(BaseModel):
         default=10.0,
         gt=0,
         le=3600,
-        description="One of several workers whose event loop stands still for so many seconds is replaced.",
+        description="After this many seconds without a turn of its event loop, one of several workers is replaced.",
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="Log lines as JSON or text; auto is text on a terminal."

@@ -41,7 +41,7 @@ __all__ = ["Supervisor"]
 _log = logging.getLogger("localrank.service")
 _fork = multiprocessing.get_context("fork")
 
-#: A worker beats so many times in the seconds after which it is taken for hung.
+#: How often a worker beats within the time of silence after which it counts as hung.
 _BEATS = 5
 #: Seconds. A worker that lived shorter counts as failed; after two in a row the next waits, up to the longest pause.
 _SHORT_LIFE = 10.0
@@ -103,7 +103,7 @@ class Supervisor:
         config: of the server that each worker runs.
         listener: bound and listening.
         meters: counts the deaths.
-        hang_seconds: after so long without a turn of its event loop, a worker is replaced.
+        hang_seconds: a worker whose event loop does not turn for this time is replaced.
         announce: asked again and again until it says that it has announced the service.
     """
 

@@ -69,7 +69,7 @@ async def rerank_batch(request: Request) -> Response:
 async def _answer(
     service: Service, body: bytes, room: int, request_id: str, most_warnings: int
 ) -> tuple[bytes, Ranked]:
-    """Return the answer to one query, which may have so many documents and warnings, and what it is made from."""
+    """Return the answer to one query, within limits of documents and warnings, and what it is made from."""
     with Attempt(service, "rerank_batch") as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's model repository: what there is, taking models out of service and back."""
+"""The Open Inference Protocol's model repository: listing models, unloading and loading them."""
 
 from __future__ import annotations
 

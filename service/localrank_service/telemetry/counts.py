@@ -7,8 +7,8 @@ is right where one thread counts, as the event loop's does here; other threads m
 Processes that share a folder have three files each: the series, one per line with the place of its cells; the cells,
 mapped into memory, so that what was counted stays when the process dies; and a lock, held as long as the process lives,
 which tells the living from the dead. A process that starts takes over the files of a dead one and counts on in its cells:
-a counter must never fall, files must not become ever more, and a full disk must not keep a process from starting. Where
-the disk takes no new series, they are counted in the memory of the process, which alone shows them.
+a counter must never fall, the number of files must not grow, and a full disk must not keep a process from starting. If
+the disk is full, new series are counted in the memory of the process; only this process shows them.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class _File:
         self._lines = lines
 
     def _reused(self, count: int) -> int | None:
-        """Return where there are cells that nobody uses any more, all zero."""
+        """Return the place of cells that are no longer used; they are zero."""
         until = time.monotonic() - _SETTLED
         for position, free in enumerate(self._free):
             if free.size >= count and free.since < until:
@@ -225,7 +225,7 @@ class _File:
         self._found(end, rest)[:] = array("d", bytes(_CELL * rest))
 
     def _grow(self, count: int) -> None:
-        """Make room for so many cells."""
+        """Make room for this many cells."""
         more = -(-count * _CELL // _CHUNK) * _CHUNK
         rest = _Free(self._used // _CELL, (self._size - self._used) // _CELL, 0.0)
         # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
@@ -279,7 +279,7 @@ def _line(key: _Key, at: int, count: int, lasting: bool) -> bytes:  # noqa: FBT0
     """Return the line of a series.
 
     It begins with the end of a line, in case the disk was full in the middle of the one before. A reader takes whole lines
-    only, and finds zeros where nothing was counted.
+    only, and finds zeros if nothing was counted.
     """
     return b"\n" + orjson.dumps([*key, at, count, lasting]) + b"\n"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVATION", "Lap", "Observation", "Observed", "Observer", "Recorder"]
 
-#: A request may hold thousands of queries; of so many at most the stages are noted.
+#: How many queries of one request have their stages noted; a request may hold thousands.
 _MOST_QUERIES = 64
 
 

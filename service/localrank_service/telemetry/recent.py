@@ -67,7 +67,7 @@ def add(cells: Cells, number: float, bucket: int) -> None:
 
 
 def size(buckets: int) -> int:
-    """Return how many cells the ring of a series of so many buckets has."""
+    """Return how many cells the ring of a series with this number of buckets has."""
     return _SLICES * (buckets + 1)
 
 
@@ -163,7 +163,7 @@ def within(series: Sequence[Cells], now: float) -> Vector:
 
 
 def quantiles(buckets: Vector) -> dict[str, float] | None:
-    """Return the quantiles of what is in the buckets, in seconds; ``None`` where there is nothing."""
+    """Return the quantiles of what is in the buckets, in seconds; ``None`` if they are empty."""
     running = np.cumsum(buckets)
     if not running[-1]:
         return None

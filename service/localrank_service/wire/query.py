@@ -120,7 +120,7 @@ def to_float32(values: np.ndarray[Any, np.dtype[Any]]) -> Matrix:
 def from_bytes(
     body: bytes, dtype: str, shape: tuple[int, int], *, offset: int = 0, fortran: bool = False
 ) -> Matrix:
-    """Return the numbers that stand in the body as one float32 matrix, without a copy where none is needed.
+    """Return the numbers that stand in the body as one float32 matrix, without a copy if none is needed.
 
     The caller has compared the shape with the length of the body.
     """
@@ -146,7 +146,7 @@ def in_model_order(
 
 
 def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:
-    """Refuse more documents than allowed, or more numbers if each has so many."""
+    """Refuse more documents than allowed, or more numbers in all of them together."""
     if count > limits.max_documents:
         raise Problem(
             413, f"{count} documents; this server takes {limits.max_documents} per request", pointer=at

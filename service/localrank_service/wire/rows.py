@@ -65,7 +65,7 @@ def read_rows(
 def read_flat(
     runs: Iterable[tuple[int, list[Any]]], count: int, name: str, locate: Callable[[int], str]
 ) -> Matrix:
-    """Return so many numbers as one flat array; nulls become NaN."""
+    """Return the numbers as one flat array of this length; nulls become NaN."""
     values = np.empty(count, np.float32)
     for first, cells in runs:
         wrong, packed = _packed(cells)

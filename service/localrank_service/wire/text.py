@@ -228,7 +228,7 @@ def _infinite(value: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 def count_members(value: Any) -> int:
-    """Return how many members the objects in parsed JSON have, none of which can stand twice."""
+    """Return how many members the objects in parsed JSON have; a member that stood twice counts once."""
     if type(value) is dict:
         return len(value) + sum(count_members(one) for one in value.values() if type(one) in _CONTAINERS)
     if _CONTAINERS.isdisjoint(map(type, value)):

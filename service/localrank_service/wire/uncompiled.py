@@ -92,7 +92,7 @@ def scan(text: bytes, *, members: int, numbers: int, levels: int) -> Size:
     """
     if b"\\" not in text:
         structure = text.translate(None, _NO_STRUCTURE)
-        # No value is without a comma, a bracket or a colon before it, but for the first.
+        # A comma, a bracket or a colon stands before every value except the first.
         if len(structure) < min(members, numbers):
             deepest = max(
                 (

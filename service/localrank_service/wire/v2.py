@@ -106,7 +106,7 @@ class Call:
         return self._inputs["doc_ids"].datatype
 
     def queries(self, contract: FeatureContract) -> tuple[Iterator[Documents], _Ids | None]:
-        """Return the documents of each query, one after the other, and all documents' ids."""
+        """Return the documents of each query in order, and the ids of all documents."""
         try:
             check_contract(self.contract, contract)
         except Problem as problem:
@@ -213,7 +213,7 @@ class Call:
 
 
 def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
-    """Read a request whose JSON has so many bytes; 0 is one raw tensor, none is JSON alone."""
+    """Read a request whose JSON has this length in bytes; 0 means one raw tensor, ``None`` means JSON only."""
     if header_length is None:
         length = len(body)
     elif header_length.isascii() and header_length.isdecimal() and len(header_length) < 12:

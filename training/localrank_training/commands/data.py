@@ -53,7 +53,7 @@ def inspect(
     id_column: Id = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
-    rows: Annotated[int, typer.Option("--features", min=0, help="Print at most so many features.")] = 60,
+    rows: Annotated[int, typer.Option("--features", min=0, help="Print at most this many features.")] = 60,
     as_json: AsJson = False,
 ) -> None:
     """Say what judged queries are like: sizes, labels, features, and what looks wrong.
@@ -177,7 +177,7 @@ def synthesize(
     *,
     queries: Annotated[int, typer.Option(min=1, help="How many queries.")],
     documents: Annotated[str, typer.Option(help="Documents per query: a number, or a range such as 20-40.")],
-    features: Annotated[int, typer.Option(min=1, help="Columns, those that never matter included.")],
+    features: Annotated[int, typer.Option(min=1, help="All columns, including those that have no effect.")],
     out: Annotated[
         str, typer.Option(help="File to write: .txt, .txt.gz, .txt.zst or .parquet.", callback=given)
     ],
@@ -205,7 +205,7 @@ def synthesize(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write made-up queries whose hidden kinds differ in what is relevant and in the shape of their clouds.
+    """Write synthetic queries of several hidden kinds. Kinds differ in what is relevant and in the shape of their clouds.
 
     The kind of each query stands in the comments.
     """

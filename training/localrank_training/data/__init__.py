@@ -1,1 +1,1 @@
-"""Judged queries: what they are in memory, and how they are read, written, checked, split and made up."""
+"""Judged queries: what they are in memory, and how they are read, written, checked, split and synthesized."""

@@ -95,7 +95,7 @@ class Inspection:
         n_docs: documents.
         n_features: features.
         lengths: quantiles and mean of the documents per query.
-        labels: documents per label, where there are few different ones; else quantiles by name.
+        labels: documents per label, if there are few different ones; else quantiles by name.
         label_levels: how many different labels.
         features: one per column.
         correlations: the strongest between features, strongest first; empty where features are too many.
@@ -257,7 +257,7 @@ class _Spread:
         return deviations
 
     def correlations(self) -> Vector | None:
-        """Return ``[n_features, n_features]``; zero for constants, None where there are too many features."""
+        """Return ``[n_features, n_features]``; zero for constants, None if there are too many features."""
         if self._products is None:
             return None
         scale = np.sqrt(np.outer(self._squares, self._squares))

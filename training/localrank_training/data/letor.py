@@ -50,7 +50,7 @@ class Lines:
         columns: ``[n_values]`` int32 from 0, ascending within a document.
         values: ``[n_values]`` float32; NaN where missing.
         line_numbers: ``[n_docs]`` from 1.
-        comments: ``[n_docs]`` an Arrow string array; None where no line has one.
+        comments: ``[n_docs]`` an Arrow string array; None if no line has one.
         n_lines: lines in the text, blank ones included.
     """
 
@@ -160,7 +160,7 @@ def _count(text: _Bytes, character: int) -> int:
 
 
 def _blank_comments(text: _Bytes, line_ends: Indices) -> Indices:
-    """Overwrite every comment with spaces; return where each line's begins (its line feed where there is none)."""
+    """Overwrite every comment with spaces; return where each line's begins (its line feed if there is none)."""
     hashes = np.flatnonzero(text == ord("#"))
     lines, first = np.unique(np.searchsorted(line_ends, hashes), return_index=True)
     begins = line_ends.copy()

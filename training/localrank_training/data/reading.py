@@ -48,7 +48,7 @@ def read(
         Queries in the order of their first documents, documents of a query in the order of the input.
 
     Raises:
-        InvalidData: names file, line and column where there are such.
+        InvalidData: names file, line and column if there are any.
     """
     sources = locate([paths] if isinstance(paths, str | os.PathLike) else list(paths))
     if len(sources) == 1 and sources[0].kind == "mapped":

@@ -1,4 +1,4 @@
-r"""Queries made up from latent kinds, so that what is true is known.
+r"""Synthetic queries from latent kinds, so that the truth is known.
 
 A kind ``k`` says what is relevant, by weights ``r_k`` over the features, and what its clouds look like, by two
 directions ``a_kj`` in which its documents differ most. A query has a kind and a place ``m_q``; its document ``i`` is
@@ -166,7 +166,7 @@ def synthesize(
         recipe: what they are like.
         seed: of everything: the kinds and the queries.
         sample: other queries of the same kinds, as a test set is to a training set.
-        kinds: what they are, where they are not to be drawn.
+        kinds: the kinds, if they are given instead of drawn.
         feature_names: by default ``f1``, ``f2``, ....
     """
     recipe = recipe or Recipe()
@@ -230,7 +230,7 @@ def _sign_patterns(rng: np.random.Generator, count: int, width: int) -> Vector:
 
 
 def _across(weights: Vector, directions: Vector) -> Vector:
-    """Return the part of the weights that is orthogonal to the directions; all of it where nothing would be left."""
+    """Return the part of the weights that is orthogonal to the directions; all of it if nothing would be left."""
     frame = np.linalg.qr(directions.T)[0]
     rest = weights - frame @ (frame.T @ weights)
     return rest if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(weights) else weights

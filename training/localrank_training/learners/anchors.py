@@ -75,8 +75,8 @@ def best_document(
         shares: ``[n_queries]`` how much each counts; none relevant and zero for those that do not.
         transform: ``[n_rows, n_features]``, the metric's ``W``.
         metric: what is measured, such as ``ndcg@10``.
-        candidates: how many relevant documents are tried; drawn at random where there are more.
-        rng: for drawing them, and queries where there are very many.
+        candidates: how many relevant documents are tried; drawn at random if there are more.
+        rng: for drawing them, and queries if there are very many.
     """
     counted = np.flatnonzero(shares)
     if len(counted) > _ENOUGH:

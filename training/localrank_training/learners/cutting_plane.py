@@ -37,7 +37,7 @@ class Solution:
         objective: its value.
         bound: no point has a lower value than this.
         objectives: the best value after each cut; never rises.
-        bounds: the lower bound after each cut; never falls but for rounding.
+        bounds: the lower bound after each cut; never falls except for rounding.
     """
 
     weights: Vector

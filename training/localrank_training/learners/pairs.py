@@ -52,7 +52,7 @@ class LabelledPairs:
             below = _prefix(self.weights[split.low])
             partners[split.high] += below[split.low_end] - below[split.low_begin]
         paired = np.diff(_prefix(np.where(partners > 0, 1.0, 0.0))[offsets]) > 0
-        # A difference of prefix sums may leave rounding where there is no pair at all.
+        # A difference of prefix sums may leave rounding if there is no pair at all.
         return np.where(paired, np.diff(_prefix(self.weights * partners)[offsets]), 0.0)
 
     def at(self, scores: Vector) -> ActivePairs:
@@ -107,7 +107,7 @@ class _Split:
         """Sort both sides by score within their groups and find every document's active partners.
 
         One sort does all groups: each gets an interval of its own on one line, more than a margin from the next.
-        Rounding on that line may misjudge a pair whose margin is one but for 1e-9 or so; its loss is as good as zero.
+        Rounding on that line may misjudge a pair whose margin differs from one by about 1e-9; its loss is almost zero.
         """
         high_scores, low_scores = scores[self.high], scores[self.low]
         least = np.full(self.n_groups, np.inf)

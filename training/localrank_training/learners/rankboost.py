@@ -145,7 +145,7 @@ class Round:
 
 
 def boost(thresholds: Thresholds, pairs: Pairs, scores: Vector, rounds: int) -> list[Round]:
-    """Choose up to ``rounds`` threshold rankers, starting from ``scores`` ``[n_docs]``; fewer where none helps.
+    """Choose up to ``rounds`` threshold rankers, starting from ``scores`` ``[n_docs]``; fewer if none helps.
 
     Cost of a round: one histogram over the documents per feature.
     """
@@ -240,7 +240,7 @@ class Thresholds:
         return cls(tuple(values), tuple(codes))
 
     def sums_above(self, potential: Vector) -> Vector:
-        """``[n_features, most]`` the sum over the documents above each threshold; zero where there is none."""
+        """``[n_features, most]`` the sum over the documents above each threshold; zero if there is none."""
         most = max(1, *map(len, self.values))
         above = np.zeros((len(self.values), most))
         for feature, (values, codes) in enumerate(zip(self.values, self.codes, strict=True)):

@@ -172,7 +172,7 @@ class Rehearsal:
         return tuple(chosen)
 
     def stands_out(self, differences: Vector, judged: Bits, errors: float) -> bool:
-        """Tell whether the mean of ``[n_queries]`` differences is above zero by so many standard errors."""
+        """Tell whether the mean of ``[n_queries]`` differences is above zero by more than ``errors`` standard errors."""
         known = differences[judged & ~np.isnan(differences) & (self.shares > 0)]
         return len(known) > 1 and bool(known.mean() > errors * known.std(ddof=1) / len(known) ** 0.5)
 
