@@ -211,6 +211,7 @@ def test_rules_hold_wherever_an_array_is_cut(size: int) -> None:
         (4, 1, "each row to start at 0"),
         (2, 1, "offsets that never fall"),
         (6, -1, "offsets that never fall"),
+        (1, -1, "offsets that never fall"),
         (11, 6, "offsets of at most 5"),
     ):
         wrong = offsets.copy()

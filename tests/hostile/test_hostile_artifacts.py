@@ -333,6 +333,16 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         ArtifactCorrupt,
         r"router\.tables\.ids\.npy: expected shape \(2, 4, 24\), found \(2, 4, 576460752303423488\)",
     ),
+    "probe scores that are not listed": (
+        in_turn(without("files", SCORES), lambda version: (version / SCORES).unlink()),
+        ArtifactCorrupt,
+        r"files: expected 'probe\.scores\.npy', found none",
+    ),
+    "probe scores in rows": (
+        lambda version: put(version, SCORES, lambda scores: scores.reshape(-1, 1)),
+        ArtifactCorrupt,
+        r"probe\.scores\.npy: expected shape \(0,\), found \(\d+, 1\)",
+    ),
     "an absurd size that everything agrees on but the file": (
         in_turn(
             header(SCORES, f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**60},), }}"),

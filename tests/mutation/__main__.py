@@ -62,6 +62,11 @@ LIMITS = ["-o", f"faulthandler_timeout={PATIENCE}", "-o", "faulthandler_exit_on_
 SANITIZERS = "tests/hostile/test_sanitizers.py"
 #: What runs for a line that no test executes in its own process: servers and commands do.
 ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/commands"]
+#: What runs last for lines of these folders: other processes execute them too, which coverage does not see.
+ALSO = {
+    "process": ["tests/end_to_end/test_serve.py", "tests/faults/test_workers.py"],
+    "http": ["tests/end_to_end/test_raw_http.py", "tests/end_to_end/test_hostile_clients.py"],
+}
 
 
 class Coverage:
@@ -193,6 +198,7 @@ def judge(place: Path, mutant: Mutant, coverage: Coverage) -> str:
             stages = [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
         else:
             stages = [named_after(place, mutant.path), coverage.tests_of(mutant) or ELSEWHERE]
+            stages.append(ALSO.get(source.parent.name, []))
         return "killed" if any(notices(place, stage) for stage in stages if stage) else "survived"
     finally:
         source.write_text(text)

@@ -181,7 +181,7 @@ class _Places(ast.NodeVisitor):
         if isinstance(node.value, bool):
             self._replace(node, str(not node.value))
         elif isinstance(node.value, int):
-            self._replace(node, str(node.value + 1))
+            self._replace(node, str(_other(node.value)))
         elif isinstance(node.value, float):
             self._replace(node, repr(2 * node.value or 1.0))
 
@@ -226,6 +226,11 @@ class _Places(ast.NodeVisitor):
         self._replace(node, "break")
 
 
+def _other(number: int) -> int:
+    """Return the next number, or twice a large one: sizes and limits that are tuned may as well be one more."""
+    return number + 1 if number < 1000 else 2 * number
+
+
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
@@ -248,6 +253,6 @@ def _of_c(text: str) -> Iterator[tuple[int, int, str]]:
     for operator in _C_OPERATOR.finditer(visible):
         yield operator.start(), operator.end(), _SWAPS[operator[0]]
     for number in _C_NUMBER.finditer(visible):
-        yield number.start(), number.end(), str(int(number[0]) + 1)
+        yield number.start(), number.end(), str(_other(int(number[0])))
     for word in re.finditer(r"\b(break|continue)\b", visible):
         yield word.start(), word.end(), _SWAPS[word[0]]

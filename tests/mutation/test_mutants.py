@@ -29,6 +29,7 @@ def changes(folder: Path, name: str, text: str) -> list[str]:
         ("x = not a", {"x = a"}),
         ("x = -a", {"x = a"}),
         ("x = 7", {"x = 8"}),
+        ("x = 5_000", {"x = 10000"}),
         ("x = 0.5", {"x = 1.0"}),
         ("x = True", {"x = False"}),
         ("x += y", {"x -= y"}),

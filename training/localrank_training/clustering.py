@@ -183,7 +183,7 @@ def _complete_link(points: Points, wanted: int, similarity: str) -> Indices:
 
     if len(points) == 1:
         return np.zeros(1, np.int64)
-    distances = np.clip(1.0 - all_pairs(points, similarity), 0.0, 1.0)
+    distances = np.maximum(1.0 - all_pairs(points, similarity), 0.0)
     np.fill_diagonal(distances, 0.0)
     tree = linkage(squareform(distances, checks=False), "complete")
     return np.asarray(cut_tree(tree, wanted)[:, 0], np.int64)
