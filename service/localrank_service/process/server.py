@@ -12,38 +12,20 @@ closed. A client that was dropped tries again after a second, and is then refuse
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import functools
 import gc
-import struct
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
+from localrank.native.door import shut_door
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
-__all__ = ["Server", "shut_door"]
-
-_SOL_SOCKET, _SO_ATTACH_FILTER = 1, 26
-#: A program for the kernel's packet filter (BPF) that keeps nothing: "return 0".
-_KEEP_NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
-
-
-def shut_door(listener: socket) -> None:
-    """Let nobody connect any more, in any process that has this listener; those who are connected can be accepted.
-
-    Linux can do this. Elsewhere a client that connects in the moment of closing is reset.
-    """
-    if sys.platform == "linux":
-        program = ctypes.create_string_buffer(_KEEP_NOTHING)
-        with suppress(OSError):
-            listener.setsockopt(
-                _SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
-            )
+__all__ = ["Server"]
 
 
 class Server(uvicorn.Server):

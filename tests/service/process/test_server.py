@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import pytest
 import uvicorn
 
-from localrank_service.process.server import Server, shut_door
+from localrank.native.door import shut_door
+from localrank_service.process.server import Server
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can drop attempts to connect")
 
