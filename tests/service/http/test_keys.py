@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank_service import app
+from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
@@ -282,3 +283,22 @@ async def test_a_service_behind_a_proxy_may_allow_every_host(connect: Any, tiny_
         answer = await client.post("/v1/rerank", json=BODY, headers={"host": "any.example"})
 
     assert 200 == answer.status_code
+
+
+async def test_key_files_are_read_again_after_every_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving, admin = Settings().keyrings()
+    keys = Keys(serving, admin, Hosts(""), Meters(None).key_checks)
+    done: list[float | str] = []
+
+    async def sleep(seconds: float) -> None:
+        done.append(seconds)
+        if len(done) > 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("localrank_service.http.keys.asyncio.sleep", sleep)
+    monkeypatch.setattr(Keys, "refresh", lambda _keys: done.append("read"))
+
+    with pytest.raises(asyncio.CancelledError):
+        await keys.follow(2.5)
+
+    assert [2.5, "read", 2.5, "read", 2.5] == done
