@@ -259,3 +259,16 @@ def test_where_a_body_is_no_json_is_said(at: int) -> None:
     assert (400, "") == (refused.value.status, refused.value.pointer)
     if at:
         assert str(len(body) - 2) in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"a": 1, "a": 2}', b'[{"a": {"b": 1, "b": 1}}]', rb'{"a": 1, "\u0061": 2}']
+)
+def test_a_small_value_with_a_member_twice_is_refused_too(body: bytes) -> None:
+    with pytest.raises(Problem, match=r"twice"):
+        whole(body).value()
+
+
+@pytest.mark.parametrize("body", [b'{"a": 1, "b": [{"a": 1}, {"a": 1}]}', b'["a:a", "a:a"]', b'"a:1"', b"7"])
+def test_a_small_value_is_what_a_parser_makes_of_it(body: bytes) -> None:
+    assert orjson.loads(body) == whole(body).value()
