@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 
 from localrank.blocks import parse
+from localrank.brief import one_line
 from localrank.cloud import SPECTRUM, Cloud
 from localrank.errors import InvalidDocuments
 from localrank.scaling import all_finite, count_out_of_range, rescaled, within_query
@@ -62,6 +63,8 @@ class FeatureContract:
     scale: Vector
     quantiles: Matrix
     list_lengths: tuple[float, ...]
+
+    __repr__ = one_line
 
     @classmethod
     def learn(

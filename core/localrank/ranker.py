@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.brief import html_table, one_line
 from localrank.cloud import Cloud
 from localrank.errors import ScoringFailed
 from localrank.scorers.combination import standardised, weighted_sum
@@ -43,6 +44,16 @@ class Ranking:
     route: Route
     imputed: dict[int, int]
 
+    __repr__ = one_line
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (rank, position, float(self.scores[position]))
+            for rank, position in enumerate(self.order.tolist(), 1)
+        ]
+        where = "the global scorer" if self.route.cluster is None else f"cluster {self.route.cluster}"
+        return html_table(f"by {where}", ("rank", "document", "score"), rows)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranker:
@@ -63,6 +74,8 @@ class Ranker:
     router: Router
     scorers: tuple[Scorer, ...]
     global_scorer: Scorer
+
+    __repr__ = one_line
 
     def rank(self, documents: Matrix | Cloud, *, stage: Stage = untimed) -> Ranking:
         """Order one query's documents.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
 from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_training.comparisons import compare_family
@@ -63,6 +64,8 @@ class Ranked:
     scores: Vector
     global_scores: Vector
     routes: tuple[Route, ...]
+
+    __repr__ = one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ class Evaluation:
     routing: Routing
     clusters: tuple[ClusterFigures, ...]
     oracle: tuple[Measured, ...] = ()
+
+    __repr__ = one_line
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the queries one by one, as JSON values."""

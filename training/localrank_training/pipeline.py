@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.blocks import parse
+from localrank.brief import one_line
 from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
 from localrank.ranker import Ranker
@@ -87,6 +88,8 @@ class Plan:
     router: Router
     points: Points
 
+    __repr__ = one_line
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
@@ -106,6 +109,8 @@ class Built:
     exemplars: tuple[str, ...]
     notes: tuple[str, ...]
     learned: tuple[Note, ...] = ()
+
+    __repr__ = one_line
 
 
 def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
+from localrank.brief import html_table, one_line
 from localrank.metrics import measure
 from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
@@ -64,6 +66,12 @@ class TrainingReport:
     notes: tuple[str, ...]
     verdict: Verdict
     blend: BlendReport | None = None
+
+    __repr__ = one_line
+
+    def _repr_html_(self) -> str:
+        tables = (html_table(title, header, rows) for title, header, rows in self.tables())
+        return "\n".join([*tables, f"<p>{escape(str(self.verdict))}</p>"])
 
     def metrics_json(self) -> dict[str, Any]:
         """The held-out figures, for the manifest: one row per metric."""

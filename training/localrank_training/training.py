@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from localrank.blocks import union
+from localrank.brief import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training import cross_fitting
@@ -76,6 +77,8 @@ class HeldOut:
     clusters: Indices
     learned_from: int = 0
 
+    __repr__ = one_line
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
@@ -100,6 +103,8 @@ class Trained:
     trials: tuple[Trial, ...]
     warnings: tuple[str, ...] = ()
     cross_fitted: CrossFitted | None = None
+
+    __repr__ = one_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)

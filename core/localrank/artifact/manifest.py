@@ -18,6 +18,7 @@ import numpy as np
 
 from localrank.artifact.older import renamed
 from localrank.artifact.strict_json import briefly, parse_object
+from localrank.brief import one_line
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFailed
 
@@ -169,6 +170,8 @@ class Manifest:
     stability: Mapping[str, Any]
     files: Mapping[str, FileEntry]
     raw: Mapping[str, Any]
+
+    __repr__ = one_line
 
     @classmethod
     def parse(cls, content: bytes) -> Self:

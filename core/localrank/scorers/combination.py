@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.layout import Layout, between
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Combination(ABC):
     layout: ClassVar[Layouts]
     made_of: ClassVar[tuple[str, ...]] = ("rankers",)
     rankers: tuple[Scorer, ...]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Before a dataclass writes one that prints every number.
+        cls.__repr__ = one_line  # type: ignore[method-assign]
 
     @abstractmethod
     def score(self, cloud: Cloud, /) -> Vector:

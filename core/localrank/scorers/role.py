@@ -15,6 +15,8 @@ from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from localrank.brief import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -72,6 +74,11 @@ class Leaf(ABC):
     made_of: ClassVar[tuple[str, ...]] = ()
     #: Which blocks of a cloud `score_rows` takes.
     blocks: str
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Before a dataclass writes one that prints every number.
+        cls.__repr__ = one_line  # type: ignore[method-assign]
 
     def score(self, cloud: Cloud, /) -> Vector:
         return self.score_rows(cloud.rows(self.blocks))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.brief import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -39,6 +41,8 @@ class Origin:
     files: tuple[str, ...]
     starts: Indices
     numbers: NDArray[np.int32]
+
+    __repr__ = one_line
 
     def of(self, position: int) -> str:
         """Return ``FILE:LINE`` of the document at this position of the input."""
@@ -69,6 +73,8 @@ class QuerySet:
     lines: Indices
     comments: Sequence[str] | None = None
     origin: Origin | None = None
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         """Return the number of queries."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from localrank.brief import one_line
+
 if TYPE_CHECKING:
     from localrank.contract import Missing
     from localrank.scorers import Scorer
@@ -40,3 +42,5 @@ class OriginModel:
     tolerance: float = 0.0
     ranges: tuple[tuple[float, float] | None, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    __repr__ = one_line
