@@ -42,7 +42,7 @@ _LINGER = 1.0
 #: Seconds that an idle client has to send a last request when the server stops.
 _FAREWELL = 1.0
 #: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
-_READ = 1 << 16
+_READ = 1 << 17
 #: Descriptors kept for everything else: models to be loaded, logs, meters.
 _RESERVED = 16
 #: Bodies of the largest allowed size that are kept at once.
