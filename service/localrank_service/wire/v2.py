@@ -321,7 +321,7 @@ def _plain(content: bytes, limits: Limits) -> dict[str, Any] | None:
     if lifted is None or (members := outline_members(lifted.outline)) is None:
         return None
     inputs = members.get("inputs")
-    if count_members(members) != lifted.members or type(inputs) is not list:
+    if count_members(members) != lifted.members or type(inputs) is not list or len(inputs) > len(INPUTS):
         return None
     if not {dict}.issuperset(map(type, inputs)):
         return None

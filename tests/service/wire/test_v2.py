@@ -563,6 +563,12 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         "/inputs/0/shape/0",
         "6 documents; this server takes 5",
     ),
+    "too many tensors": (
+        {"inputs": [features([ROW]), tensor("group", [1], "INT32"), *[tensor("other", [1], "INT32")] * 2]},
+        422,
+        "/inputs",
+        "4 tensors; expected at most 3",
+    ),
     "too many queries": (
         {"inputs": [features([], shape=[0, 4]), tensor("group", [0] * 6, "INT32")]},
         413,
