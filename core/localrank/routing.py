@@ -70,7 +70,8 @@ class Route(NamedTuple):
     Attributes:
         strategy: the router's name.
         cluster: whose scorer answers; ``None`` is the global scorer.
-        similarity: to the most similar training query that was compared.
+        similarity: to the most similar training query that was compared; or what else the router compares clusters by,
+            such as their probability.
         margin: how far that is ahead of the most similar one of any other cluster; ``None`` where only one cluster
             was compared. Where not all training queries are compared, it is at least what the exact scan would say
             if the similarity is the same.

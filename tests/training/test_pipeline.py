@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pytest
 
+from localrank import artifact
 from localrank.contract import QUANTILES, FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
@@ -23,6 +24,8 @@ from localrank_training.pipeline import build
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
 
@@ -115,6 +118,19 @@ def test_shorter_lists_are_learned_from_as_well() -> None:
     lengths = dict(zip(QUANTILES, built.ranker.contract.list_lengths, strict=True))
     assert (6, 15) == (lengths[0.0], lengths[1.0])
     assert set(built.exemplars) <= set(queries.query_ids)
+
+
+def test_quadratic_features_are_learned_from_and_served(tmp_path: Path) -> None:
+    """LocalRank, section 4.3: the features and all their products."""
+    built = build(two_kinds(), config(), RankSvm(blocks="[normalised, quadratic]"))
+
+    probe = list(two_kinds(6, seed=3).clouds())
+    artifact.save(tmp_path / "web" / "1", built.ranker, artifact.Provenance("", {}, probe))
+
+    loaded = artifact.load(tmp_path / "web" / "1").ranker
+    assert {5 + 15} == {len(scorer.arrays()["weights"]) for scorer in loaded.scorers}
+    for documents in two_kinds(4, seed=4).clouds():
+        np.testing.assert_array_equal(built.ranker.rank(documents).scores, loaded.rank(documents).scores)
 
 
 def test_one_global_model_has_no_clusters() -> None:

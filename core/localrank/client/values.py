@@ -29,7 +29,7 @@ class Route:
     Attributes:
         strategy: of the model's router.
         cluster: whose scorer it was; ``None`` is the global one.
-        similarity: to the nearest training query.
+        similarity: to the nearest training query, or what else the router compares clusters by.
         margin: what the best cluster was ahead of the second.
         candidates: how many training queries were compared.
         fallback: why it was not the strategy's choice.
