@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.linalg import lapack
 
-from localrank.errors import InvalidConfiguration
+from localrank.errors import ArtifactCorrupt, InvalidConfiguration
 from localrank.layout import Layout, anything, between
 
 if TYPE_CHECKING:
@@ -203,6 +203,9 @@ def bhattacharyya_to_many(point: GaussianPoint, others: GaussianPoints) -> Vecto
     """Return the similarity by the Bhattacharyya kernel of one distribution to many: ``[n_queries]``.
 
     Cost: a determinant and a solution for each pair, cubic in the features.
+
+    Raises:
+        ArtifactCorrupt: the matrices are no covariances.
     """
     found = np.empty(len(others))
     step = max(1, _CELLS // max(1, len(point.mean) ** 2))
@@ -210,8 +213,12 @@ def bhattacharyya_to_many(point: GaussianPoint, others: GaussianPoints) -> Vecto
         part = slice(start, start + step)
         between_both = (others.covariances[part] + point.covariance) / 2
         apart = others.means[part] - point.mean
+        try:
+            solved = np.linalg.solve(between_both, apart[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            raise ArtifactCorrupt("the covariances of the training queries have no inverse") from None
         determinants = np.linalg.slogdet(between_both)[1]
-        distances = np.vecdot(np.linalg.solve(between_both, apart[..., None])[..., 0], apart)
+        distances = np.vecdot(solved, apart)
         spread = determinants - (others.log_determinants[part] + point.log_determinant) / 2
         found[part] = distances / 8 + spread / 2
     return _similarity(found)

@@ -1,7 +1,7 @@
 """Small rankers of every kind, for tests that must hold for all of them.
 
 A new kind of scorer adds its example to `SCORER_EXAMPLES`, a new router its own to `ROUTER_EXAMPLES`; tests fail
-while one is missing.
+while one is missing; so does a new representation, to `REPRESENTATION_EXAMPLES`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.aggregates import (
+    SkewRepresentation,
+    TopDocumentsRepresentation,
+    TopScoresPcaRepresentation,
+    VarianceRepresentation,
+)
 from localrank.artifact import Cluster, Provenance
 from localrank.classifying import ClassifierRouter, FusionRouter
 from localrank.contract import FeatureContract
+from localrank.gaussian import GaussianRepresentation
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.overlap import OverlapRouter
 from localrank.probe import choose
@@ -45,13 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "N_FEATURES",
+    "REPRESENTATION_EXAMPLES",
     "ROUTER_EXAMPLES",
     "SCORER_EXAMPLES",
     "example_queries",
     "example_ranker",
     "provenance",
+    "representing_ranker",
     "sharing_ranker",
-    "vector_ranker",
 ]
 
 N_FEATURES = 6
@@ -236,13 +244,29 @@ def sharing_ranker(seed: int = 0) -> Ranker:
     return replace(example_ranker("lsh", seed=seed), scorers=(*own, whole), global_scorer=whole)
 
 
-def vector_ranker(seed: int = 0) -> Ranker:
-    """Return a ranker that compares the means of its queries' documents."""
+#: Every representation but signatures, which all other rankers here have, with a similarity that takes its points.
+REPRESENTATION_EXAMPLES: dict[str, tuple[Representation, str]] = {
+    "vectors": (MeanRepresentation(), "euclidean"),
+    "variance": (VarianceRepresentation(), "euclidean"),
+    "skew": (SkewRepresentation(), "euclidean"),
+    "top_documents": (TopDocumentsRepresentation(2, 3, "smallest"), "euclidean"),
+    "top_scores_pca": (
+        TopScoresPcaRepresentation(np.ones(N_FEATURES), np.eye(N_FEATURES)[:2], 4),
+        "euclidean",
+    ),
+    "gaussian": (GaussianRepresentation(np.eye(N_FEATURES), 0.5), "kl"),
+    "gaussian_kernel": (GaussianRepresentation(np.eye(N_FEATURES), 0.25), "bhattacharyya"),
+}
+
+
+def representing_ranker(name: str, seed: int = 0) -> Ranker:
+    """Return a ranker that compares its queries by one of `REPRESENTATION_EXAMPLES`."""
+    representation, similarity = REPRESENTATION_EXAMPLES[name]
     ranker = example_ranker("exact", seed=seed)
     queries = [query + 3 * (number % _CLUSTERS) for number, query in enumerate(example_queries(seed=seed))]
-    points = MeanRepresentation().of_all(map(ranker.contract.cloud, queries))
-    router = ExactRouter(points, np.arange(len(queries)) % _CLUSTERS, "euclidean")
-    return replace(ranker, representation=MeanRepresentation(), router=router)
+    points = representation.of_all(map(ranker.contract.cloud, queries))
+    router = ExactRouter(points, np.arange(len(queries)) % _CLUSTERS, similarity)
+    return replace(ranker, representation=representation, router=router)
 
 
 def provenance(ranker: Ranker, seed: int = 0) -> Provenance:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank import artifact
+from localrank.artifact.parts import REPRESENTATIONS
 from localrank.errors import PublishFailed
 from localrank.routers import ROUTERS
 from localrank.routing import ExactRouter
@@ -17,11 +18,13 @@ from localrank.scorers import SCORERS, LinearScorer
 from localrank.signature import PcaRepresentation
 from tests.core.examples import (
     N_FEATURES,
+    REPRESENTATION_EXAMPLES,
     ROUTER_EXAMPLES,
     SCORER_EXAMPLES,
     example_queries,
     example_ranker,
     provenance,
+    representing_ranker,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +50,17 @@ def assert_same_rankings(expected: Ranker, actual: Ranker, seed: int = 99) -> No
 def test_every_kind_of_scorer_and_router_has_an_example() -> None:
     assert SCORERS.keys() == SCORER_EXAMPLES.keys()
     assert ROUTERS.keys() == ROUTER_EXAMPLES.keys()
+    shown = {representation.method for representation, _ in REPRESENTATION_EXAMPLES.values()}
+    assert REPRESENTATIONS.keys() == shown | {"none", "pca"}
+
+
+@pytest.mark.parametrize("name", REPRESENTATION_EXAMPLES)
+def test_every_representation_is_stored_with_the_points_that_it_makes(tmp_path: Path, name: str) -> None:
+    ranker = representing_ranker(name)
+
+    artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
+
+    assert_same_rankings(ranker, artifact.load(tmp_path / "web" / "1").ranker)
 
 
 @pytest.mark.parametrize(("strategy", "kind"), PAIRS)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
 from sklearn.covariance import empirical_covariance
 
-from localrank.errors import InvalidConfiguration
+from localrank.errors import ArtifactCorrupt, InvalidConfiguration
 from localrank.gaussian import GaussianPoint, GaussianPoints, GaussianRepresentation
 from localrank.measures import all_pairs, one_to_many
 from tests.core.clouds import as_cloud, cloud
@@ -133,6 +135,13 @@ def test_points_are_taken_in_the_order_asked_for() -> None:
 
     np.testing.assert_array_equal(points.of(4).precision, some.of(0).precision)
     assert (2, True) == (len(some), some.of(1).known)
+
+
+def test_matrices_that_are_no_covariances_are_called_corrupt() -> None:
+    points = replace(points_of(), covariances=np.zeros((7, 4, 4)))
+
+    with pytest.raises(ArtifactCorrupt, match="covariances of the training queries have no inverse"):
+        one_to_many(points.of(0), points, "bhattacharyya")
 
 
 @pytest.mark.parametrize("shrink", [0.0, -0.1, 1.5])

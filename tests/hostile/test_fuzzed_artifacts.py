@@ -15,11 +15,13 @@ from localrank import artifact
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactError, LocalRankError
 from tests.core.examples import (
+    REPRESENTATION_EXAMPLES,
     ROUTER_EXAMPLES,
     SCORER_EXAMPLES,
     example_queries,
     example_ranker,
     provenance,
+    representing_ranker,
 )
 from tests.hostile.folders import put, write_manifest
 
@@ -140,6 +142,17 @@ def test_any_manifest_is_refused_by_name_or_ranks(tmp_path: Path, strategy: str,
 @pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
 def test_any_numbers_are_refused_by_name_or_rank(tmp_path: Path, strategy: str, kind: str) -> None:
     fuzz_arrays(example(tmp_path, strategy, kind), 40, seed=0)
+
+
+@pytest.mark.parametrize("name", REPRESENTATION_EXAMPLES)
+def test_any_manifest_or_numbers_of_a_representation_are_refused_by_name_or_rank(
+    tmp_path: Path, name: str
+) -> None:
+    ranker = representing_ranker(name)
+    artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
+
+    fuzz_manifest(tmp_path / "web" / "1", 80, seed=0)
+    fuzz_arrays(tmp_path / "web" / "1", 80, seed=0)
 
 
 @pytest.mark.soak

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from localrank import Registry
 from localrank.artifact import FORMAT_VERSION
 from tests.core.examples import (
+    REPRESENTATION_EXAMPLES,
     ROUTER_EXAMPLES,
     SCORER_EXAMPLES,
     example_ranker,
     provenance,
+    representing_ranker,
     sharing_ranker,
-    vector_ranker,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def main() -> int:
         **{f"lsh-{kind}": partial(example_ranker, "lsh", kind) for kind in SCORER_EXAMPLES},
         **{f"{strategy}-linear": partial(example_ranker, strategy, "linear") for strategy in ROUTER_EXAMPLES},
         "lsh-shared": sharing_ranker,
-        "exact-vectors": vector_ranker,
+        **{f"exact-{name}": partial(representing_ranker, name) for name in REPRESENTATION_EXAMPLES},
     }
     for name, make in wanted.items():
         if name not in known:
