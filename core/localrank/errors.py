@@ -12,6 +12,7 @@ LocalRankError
 │   └── ProbeMismatch         whole, but it does not reproduce its own probe on this machine
 ├── PublishFailed             the version could not be written; nothing was left behind
 ├── ExportRefused             a search engine could not compute the model
+├── ExplanationRefused        the scores are no sums over features
 ├── InvalidConfiguration      a setting is unknown, of the wrong type or out of range
 └── InvalidData               judged data cannot be read: names file, line and column
 
@@ -27,6 +28,7 @@ __all__ = [
     "ArtifactNotFound",
     "ArtifactUntrusted",
     "ContractMismatch",
+    "ExplanationRefused",
     "ExportRefused",
     "InvalidConfiguration",
     "InvalidData",
@@ -94,6 +96,10 @@ class PublishFailed(LocalRankError):
 
 class ExportRefused(LocalRankError):
     """A search engine could not compute the model."""
+
+
+class ExplanationRefused(LocalRankError):
+    """A model's scores cannot be told as sums over its features."""
 
 
 class InvalidConfiguration(LocalRankError):

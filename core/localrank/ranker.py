@@ -13,8 +13,9 @@ import numpy as np
 
 from localrank.brief import html_table, one_line
 from localrank.cloud import Cloud
+from localrank.contributions import Contributions
 from localrank.errors import ScoringFailed
-from localrank.scorers.combination import standardised, weighted_sum
+from localrank.scorers.combination import per_deviation, standardised, weighted_sum
 from localrank.stages import untimed
 
 if TYPE_CHECKING:
@@ -101,6 +102,26 @@ class Ranker:
         """Return the route that `rank` takes, without scoring."""
         return self._settled(self.router.route(self.representation.of(cloud)))
 
+    def contributions(self, cloud: Cloud, ranking: Ranking, which: Indices | None = None) -> Contributions:
+        """Return what each feature adds to documents' scores.
+
+        Args:
+            cloud: the one that `rank` took.
+            ranking: what `rank` made of it.
+            which: positions of the documents; all by default.
+
+        Raises:
+            ExplanationRefused: the scores are no sums over features, or only within more than rounding.
+        """
+        which = np.arange(len(cloud)) if which is None else which
+        if not len(cloud):
+            return Contributions(0.0, which, np.zeros((0, self.contract.n_features)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._contributed(ranking.route, cloud, which)
+        found = Contributions(float(ranking.scores.mean()), which, values)
+        found.check(ranking.scores)
+        return found
+
     def _settled(self, route: Route) -> Route:
         """Say whether a scorer of a cluster's own answers."""
         if route.shares:
@@ -120,6 +141,20 @@ class Ranker:
                 scores = [standardised(one) for one in scores]
             return weighted_sum([share for share, _ in counted], scores)
         return cloud.scored(self.global_scorer if route.cluster is None else self.scorers[route.cluster])
+
+    def _contributed(self, route: Route, cloud: Cloud, which: Indices) -> Vector:
+        """Return what `_scored` is the sum of."""
+        if not route.shares:
+            scorer = self.global_scorer if route.cluster is None else self.scorers[route.cluster]
+            return scorer.contributions(cloud, which)
+        counted = [(share, scorer) for share, scorer in zip(route.shares, self.scorers, strict=True) if share]
+        parts = [scorer.contributions(cloud, which) for _, scorer in counted]
+        if route.standard:
+            parts = [
+                per_deviation(one, cloud.scored(scorer))
+                for one, (_, scorer) in zip(parts, counted, strict=True)
+            ]
+        return weighted_sum([share for share, _ in counted], parts)
 
 
 def best_first(scores: Vector) -> Indices:

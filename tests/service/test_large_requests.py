@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from localrank.arrays import Array, Vector
+    from localrank.arrays import Array, Indices, Vector
     from localrank.cloud import Cloud
     from localrank.layout import Layouts
     from localrank.ranker import Ranker
@@ -79,6 +79,9 @@ class Held:
         self.begun.set()
         assert self.released.wait(10)
         return np.zeros(len(cloud))
+
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        return np.zeros((len(which), cloud.contract.n_features))
 
     def settings(self) -> dict[str, Any]:
         return {}

@@ -68,6 +68,14 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
         [FLOATS, COUNT, COUNT, NODES, INTS, INTS, COUNT, DOUBLES, LONGS, WORDS, COUNT, DOUBLES],
         None,
     ),
+    "localrank_gains": (
+        [FLOATS, COUNT, COUNT, NODES, COUNT, INTS, COUNT, DOUBLES, LONGS, WORDS, COUNT, LONGS, DOUBLES],
+        None,
+    ),
+    "localrank_contributions": (
+        [FLOATS, COUNT, COUNT, NODES, INTS, COUNT, LONGS, WORDS, COUNT, DOUBLES, DOUBLES],
+        None,
+    ),
     "localrank_lift_numbers": (
         [BYTES, COUNT, BYTES, COUNT, LONG_WORDS, FLOATS, COUNT, SPANS, COUNT, BYTES, COUNT, LONGS],
         COUNT,

@@ -80,6 +80,14 @@ int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16
 void localrank_walk(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
                     const int32_t *roots, const int32_t *depths, int64_t n_trees, const double *values,
                     const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, double *scores);
+void localrank_gains(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
+                     int64_t n_nodes, const int32_t *roots, int64_t n_trees, const double *values,
+                     const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, int64_t *counts,
+                     double *gains);
+void localrank_contributions(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
+                             const int32_t *roots, int64_t n_trees, const int64_t *set_begins,
+                             const uint32_t *category_bits, int64_t n_sets, const double *gains,
+                             double *contributions);
 
 /* json.c */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,

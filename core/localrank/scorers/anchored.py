@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_a
 
 import numpy as np
 
+from localrank.contributions import no_sum
 from localrank.layout import Between, Layout, Within, between, finite
 from localrank.scorers.role import Leaf
 from localrank.signature import PcaRepresentation, Signatures
@@ -175,6 +176,9 @@ class AnchoredBySimilarityScorer:
 
     def score(self, cloud: Cloud, /) -> Vector:
         return self.score_rows(cloud.rows(self.member.blocks))
+
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:  # noqa: ARG002
+        raise no_sum(self.kind)
 
     def score_rows(self, rows: Matrix) -> Vector:
         """Score documents in the blocks of the member."""

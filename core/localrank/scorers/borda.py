@@ -22,13 +22,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from localrank.contributions import no_sum
 from localrank.layout import Layout, between
-from localrank.scorers.combination import LARGEST_WEIGHT, Combination, standardised, weighted_sum
+from localrank.scorers.combination import (
+    LARGEST_WEIGHT,
+    Combination,
+    per_deviation,
+    standardised,
+    weighted_sum,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank.arrays import Vector
+    from localrank.arrays import Indices, Vector
     from localrank.cloud import Cloud
     from localrank.layout import Layouts
     from localrank.scorers.role import Scorer
@@ -80,6 +87,14 @@ class BordaScorer(Combination):
             # Medians differ by a quarter at least; the Borda count decides below that.
             return _median(shares, behind) + weighted_sum(shares, behind) / (5 * len(cloud))
         return _stationary(shares, behind)
+
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        if self.rule != "scores":
+            raise no_sum(f"{self.kind} ({self.rule})")
+        parts = [
+            per_deviation(ranker.contributions(cloud, which), cloud.scored(ranker)) for ranker in self.rankers
+        ]
+        return weighted_sum(self.weights / self.weights.sum(), parts)
 
 
 def ranked_behind(scores: Vector) -> Vector:

@@ -22,12 +22,20 @@ from localrank.layout import Layout, between
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from localrank.arrays import Array, Vector
+    from localrank.arrays import Array, Indices, Vector
     from localrank.cloud import Cloud
     from localrank.layout import Layouts
     from localrank.scorers.role import Scorer
 
-__all__ = ["LARGEST_WEIGHT", "BlendScorer", "Combination", "SumScorer", "standardised", "weighted_sum"]
+__all__ = [
+    "LARGEST_WEIGHT",
+    "BlendScorer",
+    "Combination",
+    "SumScorer",
+    "per_deviation",
+    "standardised",
+    "weighted_sum",
+]
 
 #: Of a member; larger ones could make scores that are not finite.
 LARGEST_WEIGHT = 1e100
@@ -51,6 +59,10 @@ class Combination(ABC):
     @abstractmethod
     def score(self, cloud: Cloud, /) -> Vector:
         """Return ``[n_docs]``; members are scored by `Cloud.scored`, so that each is scored once."""
+
+    @abstractmethod
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        """Return ``[len(which), n_features]``, as every scorer does."""
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -99,6 +111,16 @@ class BlendScorer(Combination):
             [weight for weight, _ in counted], [standardised(cloud.scored(ranker)) for _, ranker in counted]
         )
 
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        counted = [(w, ranker) for w, ranker in zip(self.weights, self.rankers, strict=True) if w]
+        return weighted_sum(
+            [weight for weight, _ in counted],
+            [
+                per_deviation(ranker.contributions(cloud, which), cloud.scored(ranker))
+                for _, ranker in counted
+            ],
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumScorer(Combination):
@@ -116,10 +138,14 @@ class SumScorer(Combination):
     def score(self, cloud: Cloud, /) -> Vector:
         return weighted_sum([1.0] * len(self.rankers), [cloud.scored(ranker) for ranker in self.rankers])
 
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        parts = [ranker.contributions(cloud, which) for ranker in self.rankers]
+        return weighted_sum([1.0] * len(parts), parts)
+
 
 def weighted_sum(weights: Sequence[float] | Vector, values: Sequence[Vector]) -> Vector:
     """Return the sum in the order of the members."""
-    total = np.zeros(len(values[0]))
+    total = np.zeros(values[0].shape)
     for weight, value in zip(weights, values, strict=True):
         total += weight * value
     return total
@@ -127,10 +153,31 @@ def weighted_sum(weights: Sequence[float] | Vector, values: Sequence[Vector]) ->
 
 def standardised(scores: Vector) -> Vector:
     """Return the scores less their mean over their deviation; zero if all are alike."""
+    found = _scaled(scores)
+    return np.zeros(len(scores)) if found is None else found[0] / found[2]
+
+
+def per_deviation(contributions: Vector, scores: Vector) -> Vector:
+    """Return what contributions to the scores of a list are of its `standardised` scores.
+
+    Args:
+        contributions: ``[n, n_features]`` of some documents of the list.
+        scores: of all its documents.
+    """
+    found = _scaled(scores)
+    if found is None:
+        return np.zeros(contributions.shape)
+    _, largest, deviation = found
+    return contributions / largest / deviation
+
+
+def _scaled(scores: Vector) -> tuple[Vector, float, float] | None:
+    """Return the scores less their mean over the largest, that, and their deviation; nothing if all are alike."""
     if not len(scores) or scores.max() == scores.min():
-        return np.zeros(len(scores))
+        return None
     # Scores far beyond the squares that a double holds are scaled down first.
-    scaled = scores / np.abs(scores).max()
+    largest = float(np.abs(scores).max())
+    scaled = scores / largest
     centred = scaled - scaled.mean()
     deviation = float(np.sqrt((centred * centred).mean()))
-    return centred / deviation if deviation > 0 else np.zeros(len(scores))
+    return (centred, largest, deviation) if deviation > 0 else None

@@ -16,6 +16,7 @@ from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
+    from localrank.contributions import Parts
     from localrank.layout import Layouts
 
 __all__ = ["LinearScorer"]
@@ -43,3 +44,7 @@ class LinearScorer(Leaf):
     def score_rows(self, rows: Matrix, /) -> Vector:
         scores: Vector = np.vecdot(rows, self.weights)
         return scores
+
+    def parts_of(self, rows: Matrix, /) -> Parts:
+        mean = rows.mean(axis=0, dtype=np.float64)
+        return lambda chosen: (chosen - mean) * self.weights

@@ -16,12 +16,14 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from localrank.brief import one_line
+from localrank.contributions import by_feature, no_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from localrank.arrays import Array, Matrix, Vector
+    from localrank.arrays import Array, Indices, Matrix, Vector
     from localrank.cloud import Cloud
+    from localrank.contributions import Parts
     from localrank.layout import Layouts
 
 __all__ = ["Leaf", "Scorer"]
@@ -38,6 +40,14 @@ class Scorer(Protocol):
 
     def score(self, cloud: Cloud, /) -> Vector:
         """Return ``[n_docs]``; higher is better; finite."""
+        ...
+
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        """Return ``[len(which), n_features]``: what each feature adds to these documents' scores beyond the list's mean.
+
+        Raises:
+            ExplanationRefused: the scorer is no sum over features.
+        """
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -86,6 +96,17 @@ class Leaf(ABC):
     @abstractmethod
     def score_rows(self, rows: Matrix, /) -> Vector:
         """Score documents whose blocks have been put next to each other: ``[n_docs, width] -> [n_docs]``."""
+
+    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+        return by_feature(cloud, self.blocks, self.parts_of, which)
+
+    def parts_of(self, rows: Matrix, /) -> Parts:  # noqa: ARG002
+        """Return how the scores of documents of this list, ``[n_docs, width]``, are sums over the columns.
+
+        Raises:
+            ExplanationRefused: they are not.
+        """
+        raise no_sum(self.kind)
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -18,6 +18,7 @@ from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank.contributions import Parts
     from localrank.layout import Layouts
 
 __all__ = ["StumpScorer"]
@@ -78,3 +79,21 @@ class StumpScorer(Leaf):
             # Row by row, for the reason given in `localrank.scorers.linear`.
             np.vecdot(exceeded.astype(np.float64), self.steps, out=scores[begin : begin + size])
         return scores
+
+    def parts_of(self, rows: Matrix, /) -> Parts:
+        shares = np.zeros(len(self.steps))
+        size = max(1, _CELLS // max(1, len(self.steps)))
+        for begin in range(0, len(rows), size):
+            shares += (rows[begin : begin + size, self.features] > self.thresholds).sum(axis=0)
+        shares /= len(rows)
+        first = np.flatnonzero(np.diff(self.features, prepend=-1))
+
+        def parts(chosen: Matrix) -> Vector:
+            found = np.zeros(chosen.shape)
+            for begin in range(0, len(chosen) if len(first) else 0, size):
+                part = slice(begin, begin + size)
+                steps = ((chosen[part, self.features] > self.thresholds) - shares) * self.steps
+                found[part, self.features[first]] = np.add.reduceat(steps, first, axis=1)
+            return found
+
+        return parts

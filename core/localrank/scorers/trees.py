@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Array, Bits, Indices, Matrix, Vector
+    from localrank.contributions import Parts
     from localrank.layout import Layouts
     from localrank.scorers.walk import Walk
 
@@ -131,6 +132,10 @@ class TreesScorer(Leaf):
                 f"these trees look at {self.n_features} features, found documents of shape {rows.shape}"
             )
         return self.walk.score(np.ascontiguousarray(rows, np.float32))
+
+    def parts_of(self, rows: Matrix, /) -> Parts:
+        gains = self.walk.gains(np.ascontiguousarray(rows, np.float32))
+        return lambda chosen: self.walk.contributions(np.ascontiguousarray(chosen, np.float32), gains)
 
     def plus(self, other: TreesScorer) -> TreesScorer:
         """Return the trees of both, as when boosting went on from the first."""

@@ -45,6 +45,18 @@ class Walk(Protocol):
         """``[n_docs, n_features] -> [n_docs]``; C-contiguous."""
         ...
 
+    def gains(self, documents: Matrix, /) -> Vector:
+        """Return ``[n_nodes]``: what a step to each node changes of the mean leaf value of a list.
+
+        A node's mean is over those documents of the list that come to it; that of a node that none comes to is of no
+        meaning. Zero for roots.
+        """
+        ...
+
+    def contributions(self, documents: Matrix, gains: Vector, /) -> Vector:
+        """Return ``[n_docs, n_features]``: the gains along each document's paths, each for the feature that is split."""
+        ...
+
 
 def walk_of(forest: TreesScorer) -> Walk:
     """Return the fastest walk that this machine has."""
@@ -155,23 +167,72 @@ class NumpyWalk:
             scores[begin : begin + size] = self._score(block)
         return scores
 
+    def gains(self, documents: Matrix, /) -> Vector:
+        counts = np.zeros(len(self._layout.nodes), np.int64)
+        size = max(1, _PAIRS // len(self._roots))
+        for begin in range(0, len(documents), size):
+            leaves = self._leaves(documents[begin : begin + size])
+            counts += np.bincount(leaves.ravel(), minlength=len(counts))
+        means, gains = self._layout.values.copy(), np.zeros(len(counts))
+        for splits in reversed(self._levels()):
+            left = self._left[splits]
+            right = left + 1
+            counts[splits] = counts[left] + counts[right]
+            share = counts[right] / np.maximum(counts[splits], 1)
+            between = means[left] + (means[right] - means[left]) * share
+            one_side = np.where(counts[left] == 0, means[right], means[left])
+            means[splits] = np.where((counts[left] == 0) | (counts[right] == 0), one_side, between)
+            for child in (left, right):
+                gains[child] = means[child] - means[splits]
+        return gains
+
+    def contributions(self, documents: Matrix, gains: Vector, /) -> Vector:
+        found = np.zeros(documents.shape)
+        documents = np.ascontiguousarray(documents)
+        rows = np.arange(len(documents))
+        # One tree after the other, so that gains are added in the order of the compiled walk.
+        for root in self._layout.roots.tolist():
+            at = np.full(len(documents), root)
+            while (walking := self._left[at] != at).any():
+                now = at
+                at = self._next(now, documents.ravel(), rows * documents.shape[1])
+                found[rows, self._feature[now]] += np.where(walking, gains[at], 0.0)
+        return found
+
+    def _levels(self) -> list[Indices]:
+        """Return the splits of all trees, those of one depth together, the roots first."""
+        levels = []
+        level = self._roots[:, 0]
+        while len(splits := level[self._left[level] != level]):
+            levels.append(splits)
+            level = np.concatenate([self._left[splits], self._left[splits] + 1])
+        return levels
+
     def _score(self, documents: Matrix) -> Vector:
+        # Added in the order of the trees, as the compiled walk adds them: so the bits are equal.
+        added: Vector = np.cumsum(self._layout.values.take(self._leaves(documents))[self._back], axis=0)[-1]
+        return added
+
+    def _leaves(self, documents: Matrix) -> Indices:
+        """Return ``[n_trees, n_docs]``, trees in the order in which they walk."""
         flat, rows = documents.ravel(), np.arange(len(documents)) * documents.shape[1]
         asks_default = self._zero_is_missing or bool(np.isnan(documents).any())
         at = np.repeat(self._roots, len(documents), axis=1)
         for walking in self._walking:
-            now = at[:walking]
-            seen = flat.take(self._feature.take(now) + rows)
-            right = seen > self._threshold.take(now)
-            if asks_default:
-                by_default = ~(np.abs(seen) > self._reach.take(now))
-                right = np.where(by_default, self._default.take(now), right)
-            if self._layout.has_categories:
-                right = np.where(self._categorical.take(now), self._not_among(now, seen), right)
-            at[:walking] = self._left.take(now) + right
-        # Added in the order of the trees, as the compiled walk adds them: so the bits are equal.
-        added: Vector = np.cumsum(self._layout.values.take(at)[self._back], axis=0)[-1]
-        return added
+            at[:walking] = self._next(at[:walking], flat, rows, asks_default=asks_default)
+        return at
+
+    def _next(self, now: Indices, flat: Matrix, rows: Indices, *, asks_default: bool = True) -> Indices:
+        """Return which node follows, given all documents' values and where each document's begin."""
+        seen = flat.take(self._feature.take(now) + rows)
+        right = seen > self._threshold.take(now)
+        if asks_default:
+            by_default = ~(np.abs(seen) > self._reach.take(now))
+            right = np.where(by_default, self._default.take(now), right)
+        if self._layout.has_categories:
+            right = np.where(self._categorical.take(now), self._not_among(now, seen), right)
+        following: Indices = self._left.take(now) + right
+        return following
 
     def _not_among(self, now: Indices, seen: Matrix) -> Bits:
         """Tell whose category is not in its node's set; where the node is not categorical, anything."""

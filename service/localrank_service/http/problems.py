@@ -41,6 +41,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.ProbeMismatch: 503,
     errors.PublishFailed: 503,
     errors.ExportRefused: 422,
+    errors.ExplanationRefused: 422,
     errors.InvalidConfiguration: 500,
     errors.InvalidData: 422,
 }
