@@ -296,7 +296,12 @@ async def test_key_files_are_read_again_after_every_pause(monkeypatch: pytest.Mo
             raise asyncio.CancelledError
 
     monkeypatch.setattr("localrank_service.http.keys.asyncio.sleep", sleep)
-    monkeypatch.setattr(Keys, "refresh", lambda _keys: done.append("read"))
+
+    def refresh(_keys: Keys) -> None:
+        done.append("read")
+        assert len(done) < 5
+
+    monkeypatch.setattr(Keys, "refresh", refresh)
 
     with pytest.raises(asyncio.CancelledError):
         await keys.follow(2.5)

@@ -578,6 +578,17 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
 }
 
 
+async def test_as_many_queries_and_documents_as_allowed_are_taken(
+    connect: Any, tiny_model: LiveModel
+) -> None:
+    queries = {"inputs": [features([], shape=[0, 4]), tensor("group", [0] * 5, "INT32")]}
+    documents = {"inputs": [features([ROW] * 5)]}
+
+    async with connect(Settings(max_documents=5), models=[tiny_model]) as client:
+        for members in (queries, documents):
+            assert 200 == (await client.post(INFER, content=json.dumps(members))).status_code
+
+
 @pytest.mark.parametrize("case", WRONG)
 async def test_what_is_wrong_is_said_with_its_place(case: str, connect: Any, tiny_model: LiveModel) -> None:
     members, status, at, said = WRONG[case]

@@ -187,6 +187,15 @@ def test_thresholds_lie_at_the_quantiles() -> None:
     np.testing.assert_array_equal(Thresholds.of(documents, "all").values[0], np.arange(999) + 0.5)
 
 
+def test_thresholds_are_midway_between_different_values_only() -> None:
+    column = np.array([[3], [0], [1], [0], [1]], np.float32)
+
+    thresholds = Thresholds.of(column, "all")
+
+    np.testing.assert_array_equal([0.5, 2.0], thresholds.values[0])
+    np.testing.assert_array_equal([2, 0, 1, 0, 1], thresholds.codes[0])
+
+
 def test_a_constant_feature_has_no_threshold(judged: Judged) -> None:
     queries = judged([[[5.0, 0.0], [5.0, 1.0], [5.0, 2.0]]], [[0, 1, 1]])
 
