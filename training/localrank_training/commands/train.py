@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -91,6 +92,7 @@ def train(
       localrank train data/ --budget 30 --latency-budget 500
       localrank train log.csv --label grade --qid query --ignore url_id
     """
+    from localrank.artifact import load
     from localrank.registry import Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
@@ -154,6 +156,10 @@ def train(
         typer.echo(f"\n{title}")
         print_table(header, rows, MANY)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
+    megabytes = sum(path.stat().st_size for path in reference.path.iterdir()) / 1e6
+    started = time.perf_counter()
+    load(reference.path)
+    typer.echo(f"it takes {megabytes:.1f} MB and loads in {time.perf_counter() - started:.2f} s")
     typer.echo(str(report.verdict))
     if decision is not None:
         typer.echo(decision)
