@@ -36,6 +36,7 @@ serve: $(VENV)/.serve ## Serve the models in models/ at http://127.0.0.1:8080
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests (T=path to run some of them)
+	@echo "The whole suite takes four to ten minutes on two cores; make test T=tests/core runs a part of it."
 	$(BIN)/python -m pytest -n auto --dist worksteal $(T)
 
 .PHONY: test-deps

@@ -105,8 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
-        wanted = f"localrank[{command.extra}]" if command.extra else "localrank"
-        return _complain(f"'localrank {name}' needs {error.name!r}: pip install '{wanted}'", 1)
+        return _complain(f"'localrank {name}' needs {error.name!r}: {_installing(command.extra)}", 1)
     except InvalidConfiguration as error:
         return _complain(str(error), 2)
     except LocalRankError as error:
@@ -124,6 +123,15 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         return _complain(f"not enough memory: {error}" if str(error) else "not enough memory", 1)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
+
+
+def _installing(extra: str) -> str:
+    """Return the command that installs an extra: from the checkout that this runs from, if it does."""
+    extras = f"[{extra}]" if extra else ""
+    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    if os.path.isfile(os.path.join(checkout, "pyproject.toml")):  # noqa: PTH113, PTH118
+        return f"pip install -e '{checkout}{extras}'"
+    return f"pip install 'localrank{extras}'"
 
 
 def _drop_output() -> None:
