@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.errors import InvalidConfiguration
 from localrank.layout import INTEGERS, Buckets, Layout, below, finite
 from localrank.native.library import library
@@ -104,6 +105,8 @@ class HyperplaneTables:
         ),
         "ids": Layout(INTEGERS, ("components", "tables", "points"), below("points")),
     }
+
+    __repr__ = one_line
 
     @classmethod
     def build(cls, signatures: Signatures, planes: Matrix, seed: int = 0) -> Self:

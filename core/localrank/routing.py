@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.errors import InvalidConfiguration
 from localrank.layout import INTEGERS, Layout, below
 from localrank.measures import measure_of
@@ -210,6 +211,8 @@ class ExactRouter(_Comparing):
     strategy: ClassVar[str] = "exact"
     takes: ClassVar[type[Points] | None] = None
 
+    __repr__ = one_line
+
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.points)
         if self.member not in MEMBERS:
@@ -299,6 +302,8 @@ class MedoidRouter(_Standing):
     takes: ClassVar[type[Points] | None] = None
     layout: ClassVar[Mapping[str, Layout | str]] = {"medoids": "clusters"}
 
+    __repr__ = one_line
+
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.medoids)
 
@@ -322,6 +327,8 @@ class CentroidRouter(_Standing):
     strategy: ClassVar[str] = "centroid"
     takes: ClassVar[type[Points] | None] = VectorPoints
     layout: ClassVar[Mapping[str, Layout | str]] = {"centroids": "clusters"}
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.centroids)
@@ -363,6 +370,8 @@ class LshRouter(_Comparing):
     strategy: ClassVar[str] = "lsh"
     takes: ClassVar[type[Points] | None] = Signatures
     layout: ClassVar[Mapping[str, Layout | str]] = {**_Comparing.layout, "tables": "queries"}
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         measure_of(self.similarity, self.points)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.layout import INTEGERS, Layout, Within, finite
 from localrank.principal import principal_directions, principal_variances
 
@@ -48,6 +49,8 @@ class Signature:
 
     kind: ClassVar[str] = "signature"
 
+    __repr__ = one_line
+
     @property
     def known(self) -> bool:
         """Whether the cloud has any direction."""
@@ -80,6 +83,8 @@ class Signatures:
         "eigenvalues": Layout(("float64", "float32"), ("points", "components"), finite),
         "ranks": Layout(INTEGERS, ("points",), lambda sizes: Within(0, sizes["components"])),
     }
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         return len(self.directions)

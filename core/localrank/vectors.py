@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from localrank.brief import one_line
 from localrank.layout import Layout, anything, finite
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class VectorPoint:
 
     kind: ClassVar[str] = "vector"
 
+    __repr__ = one_line
+
     def summary(self) -> dict[str, Any]:
         return {"width": len(self.values)}
 
@@ -65,6 +68,8 @@ class VectorPoints:
         "values": Layout(("float32",), ("points", "width"), finite),
         "known": Layout(("bool",), ("points",), anything),
     }
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         return len(self.values)

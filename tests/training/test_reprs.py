@@ -28,6 +28,11 @@ def test_every_public_object_prints_as_one_short_line() -> None:
         ranking,
         ranking.route,
         ranker.contract,
+        ranker.router,
+        ranker.representation,
+        ranker.router.points,  # type: ignore[attr-defined]
+        ranker.router.points.of(0),  # type: ignore[attr-defined]
+        ranker.router.tables,  # type: ignore[attr-defined]
         *ranker.scorers,
         read_manifest(DEMO),
         queries,

@@ -13,6 +13,7 @@ import typer
 
 from localrank_training.commands import data
 from localrank_training.commands.arguments import described, spread
+from localrank_training.commands.assess import assess
 from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.import_model import import_model
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, train, tune, evaluate, rank):
+for command in (demo, assess, train, tune, evaluate, rank):
     app.command(help=described(command))(command)
 
 # The other subcommands of `localrank models` need the core alone and are in `localrank.commands.models`.

@@ -1,0 +1,65 @@
+"""``localrank assess``: what judged queries are like, and what would help most, in a minute."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from localrank.commands.output import print_json, print_table
+from localrank_training.commands.output import AsJson, progress
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+
+__all__ = ["assess"]
+
+
+def assess(
+    data: Annotated[
+        list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
+    ],
+    *,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether queries are of different kinds, whether local models are better, and what would help most.
+
+    Three quick models take the same cross-validation over at most 300 of the queries. Nothing is published.
+
+    Examples:
+      localrank assess docs/examples/judged.csv
+      localrank assess data/train.txt --json
+    """
+    from localrank_training.assessment import METRIC
+    from localrank_training.assessment import assess as assess_queries
+    from localrank_training.data.reading import read
+    from localrank_training.parallel import available_cores
+
+    with progress() as advance:
+        queries = read(
+            data, progress=advance, columns=columns_of(label, qid, id_column, ignore, sparse), say=say
+        )
+        found = assess_queries(queries, workers=workers or available_cores(), progress=advance)
+    if as_json:
+        print_json(found.to_json())
+        return
+    typer.echo(f"{found.queries} of {found.of} queries, {found.documents} documents\n")
+    print_table(
+        ("quick model", METRIC, "difference", "p (Holm)"),
+        [
+            (
+                one.name,
+                one.mean,
+                None if one.against is None else f"{one.against.difference:+.4f}",
+                None if one.against is None else one.against.p_holm,
+            )
+            for one in found.candidates
+        ],
+    )
+    typer.echo()
+    for sentence in found.sentences:
+        typer.echo(sentence)
