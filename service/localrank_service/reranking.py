@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.describe.explanation import explain
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from localrank.arrays import Matrix
     from localrank.stages import Stopwatch
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
@@ -59,6 +61,8 @@ _NO_OPTIONS = Options()
 #: A request is ranked in a thread if its documents times `LiveModel.work` are at least this. Below, ranking takes a few milliseconds
 #: at most; there the way to a thread and back costs more than it spares others.
 LARGE = 500_000
+#: How many times as long it takes to rank and explain every score, at most.
+EXPLAINING = 6
 #: A body of at least this size in bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
 LARGE_BODY = 2**20
 
@@ -140,7 +144,8 @@ class Attempt:
         if (permit := PERMIT.get()) is not None:
             permit.hold(n_documents)
         given = model, documents, options, self.timing
-        if (work := n_documents * model.work) < LARGE:
+        work = n_documents * model.work * (EXPLAINING if options.explain == "contributions" else 1)
+        if work < LARGE:
             self._ranked = ranked = _ranked(*given)
         else:
             self._ranked = ranked = await RANKER.run(work, _ranked, *given)
@@ -150,13 +155,21 @@ class Attempt:
 def _ranked(model: LiveModel, documents: Documents, options: Options, timing: Stopwatch) -> Ranked:
     """Rank the documents; an error says where in the request they are."""
     ranker = model.ranker
+    asked: Matrix | Cloud = documents.matrix
     try:
-        ranking = ranker.rank(documents.matrix, stage=timing)
+        if options.explain != "none":
+            # One cloud for both, so that nothing is computed twice.
+            with timing("sign"):
+                asked = ranker.contract.cloud(documents.matrix)
+        ranking = ranker.rank(asked, stage=timing)
     except InvalidDocuments as error:
         at = None if error.document is None else documents.locate(error.document, error.feature)
         raise problem_of(error, at) from None
     except LocalRankError as error:
         raise problem_of(error) from error
-    explanation = explain(ranker, documents.matrix) if options.explain == "route" else None
+    explanation = None
+    if isinstance(asked, Cloud):
+        with timing("explain"):
+            explanation = explain(ranker, asked, ranking, options)
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, out_of_range)

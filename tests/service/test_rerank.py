@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import sys
 import zlib
@@ -17,6 +18,7 @@ import pytest
 
 from localrank.client import AsyncClient
 from localrank.routing import GlobalRouter, Route
+from localrank.scorers import BordaScorer
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
@@ -436,3 +438,72 @@ async def test_numbers_are_rounded_to_float32_once(client: httpx.AsyncClient) ->
     scores = {result["index"]: result["score"] for result in answer["results"]}
     assert scores[0] / scores[2] == float(np.float32(16777217)) / 3
     assert scores[1] / scores[2] == pytest.approx(float(np.float32(0.1)) / 3, rel=1e-12)
+
+
+async def test_contributions_and_their_base_add_up_to_the_scores_on_every_wire(
+    client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    asked = {"features": numbers(queries[2]), "explain": "contributions", "top_n": 5, "compare": [3, 0]}
+    plain = await rerank(client, {"features": asked["features"], "top_n": 5})
+    answer = await rerank(client, asked)
+    batch = await client.post("/v1/rerank/batch", json={"queries": [asked]})
+    buffer = io.BytesIO()
+    np.save(buffer, queries[2])
+    binary = await client.post(
+        "/v1/rerank",
+        params={"explain": "contributions", "top_n": 5, "compare": "3,0"},
+        content=buffer.getvalue(),
+        headers={"content-type": "application/x-npy"},
+    )
+
+    found = answer["explanation"]
+    assert plain["results"] == answer["results"]
+    assert ["bm25", "pagerank", "ctr:7d", "age"] == found["features"]
+    assert (5, 4) == np.shape(found["contributions"])
+    scores = [result["score"] for result in answer["results"]]
+    np.testing.assert_allclose(found["base"] + np.sum(found["contributions"], axis=1), scores, atol=1e-9)
+    comparison = found["comparison"]
+    assert (3, 0) == (comparison["above"], comparison["below"])
+    amounts = [one["difference"] for one in comparison["features"]]
+    assert comparison["difference"] == pytest.approx(sum(amounts))
+    assert sorted(amounts, key=abs, reverse=True) == amounts
+    assert "explain" in answer["timings_ms"]
+    assert found == batch.json()["answers"][0]["answer"]["explanation"] == binary.json()["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("members", "at", "said"),
+    [
+        (
+            {"explain": "route", "compare": [0, 1]},
+            "/compare",
+            "goes with explain as contributions, found route",
+        ),
+        ({"compare": [0, 1]}, "/compare", "goes with explain as contributions, found none"),
+        ({"explain": "contributions", "compare": [0, 20]}, "/compare/1", "positions below 20"),
+        ({"explain": "contributions", "compare": [0]}, "/compare", "expected two positions of documents"),
+    ],
+)
+async def test_what_cannot_be_compared_is_refused(
+    members: dict[str, Any], at: str, said: str, client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    response = await client.post("/v1/rerank", json={"features": numbers(queries[0]), **members})
+
+    assert (422, at) == (response.status_code, response.json()["pointer"])
+    assert said in response.json()["detail"]
+
+
+async def test_a_scorer_that_is_no_sum_over_features_refuses_to_be_explained(
+    connect: Any, make_ranker: Any, queries: list[Matrix]
+) -> None:
+    ranker = make_ranker()
+    borda = BordaScorer((ranker.global_scorer,), np.ones(1))
+    ranker = replace(ranker, scorers=(borda,) * 3, global_scorer=borda)
+    async with connect(models=[LiveModel("counting", 1, ranker)]) as client:
+        response = await client.post(
+            "/v1/rerank", json={"features": numbers(queries[0]), "explain": "contributions"}
+        )
+
+    assert (422, "/explain") == (response.status_code, response.json()["pointer"])
+    assert "expected a scorer that is a sum over features" in response.json()["detail"]
+    assert "found borda (borda)" in response.json()["detail"]

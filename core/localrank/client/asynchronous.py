@@ -55,10 +55,11 @@ class AsyncClient(Caller):
         explain: str | None = None,
         contract: str | None = None,
         feature_names: Sequence[str] | None = None,
+        compare: tuple[int, int] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(features, ids, model, top_n, explain, contract, feature_names)
+        query = Query(features, ids, model, top_n, explain, contract, feature_names, compare)
         return reranked(await self._send(self._one(query), timeout), query)
 
     async def rerank_batch(

@@ -60,6 +60,8 @@ class Caller:
             return Request("/v1/rerank", json.dumps(options | {"features": []}).encode())
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
+        if query.compare is not None:
+            options["compare"] = ",".join(map(str, query.compare))
         return Request("/v1/rerank", buffer.getvalue(), "application/x-npy", options)
 
     def _many(self, queries: Sequence[Query]) -> Request:

@@ -25,9 +25,10 @@ class Query:
         ids: of the documents, anything; they stay with the caller.
         model: ``name``, ``name@version`` or ``name@alias``.
         top_n: give only the best.
-        explain: ``route`` asks why the query went where it went.
+        explain: ``route`` asks why the query went where it went, ``contributions`` what each feature adds to each score.
         contract: hash of the feature contract that the caller was written for.
         feature_names: of the columns, if they are not in the model's order.
+        compare: positions of two documents; with contributions, why the first is above the second.
     """
 
     features: npt.ArrayLike | Sequence[Mapping[str, Any]]
@@ -37,6 +38,7 @@ class Query:
     explain: str | None = None
     contract: str | None = None
     feature_names: Sequence[str] | None = None
+    compare: tuple[int, int] | None = None
 
     def options(self, model: str | None) -> dict[str, Any]:
         """Return everything but the documents."""
@@ -45,6 +47,7 @@ class Query:
             "top_n": self.top_n,
             "explain": self.explain,
             "contract": self.contract,
+            "compare": None if self.compare is None else list(self.compare),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }
         return {name: value for name, value in options.items() if value is not None}

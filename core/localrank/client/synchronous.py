@@ -63,10 +63,11 @@ class Client(Caller):
         explain: str | None = None,
         contract: str | None = None,
         feature_names: Sequence[str] | None = None,
+        compare: tuple[int, int] | None = None,
         timeout: float | None = None,
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(features, ids, model, top_n, explain, contract, feature_names)
+        query = Query(features, ids, model, top_n, explain, contract, feature_names, compare)
         return reranked(self._send(self._one(query), timeout), query)
 
     def rerank_batch(

@@ -1,4 +1,4 @@
-"""Why a query went where it went: what ``"explain": "route"`` adds to the answer.
+"""Why a query went where it went, and why its documents have their scores: what ``explain`` adds to the answer.
 
 Computed beside the ranking, so that requests which do not ask for it do not pay for it.
 """
@@ -8,21 +8,73 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
+
+from localrank.errors import ExplanationRefused
+from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:
-    from localrank.arrays import Matrix
-    from localrank.ranker import Ranker
+    from localrank.cloud import Cloud
+    from localrank.ranker import Ranker, Ranking
+    from localrank_service.wire.query import Options
 
 __all__ = ["explain"]
 
 
-def explain(ranker: Ranker, documents: Matrix) -> dict[str, Any]:
+def explain(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
+    """Return what a request asks for; ``cloud`` is the one that was ranked."""
+    if options.explain == "route":
+        return _route(ranker, cloud)
+    return _contributions(ranker, cloud, ranking, options)
+
+
+def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
+    """Return the base, the names of the features, and a row of contributions for each result, in their order.
+
+    ``comparison`` says why one document is above another, the most telling feature first.
+    """
+    shown = ranking.order if options.top_n is None else ranking.order[: options.top_n]
+    for place, position in enumerate(options.compare or ()):
+        if position >= len(cloud):
+            raise Problem(
+                422,
+                f"compare: expected positions below {len(cloud)}, the number of documents, found {position}",
+                pointer=pointer("compare", place),
+            )
+    which = np.append(shown, np.array(options.compare or (), np.intp))
+    try:
+        found = ranker.contributions(cloud, ranking, which)
+    except ExplanationRefused as refusal:
+        raise problem_of(refusal, pointer("explain")) from None
+    rows = np.ascontiguousarray(found.values[: len(shown)])
+    names = ranker.contract.names
+    members: dict[str, Any] = {
+        "base": found.base,
+        "features": names,
+        # Written here, because this may run in a thread of its own.
+        "contributions": orjson.Fragment(orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY)),
+    }
+    if options.compare is not None:
+        above, below = options.compare
+        members["comparison"] = {
+            "above": above,
+            "below": below,
+            "difference": float(ranking.scores[above] - ranking.scores[below]),
+            "features": [
+                {"feature": names[reason.feature], "difference": reason.amount}
+                for reason in found.between(len(shown), len(shown) + 1)
+            ],
+        }
+    return members
+
+
+def _route(ranker: Ranker, cloud: Cloud) -> dict[str, Any]:
     """Return the query's point in short, and how near each cluster's nearest training query is.
 
     The point stands under its kind, such as ``signature``. ``clusters`` is ``None`` if the router does not compare
     points, or the query's cannot be compared.
     """
-    point = ranker.representation.of(ranker.contract.cloud(documents))
+    point = ranker.representation.of(cloud)
     nearest = ranker.router.nearest(point, len(ranker.scorers))
     summary = point.summary()
     return {

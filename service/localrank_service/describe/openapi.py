@@ -224,6 +224,21 @@ SCHEMAS: dict[str, Any] = {
             ),
             "explanation": _closed(
                 {
+                    "base": _NUMBER | {"description": "The mean score of the list."},
+                    "features": _list(_TEXT) | {"description": "The columns of `contributions`."},
+                    "contributions": _list(_list(_NUMBER))
+                    | {
+                        "description": "A row for each of `results`, in their order. It and the base add up to the score."
+                    },
+                    "comparison": _closed(
+                        {
+                            "above": _COUNT,
+                            "below": _COUNT,
+                            "difference": _NUMBER | {"description": "Of the scores."},
+                            "features": _list(_closed({"feature": _TEXT, "difference": _NUMBER}))
+                            | {"description": "The most telling first; they add up to the difference."},
+                        }
+                    ),
                     "signature": _closed(
                         {"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}
                     ),
@@ -231,7 +246,16 @@ SCHEMAS: dict[str, Any] = {
                     "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
                     "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
                 },
-                optional=("signature", "vector", "gaussian"),
+                optional=(
+                    "base",
+                    "features",
+                    "contributions",
+                    "comparison",
+                    "signature",
+                    "vector",
+                    "gaussian",
+                    "clusters",
+                ),
             ),
             "timings_ms": _map(_NUMBER)
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},

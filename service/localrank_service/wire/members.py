@@ -91,7 +91,22 @@ RERANK = (
     Member(
         "explain",
         _one_of(EXPLANATIONS),
-        "`route` adds `explanation`: the query's signature in short, and how near each cluster was.",
+        "`route` adds `explanation`: the query's signature in short, and how near each cluster was. `contributions` adds "
+        "`explanation`: what each feature adds to each score, or 422 if the scorer is no sum over features.",
+    ),
+    Member(
+        "compare",
+        Kind(
+            "two positions of documents",
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+            lambda value: (
+                type(value) is list
+                and len(value) == 2
+                and all(type(position) is int and position >= 0 for position in value)
+            ),
+        ),
+        "With `explain` as `contributions`: two documents by their positions in the request; `explanation` then says why "
+        "the first is above the second.",
     ),
     _CONTRACT,
     Member(

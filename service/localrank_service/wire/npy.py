@@ -16,6 +16,7 @@ from localrank_service.wire.query import (
     Documents,
     Limits,
     Options,
+    check_compare,
     check_contract,
     check_count,
     columns_of,
@@ -34,8 +35,8 @@ __all__ = ["MEDIA_TYPE", "OPTIONS", "NpyQuery", "read"]
 
 MEDIA_TYPE = "application/x-npy"
 
-#: What the query string may hold; ``feature_names`` stands there once per name.
-OPTIONS = ("model", "query_id", "top_n", "explain", "contract", "feature_names")
+#: What the query string may hold; ``feature_names`` stands there once per name, ``compare`` as ``3,7``.
+OPTIONS = ("model", "query_id", "top_n", "explain", "compare", "contract", "feature_names")
 _TABLE = by_name(member for member in RERANK if member.name in OPTIONS)
 
 _MAGIC = b"\x93NUMPY"
@@ -52,6 +53,8 @@ _ALL = re.compile(
     r"\{{\s*(?:{0})\s*,\s*(?:{0})\s*,\s*(?:{0})\s*,?\s*\}}\s*".format(re.sub(r"\?P<\w+>", "?:", _MEMBER))
 )
 _NO_OPTIONS = Options()
+#: As ``compare`` stands in the query string.
+_TWO_POSITIONS = re.compile(r"[0-9]{1,18},[0-9]{1,18}")
 _DTYPE = re.compile(r"'[<>]f[248]'")
 
 
@@ -208,10 +211,15 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
     top_n = found.get("top_n", "")
     if top_n.isascii() and top_n.isdecimal() and len(top_n) <= 18:
         members["top_n"] = int(top_n)
+    if _TWO_POSITIONS.fullmatch(compare := found.get("compare", "")):
+        members["compare"] = [int(position) for position in compare.split(",")]
     try:
         check(members, _TABLE)
+        if "compare" in members:
+            members["compare"] = tuple(members["compare"])
+        options = Options(**{"explain": "none", **members})
+        check_compare(options)
     except Problem as problem:
         problem.pointer = None  # it stands in the query string
         raise
-    options = Options(**{"explain": "none", **members})
     return options, tuple(names) if names else None

@@ -27,6 +27,7 @@ __all__ = [
     "Limits",
     "Options",
     "Query",
+    "check_compare",
     "check_contract",
     "check_count",
     "columns_of",
@@ -42,8 +43,8 @@ SLOWER = 16
 _MISMATCH = "contract-mismatch"
 _FLOAT32 = np.dtype(np.float32)
 
-Explain: TypeAlias = Literal["none", "route"]
-EXPLANATIONS: tuple[Explain, ...] = ("none", "route")
+Explain: TypeAlias = Literal["none", "route", "contributions"]
+EXPLANATIONS: tuple[Explain, ...] = ("none", "route", "contributions")
 
 #: Names of the number types that base64 may hold, little-endian.
 DTYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
@@ -58,6 +59,7 @@ class Options:
     top_n: int | None = None
     explain: Explain = "none"
     contract: str | None = None
+    compare: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,16 @@ def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:
             f"{count} documents of {width} features have {count * width} numbers; this server takes "
             f"{limits.max_numbers} per request",
             pointer=at,
+        )
+
+
+def check_compare(options: Options) -> None:
+    """Refuse to compare documents whose contributions are not asked for."""
+    if options.compare is not None and options.explain != "contributions":
+        raise Problem(
+            422,
+            f"compare goes with explain as contributions, found {options.explain}",
+            pointer=pointer("compare"),
         )
 
 

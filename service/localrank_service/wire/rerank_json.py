@@ -26,6 +26,7 @@ from localrank_service.wire.query import (
     Documents,
     Limits,
     Options,
+    check_compare,
     check_contract,
     check_count,
     columns_of,
@@ -119,7 +120,9 @@ class JsonQuery:
             members.get("top_n"),
             members.get("explain") or "none",
             members.get("contract"),
+            tuple(compare) if (compare := members.get("compare")) else None,
         )
+        check_compare(self.options)
         forms = [name for name in _FORMS if name in members]
         if len(forms) != 1:
             found = " and ".join(forms) or "none of them"

@@ -104,7 +104,8 @@ def test_arrays_go_out_as_bytes_and_come_back_as_arrays() -> None:
             top_n=2,
             contract="sha256:1",
             feature_names=["x", "y"],
-            explain="route",
+            explain="contributions",
+            compare=(2, 0),
         )
 
     [request] = service.requests
@@ -114,8 +115,9 @@ def test_arrays_go_out_as_bytes_and_come_back_as_arrays() -> None:
     assert [
         ("model", "demo"),
         ("top_n", "2"),
-        ("explain", "route"),
+        ("explain", "contributions"),
         ("contract", "sha256:1"),
+        ("compare", "2,0"),
         ("feature_names", "x"),
         ("feature_names", "y"),
     ] == request.url.params.multi_items()
