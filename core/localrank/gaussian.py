@@ -194,9 +194,15 @@ def divergence_to_many(point: GaussianPoint, others: GaussianPoints) -> Vector:
 
 def divergence_to_all(points: GaussianPoints) -> Vector:
     """Return the similarity by symmetric KL divergence of all pairs: ``[n_queries, n_queries]``."""
-    return _symmetric(
-        np.stack([divergence_to_many(points.of(query), points) for query in range(len(points))])
-    )
+    n_queries, n_features = points.means.shape
+    # Row i, column j: the terms with the precision of i; the others are those of the transpose.
+    terms = points.precisions.reshape(n_queries, -1) @ points.covariances.reshape(n_queries, -1).T
+    for query in range(n_queries):
+        apart = points.means - points.means[query]
+        terms[query] += np.vecdot(apart @ points.precisions[query], apart)
+    found = _similarity((terms + terms.T - 2 * n_features) / 4)
+    np.fill_diagonal(found, 1.0)
+    return found
 
 
 def bhattacharyya_to_many(point: GaussianPoint, others: GaussianPoints) -> Vector:
@@ -239,9 +245,3 @@ def bhattacharyya_to_all(points: GaussianPoints) -> Vector:
 def _similarity(distances: Vector) -> Vector:
     # Rounding may leave less than nothing; what is no number came from a model that is no distribution.
     return np.asarray(1.0 / (1.0 + np.maximum(np.nan_to_num(distances, nan=np.inf), 0.0)))
-
-
-def _symmetric(found: Vector) -> Vector:
-    found = (found + found.T) / 2
-    np.fill_diagonal(found, 1.0)
-    return found

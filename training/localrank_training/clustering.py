@@ -139,7 +139,8 @@ def medoids(points: Points, clusters: Indices, similarity: str = "eq5") -> Indic
         members = np.flatnonzero(clusters == number)
         # The mean similarity to a few hundred members finds the middle as well as all of them do.
         probe = members[:: max(1, len(members) // 512)]
-        totals = sum(one_to_many(points.of(int(other)), points.take(members), similarity) for other in probe)
+        among = points.take(members)
+        totals = sum(one_to_many(points.of(int(other)), among, similarity) for other in probe)
         chosen.append(members[int(np.argmax(totals))])
     return np.array(chosen, np.int64)
 
