@@ -195,9 +195,7 @@ def gates(figures: Mapping[str, Mapping[str, Vector]], rival: str = "auto") -> I
             for (name, metric), values, p in zip(rows, every, adjusted, strict=True)
             if values.mean() < 0 and p < LEVEL
         ]
-        yield Gate(
-            f"no set worse than {baseline} after Holm{': ' + ', '.join(worse) * bool(worse)}", not worse
-        )
+        yield Gate(": ".join([f"no set worse than {baseline} after Holm", *worse]), not worse)
 
 
 # ----------------------------------------------------------------------------------------------- the report
