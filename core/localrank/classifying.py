@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
     from localrank.representation import Point, Points
+    from localrank.routing import Neighbour
     from localrank.vectors import VectorPoint
 
 __all__ = ["LARGEST", "SCORES", "ClassifierRouter", "FusionRouter"]
@@ -62,6 +63,9 @@ class _Predicting:
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:  # noqa: ARG002
         """Return the probability of each cluster."""
         return self.probabilities(cast("VectorPoint", point)) if point.known else None
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
+        return []
 
     def sizes(self, n_clusters: int, /) -> Indices:
         return np.zeros(n_clusters, np.int64)

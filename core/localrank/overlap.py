@@ -17,13 +17,14 @@ import numpy as np
 
 from localrank.layout import INTEGERS, Layout, below
 from localrank.measures import measure_of
-from localrank.routing import NO_SIGNATURE, ExactRouter, Route
+from localrank.routing import NO_SIGNATURE, ExactRouter, Route, similar_queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.arrays import Indices, Vector
     from localrank.representation import Point, Points
+    from localrank.routing import Neighbour
 
 __all__ = ["OverlapRouter"]
 
@@ -83,6 +84,9 @@ class OverlapRouter:
         found = np.full(n_clusters, -np.inf)
         np.maximum.at(found, self.clusters, self._shared(point)[0])
         return found
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:
+        return similar_queries(point, self.points, self.clusters, self.similarity, most)
 
     def sizes(self, n_clusters: int, /) -> Indices:
         return np.bincount(self.clusters, minlength=n_clusters)

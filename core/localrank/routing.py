@@ -39,9 +39,11 @@ __all__ = [
     "GlobalRouter",
     "LshRouter",
     "MedoidRouter",
+    "Neighbour",
     "Route",
     "Router",
     "exact_below",
+    "similar_queries",
 ]
 
 #: The scan takes as long as the tables when the training queries have this many numbers together. Each query counts for
@@ -94,6 +96,31 @@ class Route(NamedTuple):
     standard: bool = False
 
 
+class Neighbour(NamedTuple):
+    """A training query that a query is similar to.
+
+    Attributes:
+        query: its position among the training queries.
+        cluster: whose it is.
+        similarity: to the query.
+    """
+
+    query: int
+    cluster: int
+    similarity: float
+
+
+def similar_queries(
+    point: Point, points: Points, clusters: Indices, similarity: str, most: int
+) -> list[Neighbour]:
+    """Return the training queries that are most similar to a point, the most similar first; none if it is not known."""
+    if not point.known:
+        return []
+    similarities = measure_of(similarity, points).one_to_many(point, points)
+    first = np.argsort(-similarities, kind="stable")[:most]
+    return [Neighbour(int(query), int(clusters[query]), float(similarities[query])) for query in first]
+
+
 class Router(Protocol):
     """Chooses the cluster for a point."""
 
@@ -116,6 +143,10 @@ class Router(Protocol):
 
         ``None`` if the router does not compare points, or this one cannot be compared.
         """
+        ...
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:
+        """Return the training queries that are most similar to a point; none if the router does not know them."""
         ...
 
     def sizes(self, n_clusters: int, /) -> Indices:
@@ -148,6 +179,9 @@ class GlobalRouter:
     def nearest(self, point: Point, n_clusters: int, /) -> None:  # noqa: ARG002
         return None
 
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
+        return []
+
     def sizes(self, n_clusters: int, /) -> Indices:
         return np.zeros(n_clusters, np.int64)
 
@@ -179,6 +213,9 @@ class _Comparing:
         similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)
         np.maximum.at(found, self.clusters, similarities)
         return found
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:
+        return similar_queries(point, self.points, self.clusters, self.similarity, most)
 
     def sizes(self, n_clusters: int, /) -> Indices:
         return np.bincount(self.clusters, minlength=n_clusters)
@@ -274,6 +311,9 @@ class _Standing:
         if not point.known:
             return None
         return measure_of(self.similarity, self.compares).one_to_many(point, self.compares)
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
+        return []
 
     def sizes(self, n_clusters: int, /) -> Indices:
         return np.zeros(n_clusters, np.int64)

@@ -170,6 +170,6 @@ def _ranked(model: LiveModel, documents: Documents, options: Options, timing: St
     explanation = None
     if isinstance(asked, Cloud):
         with timing("explain"):
-            explanation = explain(ranker, asked, ranking, options)
+            explanation = explain(model, asked, ranking, options)
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, out_of_range)

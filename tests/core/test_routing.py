@@ -10,13 +10,16 @@ from scipy.spatial.distance import cdist
 
 from localrank.errors import InvalidConfiguration
 from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
+from localrank.measures import measure_of
 from localrank.nearest import CompiledSearch, NumpySearch
+from localrank.overlap import OverlapRouter
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
 from localrank.signature import PcaRepresentation, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
 from localrank.vectors import VectorPoint, VectorPoints
 
 from .clouds import clustered, scattered
+from .examples import ROUTER_EXAMPLES, example_queries, example_ranker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,3 +357,25 @@ def test_every_router_sends_training_queries_to_their_cluster(arithmetic: str) -
                     assert route.similarity == pytest.approx(1, abs=1e-6)
     search = ExactRouter(signatures, clusters)._search
     assert isinstance(search, CompiledSearch if arithmetic == "compiled" else NumpySearch)
+
+
+@pytest.mark.parametrize("strategy", sorted(ROUTER_EXAMPLES))
+def test_neighbours_are_the_most_similar_training_queries(strategy: str) -> None:
+    ranker = example_ranker(strategy)
+    router = ranker.router
+    for documents in example_queries(4, seed=3):
+        point = ranker.representation.of(ranker.contract.cloud(documents))
+
+        found = router.most_similar(point, 3)
+
+        if strategy in ("exact", "lsh", "overlap"):
+            assert isinstance(router, ExactRouter | LshRouter | OverlapRouter)
+            one_to_many = measure_of(router.similarity, router.points).one_to_many
+            every = [float(one_to_many(point, router.points.take(np.array([q])))[0]) for q in range(24)]
+            np.testing.assert_allclose([one.similarity for one in found], sorted(every)[:-4:-1], rtol=1e-6)
+            assert all(one.similarity == pytest.approx(every[one.query], rel=1e-6) for one in found)
+            assert [one.query % 3 for one in found] == [one.cluster for one in found]
+        else:
+            assert [] == found
+    lonely = ranker.representation.of(ranker.contract.cloud(example_queries(1)[0][:1]))
+    assert lonely.known or [] == router.most_similar(lonely, 3)

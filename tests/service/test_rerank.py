@@ -386,6 +386,11 @@ async def test_an_explained_route_tells_how_near_every_cluster_was(
     spectrum = np.linalg.eigvalsh(np.cov(queries[2].T.astype(float)))[::-1][:2]
     np.testing.assert_allclose(explained["explanation"]["signature"]["eigenvalues"], spectrum, rtol=1e-4)
     assert plain["results"] == explained["results"]
+    neighbours = explained["explanation"]["neighbours"]
+    assert 5 == len(neighbours)
+    assert clusters[0] == {name: neighbours[0][name] for name in ("cluster", "similarity")}
+    assert all(neighbour["query"] % 3 == neighbour["cluster"] for neighbour in neighbours)
+    assert {"cluster": clusters[0]["cluster"], "kind": "linear"} == explained["explanation"]["scorer"]
 
 
 async def test_models_are_addressed_by_name_version_and_alias(connect: Any, make_ranker: Any) -> None:

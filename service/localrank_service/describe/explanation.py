@@ -5,6 +5,7 @@ Computed beside the ranking, so that requests which do not ask for it do not pay
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +17,21 @@ from localrank_service.http.problems import Problem, pointer, problem_of
 if TYPE_CHECKING:
     from localrank.cloud import Cloud
     from localrank.ranker import Ranker, Ranking
+    from localrank.routing import Route
+    from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 
-__all__ = ["explain"]
+__all__ = ["NEIGHBOURS", "explain"]
+
+#: How many of the most similar training queries are named.
+NEIGHBOURS = 5
 
 
-def explain(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
+def explain(model: LiveModel, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
     """Return what a request asks for; ``cloud`` is the one that was ranked."""
     if options.explain == "route":
-        return _route(ranker, cloud)
-    return _contributions(ranker, cloud, ranking, options)
+        return _route(model, cloud, ranking.route)
+    return _contributions(model.ranker, cloud, ranking, options)
 
 
 def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
@@ -68,12 +74,14 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
     return members
 
 
-def _route(ranker: Ranker, cloud: Cloud) -> dict[str, Any]:
+def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
     """Return the query's point in short, and how near each cluster's nearest training query is.
 
     The point stands under its kind, such as ``signature``. ``clusters`` is ``None`` if the router does not compare
-    points, or the query's cannot be compared.
+    points, or the query's cannot be compared. ``neighbours`` are the most similar training queries, if the router knows
+    them. ``scorer`` is what answered: its cluster's size, exemplar and held-out figures against the global scorer's.
     """
+    ranker = model.ranker
     point = ranker.representation.of(cloud)
     nearest = ranker.router.nearest(point, len(ranker.scorers))
     summary = point.summary()
@@ -86,4 +94,14 @@ def _route(ranker: Ranker, cloud: Cloud) -> dict[str, Any]:
             for cluster in np.argsort(-nearest, kind="stable")
             if np.isfinite(nearest[cluster])
         ],
+        "neighbours": [neighbour._asdict() for neighbour in ranker.router.most_similar(point, NEIGHBOURS)],
+        "scorer": _scorer(model, route),
     }
+
+
+def _scorer(model: LiveModel, route: Route) -> dict[str, Any]:
+    """Return what answered: its kind, and what the manifest says of its cluster."""
+    if route.cluster is None:
+        return {"cluster": None, "kind": model.ranker.global_scorer.kind}
+    known = {} if model.manifest is None else asdict(model.manifest.clusters[route.cluster])
+    return {"cluster": route.cluster, "kind": model.ranker.scorers[route.cluster].kind, **known}

@@ -245,6 +245,20 @@ SCHEMAS: dict[str, Any] = {
                     "vector": _closed({"width": _COUNT}),
                     "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
                     "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
+                    "neighbours": _list(_closed({"query": _COUNT, "cluster": _COUNT, "similarity": _NUMBER}))
+                    | {
+                        "description": "The most similar training queries, by position, if the router knows them."
+                    },
+                    "scorer": _closed(
+                        {
+                            "cluster": _maybe(_COUNT),
+                            "kind": _TEXT,
+                            "size": _COUNT,
+                            "exemplar": _maybe(_TEXT),
+                            "validation": _maybe(_FREE),
+                        },
+                        optional=("size", "exemplar", "validation"),
+                    ),
                 },
                 optional=(
                     "base",
@@ -255,6 +269,8 @@ SCHEMAS: dict[str, Any] = {
                     "vector",
                     "gaussian",
                     "clusters",
+                    "neighbours",
+                    "scorer",
                 ),
             ),
             "timings_ms": _map(_NUMBER)

@@ -91,7 +91,8 @@ RERANK = (
     Member(
         "explain",
         _one_of(EXPLANATIONS),
-        "`route` adds `explanation`: the query's signature in short, and how near each cluster was. `contributions` adds "
+        "`route` adds `explanation`: the query's signature in short, how near each cluster was, the most similar training "
+        "queries, and what answered. `contributions` adds "
         "`explanation`: what each feature adds to each score, or 422 if the scorer is no sum over features.",
     ),
     Member(
