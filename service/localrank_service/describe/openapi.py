@@ -6,6 +6,7 @@ operations are described here by hand, and tests compare real requests and answe
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from fastapi.openapi.utils import get_openapi
@@ -418,7 +419,11 @@ SCHEMAS: dict[str, Any] = {
                         "datatype": {"enum": sorted({kind for kinds in INPUTS.values() for kind in kinds})},
                         "shape": _list(_COUNT, minItems=1),
                         "parameters": _maybe(_FREE | {"properties": _described_by(BINARY_INPUT)}),
-                        "data": {"type": "array", "description": "Nested or flat; null is a missing value."},
+                        "data": {
+                            "type": "array",
+                            "items": {},
+                            "description": "Nested or flat; null is a missing value.",
+                        },
                     },
                     "required": ["name", "datatype", "shape"],
                 },
@@ -470,7 +475,7 @@ SCHEMAS: dict[str, Any] = {
                         "datatype": {"enum": ["FP64", "INT32", "INT64", "BYTES"]},
                         "shape": _list(_COUNT, minItems=1, maxItems=1),
                         "parameters": _closed({"binary_data_size": _COUNT}),
-                        "data": {"type": "array"},
+                        "data": {"type": "array", "items": {}},
                     },
                     optional=("parameters", "data"),
                 )
@@ -797,6 +802,27 @@ _SUMMARIES = {
 }
 
 
+_NO_WORD = re.compile(r"\W")
+#: Operations that are not called as their functions are, so that every name is one that people would choose.
+_NAMES = {
+    "/v2/rerank": "rerank_as_cohere",
+    "/v2/health/live": "server_live",
+    "/v2/health/ready": "server_ready",
+    "/v2/repository/index": "list_repository",
+    "/v2/repository/models/{name}/load": "load_model",
+    "/v2/repository/models/{name}/unload": "unload_model",
+}
+
+
+def _operation_id(given: str, path: str, method: str) -> str:
+    """Return what generated clients call an operation; the framework's name has path and method behind it."""
+    if path in _NAMES:
+        return _NAMES[path]
+    name = given.removesuffix(f"{_NO_WORD.sub('_', path)}_{method}")
+    name = f"rerank_{name}" if path.startswith("/v1/adapters/") else name
+    return f"{name}_of_version" if "{version}" in path else name
+
+
 def install(app: FastAPI) -> None:
     """Let the application describe itself with what stands above."""
 
@@ -804,7 +830,11 @@ def install(app: FastAPI) -> None:
         if app.openapi_schema is None:
             app.openapi_schema = _described(
                 get_openapi(
-                    title="LocalRank", version=__version__, description=_DESCRIPTION, routes=app.routes
+                    title="LocalRank",
+                    version=__version__,
+                    description=_DESCRIPTION,
+                    routes=app.routes,
+                    servers=[{"url": "/", "description": "Where this document comes from"}],
                 )
             )
         return app.openapi_schema
@@ -824,6 +854,11 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                         **OTHER_BODIES.get((method, path), {}),
                     },
                 }
+            operation.setdefault("tags", ["ranking"])
+            operation["operationId"] = _operation_id(operation["operationId"], path, method)
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "path":
+                    parameter["schema"] = _TEXT  # a part of a path is never null
             if (parameters := PARAMETERS.get((method, path))) is not None:
                 operation["parameters"] = [*operation.get("parameters", []), *parameters]
             schema = _ref(answers) if answers else _TEXT

@@ -183,6 +183,15 @@ def check_contract(sent: str | None, contract: FeatureContract) -> None:
         )
 
 
+def _unknown_beside(names: Sequence[str], contract: FeatureContract) -> str:
+    """Name what was sent instead: a missing feature is often one with another spelling."""
+    unknown = [name for name in names if name not in contract.positions]
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+    return f", and does not know {unknown[0]!r}{more}"
+
+
 def columns_of(
     names: Sequence[str], contract: FeatureContract, limits: Limits
 ) -> tuple[Array | None, tuple[str, ...]]:
@@ -204,7 +213,8 @@ def columns_of(
     if absent := [name for name in contract.names if name not in given]:
         raise Problem(
             409,
-            f"feature_names lack {absent[0]!r}, which the model takes; it takes {contract.n_features} features",
+            f"feature_names lack {absent[0]!r}, which the model takes; it takes {contract.n_features} features"
+            + _unknown_beside(names, contract),
             pointer="/feature_names",
             kind=_MISMATCH,
         )
