@@ -62,7 +62,7 @@ _NO_OPTIONS = Options()
 #: at most; there the way to a thread and back costs more than it spares others.
 LARGE = 500_000
 #: How many times as long it takes to rank and explain every score, at most.
-EXPLAINING = 6
+EXPLAINING = 10
 #: A body of at least this size in bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
 LARGE_BODY = 2**20
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from localrank import probe
 from localrank.artifact import Cluster, Provenance
+from localrank_training.importances import importances_of
 from localrank_training.reports import report_of
 
 if TYPE_CHECKING:
@@ -56,17 +57,30 @@ def publish(
         "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "python": platform.python_version(),
     } | ({} if trained.cross_fitted is None else {"plan": trained.cross_fitted.plan.to_json()})
-    clusters = [Cluster(cluster.size, cluster.exemplar, cluster.figures) for cluster in report.clusters]
+    ranker = trained.built.ranker
+    importances = importances_of(ranker, list(queries.clouds()))
+    clusters = [
+        Cluster(
+            cluster.size,
+            cluster.exemplar,
+            {
+                **cluster.figures,
+                **({} if importances is None else {"features": importances.features(number)}),
+            },
+        )
+        for number, cluster in enumerate(report.clusters)
+    ]
     candidates = list((validation or queries).clouds())
     return registry.publish(
         name,
-        trained.built.ranker,
+        ranker,
         Provenance(
             created=created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             source=source,
-            probe=probe.choose(trained.built.ranker, candidates),
+            probe=probe.choose(ranker, candidates),
             clusters=clusters,
-            metrics=report.metrics_json(),
+            metrics=report.metrics_json()
+            | ({} if importances is None else {"importances": importances.table()}),
             notes=report.notes,
             stability=report.stability,
         ),

@@ -257,7 +257,7 @@ def show(model: str, models_dir: str, *, as_json: bool) -> None:
                     i,
                     cluster.size,
                     cluster.exemplar,
-                    *((cluster.validation or {}).get(figure) for figure in figures),
+                    *(_cell((cluster.validation or {}).get(figure)) for figure in figures),
                 )
                 for i, cluster in enumerate(manifest.clusters)
             ],

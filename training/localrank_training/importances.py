@@ -1,0 +1,76 @@
+r"""How much each feature matters to a model, by what it adds to scores.
+
+The importance of feature ``j`` is the mean of :math:`|\phi_{ij}|` over the documents of judged queries, each ranked by the
+scorer that it is routed to (`localrank.contributions`), as a share of the sum over all features. Labels are not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.errors import ExplanationRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.arrays import Matrix, Vector
+    from localrank.ranker import Ranker
+
+__all__ = ["Importances", "importances_of"]
+
+#: Queries that are looked at, at most: evenly spread over those there are.
+MOST_QUERIES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Importances:
+    """Shares of features, which sum to 1 if any feature adds anything.
+
+    Attributes:
+        names: of the features.
+        overall: ``[n_features]``, over all queries.
+        clusters: ``[n_clusters, n_features]``, over the queries that are routed to each cluster; zeros if there are none.
+    """
+
+    names: tuple[str, ...]
+    overall: Vector
+    clusters: Vector
+
+    def table(self, most: int = 20) -> list[dict[str, object]]:
+        """Return the most important features and their shares, for the manifest."""
+        return [
+            {"feature": self.names[feature], "importance": float(self.overall[feature])}
+            for feature in _first(self.overall, most)
+        ]
+
+    def features(self, cluster: int, most: int = 5) -> list[str]:
+        """Return the names of a cluster's most important features."""
+        return [self.names[feature] for feature in _first(self.clusters[cluster], most)]
+
+
+def importances_of(ranker: Ranker, queries: Sequence[Matrix]) -> Importances | None:
+    """Measure the importances on some queries' documents; nothing if a scorer is no sum over features."""
+    step = -(-len(queries) // MOST_QUERIES) or 1
+    n_features = ranker.contract.n_features
+    sums = np.zeros((1 + len(ranker.scorers), n_features))
+    for documents in queries[::step]:
+        cloud = ranker.contract.cloud(documents)
+        ranking = ranker.rank(cloud)
+        try:
+            sizes = np.abs(ranker.contributions(cloud, ranking).values).sum(axis=0)
+        except ExplanationRefused:
+            return None
+        sums[0] += sizes
+        if ranking.route.cluster is not None:
+            sums[1 + ranking.route.cluster] += sizes
+    totals = sums.sum(axis=1, keepdims=True)
+    shares = np.divide(sums, totals, out=np.zeros_like(sums), where=totals > 0)
+    return Importances(ranker.contract.names, shares[0], shares[1:])
+
+
+def _first(shares: Vector, most: int) -> list[int]:
+    """Return the features of the largest shares, without those of none."""
+    return [int(feature) for feature in np.argsort(-shares, kind="stable")[:most] if shares[feature] > 0]
