@@ -47,6 +47,7 @@ BENCHMARKS = {
     "signature": Benchmark(short=("--decays", "0.9")),
     "routing": Benchmark(),
     "trees": Benchmark(),
+    "explanations": Benchmark(),
     "distances": Benchmark(short=()),
     "kernels": Benchmark(),
     "loading": Benchmark(short=()),
