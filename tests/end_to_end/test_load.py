@@ -34,3 +34,5 @@ def test_the_locust_file_reranks_and_reports_the_servers_stages(tmp_path: Path) 
     assert {"decode", "sign", "route", "score", "order", "encode", "total"} <= {
         name for kind, name in rows if kind == "stage"
     }
+    requests = sum(int(row["Request Count"]) for (kind, _), row in rows.items() if kind in {"GET", "POST"})
+    assert requests == int(rows["", "Aggregated"]["Request Count"])
