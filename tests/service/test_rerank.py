@@ -473,6 +473,11 @@ async def test_contributions_and_their_base_add_up_to_the_scores_on_every_wire(
     assert comparison["difference"] == pytest.approx(sum(amounts))
     assert sorted(amounts, key=abs, reverse=True) == amounts
     assert "explain" in answer["timings_ms"]
+    del asked["features"]
+    cohere = await client.post(
+        "/v2/rerank", json={**asked, "documents": [{"features": row} for row in numbers(queries[2])]}
+    )
+    assert found == cohere.json()["meta"]["localrank"]["explanation"]
     assert found == batch.json()["answers"][0]["answer"]["explanation"] == binary.json()["explanation"]
 
 

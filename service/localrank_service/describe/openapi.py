@@ -152,6 +152,54 @@ _ROUTE = _closed(
     optional=("local", "shares"),
 )
 
+_EXPLANATION = _closed(
+    {
+        "base": _NUMBER | {"description": "The mean score of the list."},
+        "features": _list(_TEXT) | {"description": "The columns of `contributions`."},
+        "contributions": _list(_list(_NUMBER))
+        | {
+            "description": "A row for each of `results`, in their order. It and the base add up to the score."
+        },
+        "comparison": _closed(
+            {
+                "above": _COUNT,
+                "below": _COUNT,
+                "difference": _NUMBER | {"description": "Of the scores."},
+                "features": _list(_closed({"feature": _TEXT, "difference": _NUMBER}))
+                | {"description": "The most telling first; they add up to the difference."},
+            }
+        ),
+        "signature": _closed({"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}),
+        "vector": _closed({"width": _COUNT}),
+        "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
+        "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
+        "neighbours": _list(_closed({"query": _COUNT, "cluster": _COUNT, "similarity": _NUMBER}))
+        | {"description": "The most similar training queries, by position, if the router knows them."},
+        "scorer": _closed(
+            {
+                "cluster": _maybe(_COUNT),
+                "kind": _TEXT,
+                "size": _COUNT,
+                "exemplar": _maybe(_TEXT),
+                "validation": _maybe(_FREE),
+            },
+            optional=("size", "exemplar", "validation"),
+        ),
+    },
+    optional=(
+        "base",
+        "features",
+        "contributions",
+        "comparison",
+        "signature",
+        "vector",
+        "gaussian",
+        "clusters",
+        "neighbours",
+        "scorer",
+    ),
+)
+
 _FIGURES: dict[str, Any] = {
     "requests": _closed(dict.fromkeys(OUTCOMES, _COUNT)),
     "per_second": _NUMBER,
@@ -223,57 +271,7 @@ SCHEMAS: dict[str, Any] = {
                     }
                 )
             ),
-            "explanation": _closed(
-                {
-                    "base": _NUMBER | {"description": "The mean score of the list."},
-                    "features": _list(_TEXT) | {"description": "The columns of `contributions`."},
-                    "contributions": _list(_list(_NUMBER))
-                    | {
-                        "description": "A row for each of `results`, in their order. It and the base add up to the score."
-                    },
-                    "comparison": _closed(
-                        {
-                            "above": _COUNT,
-                            "below": _COUNT,
-                            "difference": _NUMBER | {"description": "Of the scores."},
-                            "features": _list(_closed({"feature": _TEXT, "difference": _NUMBER}))
-                            | {"description": "The most telling first; they add up to the difference."},
-                        }
-                    ),
-                    "signature": _closed(
-                        {"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}
-                    ),
-                    "vector": _closed({"width": _COUNT}),
-                    "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
-                    "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
-                    "neighbours": _list(_closed({"query": _COUNT, "cluster": _COUNT, "similarity": _NUMBER}))
-                    | {
-                        "description": "The most similar training queries, by position, if the router knows them."
-                    },
-                    "scorer": _closed(
-                        {
-                            "cluster": _maybe(_COUNT),
-                            "kind": _TEXT,
-                            "size": _COUNT,
-                            "exemplar": _maybe(_TEXT),
-                            "validation": _maybe(_FREE),
-                        },
-                        optional=("size", "exemplar", "validation"),
-                    ),
-                },
-                optional=(
-                    "base",
-                    "features",
-                    "contributions",
-                    "comparison",
-                    "signature",
-                    "vector",
-                    "gaussian",
-                    "clusters",
-                    "neighbours",
-                    "scorer",
-                ),
-            ),
+            "explanation": _EXPLANATION,
             "timings_ms": _map(_NUMBER)
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},
         },
@@ -398,8 +396,10 @@ SCHEMAS: dict[str, Any] = {
                             "version": _COUNT,
                             "relevance_score": _TEXT | {"description": "How it follows from the score."},
                             "route": _ROUTE,
+                            "explanation": _EXPLANATION,
                             "timings_ms": _map(_NUMBER),
-                        }
+                        },
+                        optional=("explanation",),
                     ),
                 }
             ),

@@ -83,32 +83,35 @@ _CONTRACT = Member(
     "Hash of the feature contract that the caller was written for; another one is 409.",
 )
 
+_EXPLAIN = Member(
+    "explain",
+    _one_of(EXPLANATIONS),
+    "`route` adds `explanation`: the query's signature in short, how near each cluster was, the most similar training "
+    "queries, and what answered. `contributions` adds "
+    "`explanation`: what each feature adds to each score, or 422 if the scorer is no sum over features.",
+)
+_COMPARE = Member(
+    "compare",
+    Kind(
+        "two positions of documents",
+        {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+        lambda value: (
+            type(value) is list
+            and len(value) == 2
+            and all(type(position) is int and position >= 0 for position in value)
+        ),
+    ),
+    "With `explain` as `contributions`: two documents by their positions in the request; `explanation` then says why "
+    "the first is above the second.",
+)
+
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
     _MODEL,
     Member("query_id", _ID, "The caller's name for the query."),
     _TOP_N,
-    Member(
-        "explain",
-        _one_of(EXPLANATIONS),
-        "`route` adds `explanation`: the query's signature in short, how near each cluster was, the most similar training "
-        "queries, and what answered. `contributions` adds "
-        "`explanation`: what each feature adds to each score, or 422 if the scorer is no sum over features.",
-    ),
-    Member(
-        "compare",
-        Kind(
-            "two positions of documents",
-            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
-            lambda value: (
-                type(value) is list
-                and len(value) == 2
-                and all(type(position) is int and position >= 0 for position in value)
-            ),
-        ),
-        "With `explain` as `contributions`: two documents by their positions in the request; `explanation` then says why "
-        "the first is above the second.",
-    ),
+    _EXPLAIN,
+    _COMPARE,
     _CONTRACT,
     Member(
         "feature_names",
@@ -193,6 +196,8 @@ COHERE = (
         nullable=False,
     ),
     _CONTRACT,
+    _EXPLAIN,
+    _COMPARE,
     Member("max_tokens_per_doc", _ANYTHING, "Has no effect."),
     Member("priority", _ANYTHING, "Has no effect."),
     Member("rank_fields", _ANYTHING, "Has no effect."),
