@@ -292,7 +292,7 @@ def test_local_candidates_must_stand_out(queries: QuerySet) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"members": []}, "members: expected a list of tables"),
+        ({"members": [3]}, "members 1: expected a table of settings, found 3"),
         ({"members": [{"method": "nothing"}]}, "no learner 'nothing'"),
         ({"members": [LINEAR], "local": 2}, "local: expected at most 1, the number of members, found 2"),
         ({"parts": 1}, "parts: expected at least 2, found 1"),
