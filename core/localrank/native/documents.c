@@ -138,7 +138,7 @@ EVERY_PROCESSOR int64_t localrank_behind_best(const float *documents, int64_t n_
         const float *restrict row = documents + i * n_features;
         float *restrict out = found + i * n_features;
         for (int64_t j = 0; j < n_features; j++)
-            out[j] = keep[j] != 0 ? (high[j] - row[j]) / unit[j] : 0;
+            out[j] = keep[j] != 0 ? fabsf(high[j] - row[j]) / unit[j] : 0; /* of two zeros, the positive one */
     }
     return DONE;
 }

@@ -190,6 +190,15 @@ def test_distances_of_ordinary_documents_have_the_bits_that_numpy_gives(shape: t
     )
 
 
+def test_a_document_that_is_the_best_has_a_distance_of_positive_zero() -> None:
+    documents = np.array([[-1.0], [-0.0], [0.0]], np.float32)
+
+    found = scaling.behind_best(documents, np.ones(1))
+
+    assert [[1.0], [0.0], [0.0]] == found.tolist()
+    assert not np.signbit(found).any()
+
+
 @settings(max_examples=200)
 @given(documents=FINITE)
 def test_ranking_within_a_query_gives_the_bits_that_numpy_gives(documents: Matrix) -> None:
