@@ -69,10 +69,12 @@ def _read(learner: Mapping[str, Any]) -> OriginModel:
     booster = learner["gradient_booster"]
     if booster["name"] == "gblinear":
         return _linear(booster["model"]["weights"], base, n_features, names)
-    weights: Sequence[float] | None = None
+    dropped: Sequence[float] = ()
     if booster["name"] == "dart":
-        weights, booster = booster["weight_drop"], booster["gbtree"]
+        dropped, booster = booster["weight_drop"], booster["gbtree"]
     model = booster["model"]
+    # Since version 3.4 any booster of trees may drop some.
+    weights: Sequence[float] = dropped or model.get("weight_drop", ())
     trees, rounds = model["trees"], _best_rounds(learner)
     notes: tuple[str, ...] = ()
     if rounds is not None:
@@ -83,7 +85,7 @@ def _read(learner: Mapping[str, Any]) -> OriginModel:
     grove = Grove()
     grove.plant_constant(base)
     for number, tree in enumerate(trees):
-        _plant(grove, tree, number, 1.0 if weights is None else weights[number])
+        _plant(grove, tree, number, weights[number] if weights else 1.0)
     scorer = grove.scorer()
     if scorer.n_features > n_features:
         raise ValueError(f"trees look at {scorer.n_features} features, num_feature is {n_features}")
