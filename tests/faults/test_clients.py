@@ -86,8 +86,8 @@ def test_with_all_descriptors_in_use_old_and_new_clients_are_answered(
         failures = load.failures
         assert 0 == len(service.logged("Traceback"))
         log(f"{sent!r}: {len(load.answers)} answers, slowest new client {max(waits):.2f} s")
-    # A client that pauses for a second is idle, and its connection may be closed for another's.
-    assert len(failures) <= 2
+    # If a busy machine stops all of them for a second, every client is idle and may lose its connection to another's.
+    assert len(failures) <= max(4, len(load.answers) / 100)
     assert {0} >= {one.status for one in failures}
 
 
