@@ -18,15 +18,14 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration
 from localrank.layout import Layout, between
-from localrank.routing import NO_SIGNATURE, Route
+from localrank.routing import NO_SIGNATURE, Route, WithoutQueries
 from localrank.vectors import VectorPoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Vector
     from localrank.representation import Point, Points
-    from localrank.routing import Neighbour
     from localrank.vectors import VectorPoint
 
 __all__ = ["LARGEST", "SCORES", "ClassifierRouter", "FusionRouter"]
@@ -37,7 +36,7 @@ LARGEST = 1e100
 SCORES = ("standard", "raw")
 
 
-class _Predicting:
+class _Predicting(WithoutQueries):
     """What both routers share."""
 
     weights: Vector
@@ -63,15 +62,6 @@ class _Predicting:
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:  # noqa: ARG002
         """Return the probability of each cluster."""
         return self.probabilities(cast("VectorPoint", point)) if point.known else None
-
-    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
-        return []
-
-    def sizes(self, n_clusters: int, /) -> Indices:
-        return np.zeros(n_clusters, np.int64)
-
-    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

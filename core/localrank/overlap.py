@@ -17,20 +17,19 @@ import numpy as np
 
 from localrank.layout import INTEGERS, Layout, below
 from localrank.measures import measure_of
-from localrank.routing import NO_SIGNATURE, ExactRouter, Route, similar_queries
+from localrank.routing import NO_SIGNATURE, AmongQueries, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.arrays import Indices, Vector
     from localrank.representation import Point, Points
-    from localrank.routing import Neighbour
 
 __all__ = ["OverlapRouter"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OverlapRouter:
+@dataclass(frozen=True, eq=False)
+class OverlapRouter(AmongQueries):
     """Compare a query's neighbours with those that each model was learned from.
 
     The similarity of a route is the share of neighbours in common. The margin is what that is ahead of the next model, or of
@@ -51,8 +50,7 @@ class OverlapRouter:
     strategy: ClassVar[str] = "overlap"
     takes: ClassVar[type[Points] | None] = None
     layout: ClassVar[Mapping[str, Layout | str]] = {
-        "points": "queries",
-        "clusters": Layout(INTEGERS, ("queries",), below("clusters")),
+        **AmongQueries.layout,
         "neighbours": Layout(INTEGERS, ("queries", "neighbours"), below("queries")),
     }
 
@@ -73,27 +71,11 @@ class OverlapRouter:
                 margin = float(similarities[best] - similarities[tied].max())
         return Route(self.strategy, cluster, float(shared[best]), margin, len(self.points))
 
-    @property
-    def compares(self) -> Points:
-        return self.points
-
-    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+    def _nearest(self, point: Point, n_clusters: int) -> Vector:
         """Return the share of neighbours that each model has in common with the query."""
-        if not point.known:
-            return None
         found = np.full(n_clusters, -np.inf)
         np.maximum.at(found, self.clusters, self._shared(point)[0])
         return found
-
-    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:
-        return similar_queries(point, self.points, self.clusters, self.similarity, most)
-
-    def sizes(self, n_clusters: int, /) -> Indices:
-        return np.bincount(self.clusters, minlength=n_clusters)
-
-    def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
-        """Return a router to the nearest of these queries: whose neighbours the others are is not known without them."""
-        return ExactRouter(points, clusters, self.similarity)
 
     def _shared(self, point: Point) -> tuple[Vector, Vector]:
         """Return the share of neighbours in common with each training query's model, and how similar each query is."""

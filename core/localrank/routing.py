@@ -9,6 +9,7 @@ Here are the routers that compare a query with training queries or with what sta
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_SIGNATURE",
+    "AmongQueries",
     "CentroidRouter",
     "ExactRouter",
     "GlobalRouter",
@@ -42,6 +44,7 @@ __all__ = [
     "Neighbour",
     "Route",
     "Router",
+    "WithoutQueries",
     "exact_below",
     "similar_queries",
 ]
@@ -161,8 +164,21 @@ class Router(Protocol):
         ...
 
 
+class WithoutQueries:
+    """What routers share that know no training queries: those were needed to make the router only."""
+
+    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
+        return []
+
+    def sizes(self, n_clusters: int, /) -> Indices:
+        return np.zeros(n_clusters, np.int64)
+
+    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
+        return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class GlobalRouter:
+class GlobalRouter(WithoutQueries):
     """Send every query to the global scorer."""
 
     strategy: ClassVar[str] = "global"
@@ -179,17 +195,8 @@ class GlobalRouter:
     def nearest(self, point: Point, n_clusters: int, /) -> None:  # noqa: ARG002
         return None
 
-    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
-        return []
 
-    def sizes(self, n_clusters: int, /) -> Indices:
-        return np.zeros(n_clusters, np.int64)
-
-    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
-        return None
-
-
-class _Comparing:
+class AmongQueries:
     """What routers share that compare a query with training queries, each of a known cluster."""
 
     points: Points
@@ -221,6 +228,7 @@ class _Comparing:
         return np.bincount(self.clusters, minlength=n_clusters)
 
     def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
+        """Return a router to the nearest of these queries; whatever else was known of the others does not hold for them."""
         return ExactRouter(points, clusters, self.similarity)
 
     @cached_property
@@ -229,7 +237,7 @@ class _Comparing:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactRouter(_Comparing):
+class ExactRouter(AmongQueries):
     """Compare with every training query (Figure 2, line 5).
 
     Attributes:
@@ -291,16 +299,20 @@ class ExactRouter(_Comparing):
         return found
 
 
-class _Standing:
+class _Standing(WithoutQueries, ABC):
     """What routers share that compare a query with one point for each cluster."""
 
     similarity: str
 
     strategy: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        measure_of(self.similarity, self.compares)
+
     @property
+    @abstractmethod
     def compares(self) -> Points:
-        raise NotImplementedError
+        """The points."""
 
     def route(self, point: Point, /) -> Route:
         if not point.known:
@@ -311,15 +323,6 @@ class _Standing:
         if not point.known:
             return None
         return measure_of(self.similarity, self.compares).one_to_many(point, self.compares)
-
-    def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
-        return []
-
-    def sizes(self, n_clusters: int, /) -> Indices:
-        return np.zeros(n_clusters, np.int64)
-
-    def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
-        return None
 
     @cached_property
     def _search(self) -> Search:
@@ -344,9 +347,6 @@ class MedoidRouter(_Standing):
 
     __repr__ = one_line
 
-    def __post_init__(self) -> None:
-        measure_of(self.similarity, self.medoids)
-
     @property
     def compares(self) -> Points:
         return self.medoids
@@ -370,16 +370,13 @@ class CentroidRouter(_Standing):
 
     __repr__ = one_line
 
-    def __post_init__(self) -> None:
-        measure_of(self.similarity, self.centroids)
-
     @property
     def compares(self) -> Points:
         return self.centroids
 
 
 @dataclass(frozen=True, eq=False)
-class LshRouter(_Comparing):
+class LshRouter(AmongQueries):
     """Look candidates up in hash tables (Figure 3) and compare the best of them exactly.
 
     What is compared is bounded: ``cap`` entries of each bucket vote, the ``rerank`` candidates with most votes and
@@ -409,7 +406,7 @@ class LshRouter(_Comparing):
 
     strategy: ClassVar[str] = "lsh"
     takes: ClassVar[type[Points] | None] = Signatures
-    layout: ClassVar[Mapping[str, Layout | str]] = {**_Comparing.layout, "tables": "queries"}
+    layout: ClassVar[Mapping[str, Layout | str]] = {**AmongQueries.layout, "tables": "queries"}
 
     __repr__ = one_line
 
