@@ -72,7 +72,7 @@ def calls_of(scorer: Scorer, documents: Matrix) -> dict[str, Callable[[], object
 
 
 def agreement(ours: Vector, theirs: Vector) -> tuple[float, float]:
-    """Return the correlation, and the share of documents whose largest contribution is of the same feature."""
+    """Return the correlation, and the share of documents for which both name the same feature as the largest."""
     theirs = theirs - theirs.mean(axis=0)
     same = np.abs(ours).argmax(axis=1) == np.abs(theirs).argmax(axis=1)
     return float(np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]), float(same.mean())

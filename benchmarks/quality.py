@@ -168,7 +168,7 @@ def gates(figures: Mapping[str, Mapping[str, Vector]], rival: str = "auto") -> I
     """Yield every gate.
 
     Args:
-        figures: ``{set: {contestant: [2, n_queries]}}``; of a contestant that has not answered there is none.
+        figures: ``{set: {contestant: [2, n_queries]}}``; a contestant that has not answered is left out.
         rival: who has to pass.
     """
     for baseline in BASELINES:

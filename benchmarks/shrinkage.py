@@ -44,7 +44,7 @@ def likelihoods(folder: Path, strengths: tuple[float, ...]) -> list[float]:
             continue
         places = random.permutation(n_docs)
         for seen, unseen in ((places[::2], places[1::2]), (places[1::2], places[::2])):
-            # The scale is that of the whole list, as when it is served.
+            # The whole list sets the scale, as in serving.
             part = FixedRows(cloud.normalised[seen])
             rows = cloud.normalised[unseen].astype(np.float64)
             for number, strength in enumerate(strengths):

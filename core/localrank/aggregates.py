@@ -62,7 +62,7 @@ class _Aggregate(ABC):
 
     @abstractmethod
     def of_documents(self, documents: Matrix, /) -> Vector | None:
-        """Return the vector of normalised documents, of which there is one at least; ``None`` if they have none."""
+        """Return the vector of one or more normalised documents; ``None`` if they have no vector."""
 
     @abstractmethod
     def width(self, n_features: int, /) -> int:

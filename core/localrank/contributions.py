@@ -115,7 +115,7 @@ def by_feature(cloud: Cloud, blocks: str, parts_of: Callable[[Matrix], Parts], w
 
     Args:
         cloud: the list.
-        blocks: of which the columns are.
+        blocks: those that the columns belong to.
         parts_of: makes `Parts` of the rows of the whole list.
         which: positions of the documents.
     """

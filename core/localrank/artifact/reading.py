@@ -119,7 +119,7 @@ def _read(folder: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artif
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[int]:
-    """Open a version's folder; put its path before whatever is wrong with it."""
+    """Open a version's folder. Every error that is raised meanwhile begins with its path."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 
 A *form* is everything about a scorer but its numbers: kind, settings, dtype and shape of each array, forms of its
 members. Each form is written once, members before what they are made of, and a scorer is the position of its form;
-ten thousand linear scorers have one form. The arrays of one role and dtype stand one after the other in one file, in
+ten thousand linear scorers have one form. The arrays of one role and dtype are joined in one file, in
 the order of a walk: the shared scorers first, then the clusters', the global one last, each before its members.
 
 A scorer that is used more than once, such as the global one inside every cluster's, is *shared*: it is stored once and
