@@ -50,6 +50,15 @@ def no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of the real data sets, for tests that are marked `realdata`."""
+    folder = os.environ.get("LOCALRANK_DATA")
+    if folder is None:
+        pytest.skip("LOCALRANK_DATA is not set")
+    return Path(folder)
+
+
 @pytest.fixture(scope="module", params=["compiled", "numpy"])
 def arithmetic(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a module's tests with the compiled kernels, then as on a machine that could not build them."""

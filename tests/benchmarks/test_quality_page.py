@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -41,9 +40,8 @@ def test_the_picture_has_a_place_for_every_set() -> None:
 
 
 @pytest.mark.realdata
+@pytest.mark.usefixtures("real_data")
 def test_the_row_of_ranksvm_on_table_search_comes_out_again() -> None:
-    if not os.environ.get("LOCALRANK_DATA"):
-        pytest.skip("LOCALRANK_DATA is not set")
     found = results.read("quality")
     assert found is not None
     (row,) = (

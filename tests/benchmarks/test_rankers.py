@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -19,9 +18,8 @@ def means(line: str) -> list[float]:
 
 
 @pytest.mark.realdata
+@pytest.mark.usefixtures("real_data")
 def test_least_squares_on_ohsumed_comes_out_again() -> None:
-    if not os.environ.get("LOCALRANK_DATA"):
-        pytest.skip("LOCALRANK_DATA is not set")
     (entry,) = (entry for entry in ENTRIES if entry.name == "linear")
     page = PAGE.read_text()
     shown = page[page.index("### OHSUMED\n", page.index("## Every ranker as one global model")) :]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import httpx
 
@@ -112,10 +111,8 @@ def test_rank_and_the_service_give_the_same_bits_for_every_query(
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", ["MQ2008", "OHSUMED-raw"])
-def test_they_do_on_real_data(name: str, tmp_path: Path) -> None:
-    data = (
-        Path(os.environ.get("LOCALRANK_DATA") or pytest.skip("LOCALRANK_DATA names no real data sets")) / name
-    )
+def test_they_do_on_real_data(name: str, real_data: Path, tmp_path: Path) -> None:
+    data = real_data / name
     models = tmp_path / "models"
     lesson = (data / "S1.txt.gz", "--validation", data / "S2.txt.gz")
     localrank("train", *lesson, "--name", "real", "--models-dir", models, "--promote")

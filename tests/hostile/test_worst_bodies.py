@@ -180,8 +180,11 @@ def idle(server: Server, seconds: float) -> float:
     return quantile(np.array(server.ask()["late"]), 0.999)
 
 
-def check(server: Server, sent: Iterable[Case], seconds: float) -> None:
-    """Send one after the other; name all that was too much."""
+def check(server: Server, sent: Iterable[Case], seconds: float) -> float:
+    """Send one after the other; name all that was too much.
+
+    Return by how many milliseconds the loop is later than an idle one, in 999 of 1,000 moments.
+    """
     usual = idle(server, seconds)
     total = np.zeros(watched_server.LONGEST + 1)
     wrong = []
@@ -204,7 +207,7 @@ def check(server: Server, sent: Iterable[Case], seconds: float) -> None:
     late = quantile(total, 0.999)
     _log.info("idle %s ms, beside the worst bodies %s ms in 999 of 1,000", usual, late)
     assert not wrong
-    assert late <= usual + USUALLY_LATE
+    return late - usual
 
 
 def chosen(wire: str) -> list[Case]:
@@ -216,7 +219,8 @@ def test_the_worst_bodies_stop_nobody(server: Server) -> None:
     worst = [case for wire in WIRES for case in chosen(wire)]
     assert sum(map(len, SHORT.values())) == len(worst)
 
-    check(server, chain(worst, empty_members(SIZE)), seconds=1)
+    # Other tests keep the machine busy: `make soak` has the closer limit.
+    assert check(server, chain(worst, empty_members(SIZE)), seconds=1) <= LATEST
 
 
 @pytest.mark.soak
@@ -229,7 +233,7 @@ def test_no_body_stops_anybody(wire: str, encoding: str, server: Server) -> None
             if len(body) <= SIZE:
                 yield case._replace(made=body, headers=case.headers | {"content-encoding": encoding})
 
-    check(server, sent(), seconds=5)
+    assert check(server, sent(), seconds=5) <= USUALLY_LATE
 
 
 @pytest.mark.soak

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,18 +13,12 @@ from localrank.metrics import Judgements, Measured, measure
 from localrank_training.data.reading import read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank.arrays import Indices, Vector
     from localrank_training.data.queries import QuerySet
 
 pytestmark = pytest.mark.realdata
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    root = os.environ.get("LOCALRANK_DATA")
-    if root is None:
-        pytest.skip("LOCALRANK_DATA names no folder with data sets")
-    return Path(root)
 
 
 def least_squares(training: QuerySet, documents: Vector) -> Vector:
@@ -37,9 +29,9 @@ def least_squares(training: QuerySet, documents: Vector) -> Vector:
     return np.asarray(documents @ weights[:-1], np.float64)
 
 
-def test_least_squares_on_ohsumed_has_its_known_figures(data: Path) -> None:
+def test_least_squares_on_ohsumed_has_its_known_figures(real_data: Path) -> None:
     """Means of the official folds' means, and over all queries: they differ, as the folds are unequal."""
-    files = [data / "OHSUMED" / f"S{part}.txt.gz" for part in range(1, 6)]
+    files = [real_data / "OHSUMED" / f"S{part}.txt.gz" for part in range(1, 6)]
     folds = []
     for fold in range(5):
         training = read([files[(fold + i) % 5] for i in range(3)])
@@ -72,11 +64,11 @@ def untied(scores: Vector, offsets: Indices) -> Vector:
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval.pl needs perl")
 @pytest.mark.parametrize("name", SETS)
-def test_trec_eval_and_gdeval_say_the_same_of_real_rankings(data: Path, name: str) -> None:
+def test_trec_eval_and_gdeval_say_the_same_of_real_rankings(real_data: Path, name: str) -> None:
     import ir_measures
 
     file, n_queries = SETS[name]
-    queries = read(data / name / file)
+    queries = read(real_data / name / file)
     assert n_queries == len(queries)
     scores = untied(least_squares(queries, queries.documents.astype(np.float64)), queries.offsets)
     rows = list(zip(queries.query_of.tolist(), queries.labels.tolist(), scores.tolist(), strict=True))
@@ -109,11 +101,11 @@ def test_trec_eval_and_gdeval_say_the_same_of_real_rankings(data: Path, name: st
 
 
 @pytest.mark.parametrize("name", ["MQ2008", "OHSUMED"])
-def test_lightgbm_says_the_same_of_its_own_ranking(data: Path, name: str) -> None:
+def test_lightgbm_says_the_same_of_its_own_ranking(real_data: Path, name: str) -> None:
     """Tied scores included: few trees with few leaves give many documents the same."""
     import lightgbm
 
-    training, test = (read(data / name / f"S{part}.txt.gz") for part in (1, 5))
+    training, test = (read(real_data / name / f"S{part}.txt.gz") for part in (1, 5))
     learning = {
         "objective": "lambdarank",
         "metric": ["ndcg", "map"],

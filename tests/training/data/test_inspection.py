@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +12,7 @@ from localrank_training.data.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from localrank_training.data.inspection import Inspection, Suspicion
 
@@ -257,14 +256,10 @@ def test_too_many_features_are_not_correlated(plain: QuerySet, monkeypatch: pyte
 
 
 @pytest.mark.realdata
-def test_a_real_set_shows_its_known_faults() -> None:
-    folder = os.environ.get("LOCALRANK_DATA")
-    if folder is None:
-        pytest.skip("LOCALRANK_DATA is not set")
+def test_a_real_set_shows_its_known_faults(real_data: Path) -> None:
+    found = inspect(read([real_data / "MQ2008"]))
 
-    found = inspect(read([Path(folder, "MQ2008")]))
-
-    queries = read([Path(folder, "MQ2008")])
+    queries = read([real_data / "MQ2008"])
     empty = sum(not queries.labels_of(query).any() for query in range(len(queries)))
     assert empty == suspicion(found, "without a relevant document").count
     constant = np.flatnonzero(np.ptp(queries.documents, axis=0) == 0)

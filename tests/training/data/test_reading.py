@@ -407,12 +407,8 @@ COUNTS = {
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_sets_have_their_known_sizes(name: str) -> None:
-    folder = os.environ.get("LOCALRANK_DATA")
-    if folder is None:
-        pytest.skip("LOCALRANK_DATA is not set")
-
-    queries = read([Path(folder, name)])
+def test_real_sets_have_their_known_sizes(name: str, real_data: Path) -> None:
+    queries = read([real_data / name])
 
     assert COUNTS[name] == (queries.n_docs, len(queries), queries.n_features)
     X = np.vstack(
@@ -420,7 +416,7 @@ def test_real_sets_have_their_known_sizes(name: str) -> None:
             load_svmlight_file(str(file), query_id=True, dtype=np.float32, n_features=COUNTS[name][2])[
                 0
             ].toarray()
-            for file in sorted(Path(folder, name).iterdir())
+            for file in sorted((real_data / name).iterdir())
         ]
     )
     np.testing.assert_array_equal(X[queries.lines], queries.documents)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,6 +19,8 @@ from localrank_training.learners.ranksvm import Objective, RankSvm
 from localrank_training.learners.role import Learner
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
 
@@ -362,12 +362,10 @@ def test_weights_that_fit_no_queries_are_refused(
 @pytest.mark.realdata
 @pytest.mark.parametrize(("name", "least_map"), [("OHSUMED", 0.4469), ("MQ2008", 0.4704)])
 def test_ranksvm_tuned_on_validation_queries_is_as_good_as_a_plain_one_was(
-    name: str, least_map: float
+    name: str, least_map: float, real_data: Path
 ) -> None:
     """A RankSVM on explicit pairs, C chosen by validation MAP, had these means of the official folds' MAP."""
-    if "LOCALRANK_DATA" not in os.environ:
-        pytest.skip("LOCALRANK_DATA is not set")
-    folder = Path(os.environ["LOCALRANK_DATA"]) / name
+    folder = real_data / name
     tests = []
     for fold in range(5):
         paths = [folder / f"S{(fold + i) % 5 + 1}.txt.gz" for i in range(5)]
