@@ -6,21 +6,25 @@ read should not wait for a list that is being ranked.
 
 Each thread has a queue of its own here, not the executor's: what waits in it can be given up, and how long it will wait
 is known, so that a request can be refused instead.
+
+What runs in a thread and takes long gives way now and then (`give_way`). Waiting for the interpreter is not enough for the
+event loop: a thread that lets go of it for a moment, as numpy does, has it again before the loop is awake, every time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit"]
+__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "give_way"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -29,6 +33,24 @@ _T = TypeVar("_T")
 _NEWEST = 0.1
 #: Calls handed to a thread at once: one runs, and the next one begins without waiting for the event loop.
 _HANDED = 2
+#: Seconds that a thread works before it gives way, and for how long it does.
+_TURN, _WAY = 1e-3, 5e-5
+
+
+class _Turn(threading.local):
+    """When a thread is to give way: never, if it is not one of these."""
+
+    ends = float("inf")
+
+
+_TURNS = _Turn()
+
+
+def give_way() -> None:
+    """Let the event loop have the interpreter, if this is a thread for large work and has worked for a while."""
+    if monotonic() > _TURNS.ends:
+        sleep(_WAY)
+        _TURNS.ends = monotonic() + _TURN
 
 
 class Permit(Protocol):
@@ -130,6 +152,7 @@ class Lane:
         """Call the function and measure the pace; this runs in the thread."""
         begun = self._begun = monotonic()
         self._running = units
+        _TURNS.ends = begun + _TURN
         try:
             return function()
         finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import ClientDisconnect
 
+from localrank_service import aside
 from localrank_service.aside import PERMIT, Lane
 from localrank_service.http.problems import Problem
 
@@ -149,3 +150,23 @@ async def test_a_failure_is_the_callers_and_the_lane_goes_on() -> None:
 
     assert 1 == await lane.run(1, lambda: 1)
     assert 0.0 == lane.wait()
+
+
+async def test_work_in_a_thread_gives_way_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[tuple[str, float]] = []
+    monkeypatch.setattr(
+        aside, "sleep", lambda seconds: slept.append((threading.current_thread().name, seconds))
+    )
+    clock = iter([tick / 4096 for tick in range(100)])
+    monkeypatch.setattr(aside, "monotonic", lambda: next(clock))
+
+    def work() -> None:
+        for _ in range(12):
+            aside.give_way()
+
+    work()
+    assert not slept, "the event loop gives way to nobody"
+
+    await Lane("large-things").run(1, work)
+    # A turn of a millisecond is four looks at this clock and a part of one; after it the clock is read once more.
+    assert slept == [("large-things_0", 5e-5)] * 2

@@ -19,6 +19,7 @@ import orjson
 
 from localrank.native import scan as compiled
 from localrank.native.scan import MOST_LEVELS
+from localrank_service.aside import give_way
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire import uncompiled
 
@@ -166,6 +167,7 @@ class Elements:
                 _refuse_twice(b"[%b]" % text.body[begin:end])
             yield first, found
             first += count
+            give_way()
 
     def __getitem__(self, position: int) -> Any:
         """Parse one element, for whoever needs to look again."""
