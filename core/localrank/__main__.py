@@ -37,6 +37,7 @@ COMMANDS = {
     "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
+    "experiment": Command(_OFFLINE, "train", "Make a paper's table or figure again, on your data."),
     "models": Command(
         "localrank.commands.models",
         "",

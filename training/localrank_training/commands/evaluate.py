@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, progress, whole_file
+from localrank_training.commands.output import AsJson, ModelsDir, progress
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Options that several commands have, progress on a terminal, and files that are written whole."""
+"""Options that several commands have, and progress on a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from localrank_training.progress import Progress
 
@@ -24,7 +23,6 @@ __all__ = [
     "given",
     "progress",
     "where",
-    "whole_file",
 ]
 
 
@@ -82,29 +80,3 @@ def progress() -> Iterator[Progress]:
             bars.update(tasks[task], completed=done, total=total)
 
         yield advance
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file that is written whole or not at all.
-
-    A device, a pipe or what a link leads to is written, never replaced.
-    """
-    from localrank.errors import PublishFailed
-
-    try:
-        if path.exists() and not path.is_file():
-            with path.open("w", newline="", encoding="utf-8") as file:
-                yield file
-            return
-        target = path.resolve()
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with partial.open("w", newline="", encoding="utf-8") as file:
-                yield file
-            partial.replace(target)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise PublishFailed(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from localrank_training.commands.output import ModelsDir, given, progress, whole_file
+from localrank_training.commands.output import ModelsDir, given, progress
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.files import whole_file
 
 __all__ = ["rank"]
 

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from localrank_training.data.writing import write
+from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def folds_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five partitions of queries of two kinds: one model for both cannot be right, one for each can."""
+    folder = tmp_path_factory.mktemp("two-kinds")
+    queries = two_kinds(60)
+    for part in range(5):
+        chosen = queries.select(np.arange(part * 12, part * 12 + 12))
+        write(chosen, folder / f"S{part + 1}.txt.gz")
+    return folder

@@ -1,0 +1,93 @@
+"""``localrank experiment``: a paper's table or figure again, on one's own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localrank.commands.output import print_json, print_table
+from localrank.errors import InvalidConfiguration
+from localrank_training.commands.output import AsJson, given, progress
+
+__all__ = ["experiment"]
+
+
+def experiment(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", show_default=False)] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="Name all experiments.")] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder with S1 to S5, or with Fold1, Fold2, … (LETOR text).", callback=given),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Where NAME.csv, .json, .svg and .html go, and what was fitted.", callback=given),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(min=0, help="Of random clusters and the like, as controls; 0 leaves them out.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run tables and figures of the papers on data in folds, or on their own synthetic data.
+
+    What is fitted is kept in OUT/fits: figures share it, and an interrupted run goes on. Every run on test folds is a
+    line of OUT/test-runs.jsonl.
+
+    Examples:
+      localrank experiment --list
+      localrank experiment localrank-fig6 --data OHSUMED --out results/OHSUMED
+      localrank experiment 'localrank-*' --data MQ2008 --out results/MQ2008 --draws 0
+    """
+    from localrank_training.experiments.catalogue import EXPERIMENTS, named
+
+    if listed:
+        _list([(e.name, e.figure, e.title, e.paper) for e in EXPERIMENTS.values()], as_json=as_json)
+        return
+    if not names:
+        raise typer.BadParameter("expected the name of an experiment, or --list, found neither")
+    chosen = named(names)
+    if out is None:
+        raise typer.BadParameter("expected a folder for the results, found none", param_hint="--out")
+    wanting = [one.name for one in chosen if one.needs_data]
+    if data is None and wanting:
+        raise InvalidConfiguration(
+            f"--data: expected the folder of the data that {wanting[0]} needs, found none"
+        )
+
+    from localrank_training.experiments.fits import Fits
+    from localrank_training.experiments.folds import Data, read_folds
+    from localrank_training.experiments.role import Study
+    from localrank_training.experiments.running import run
+    from localrank_training.parallel import available_cores
+
+    with progress() as advance:
+        known = (
+            read_folds(Path(data), advance) if data is not None and wanting else Data("none", "standard", ())
+        )
+        fits = Fits(Path(out) / "fits", workers=workers or available_cores(), say=_say)
+        study = Study(known, fits, draws, seed)
+        found = {one.name: run(one, study, Path(out), say=_say, progress=advance) for one in chosen}
+    if as_json:
+        print_json({name: findings.to_json() for name, findings in found.items()})
+        return
+    for findings in found.values():
+        for sentence in findings.sentences:
+            typer.echo(sentence)
+
+
+def _list(rows: list[tuple[str, str, str, str]], *, as_json: bool) -> None:
+    if as_json:
+        print_json([dict(zip(("name", "figure", "title", "paper"), row, strict=True)) for row in rows])
+        return
+    for paper in dict.fromkeys(row[3] for row in rows):
+        typer.echo(f"\n{paper}\n")
+        print_table(("name", "figure", "what it shows"), [row[:3] for row in rows if row[3] == paper])
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
