@@ -55,7 +55,7 @@ def three_queries(spread: Spread, seed: int) -> QuerySet:
         sides = np.repeat([1.0, -1.0], DOCUMENTS // 2)[:, None]
         cloud = rng.standard_normal((DOCUMENTS, FEATURES))
         if spread == "relevance":
-            cloud += 4.0 * sides * direction
+            cloud += 6.0 * sides * direction
         else:
             cloud += 1.0 * sides * direction + 6.0 * rng.standard_normal((DOCUMENTS, 1)) * widest
         documents.append(cloud + far * frame[:, 4])
