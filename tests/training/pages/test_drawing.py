@@ -237,3 +237,13 @@ def test_what_a_reader_could_not_understand_is_refused(mark: Line | Dots | Bars,
 
     with pytest.raises(ValueError, match=sentence):
         Plot("Title", "A sentence.", Axis("x"), Axis("y"), [mark], intervals=told)
+
+
+def test_names_in_the_legend_do_not_run_into_each_other() -> None:
+    names = ["NDCG@10", "MAP", "WWW", "iii", "as good"]
+    root = picture(plotted(*(Dots(name, X, Y) for name in names)), WIDE)
+
+    keys = found(root, "text", "key")
+
+    ends = [float(key.attrib["x"]) + 8.0 * len(key.text or "") for key in keys[:2]]
+    assert all(end < float(after.attrib["x"]) - 20 for end, after in zip(ends, keys[1:3], strict=True))

@@ -6,7 +6,6 @@ axis, what it measures. Colours are classes, which the style of the page or of t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Drawing", "drawing", "picture"]
 
 WIDE, NARROW = 720.0, 360.0
-#: Of letters: their height in pixels, the width to reckon with, and the room of a row.
-_SIZE, _LETTER, _ROW = 12.0, 7.0, 18.0
+#: Of letters: their height in pixels, the room of a row, and the widths of most and of narrow and wide ones.
+_SIZE, _ROW = 12.0, 18.0
+_LETTER, _NARROW, _WIDE = 7.0, 4.2, 10.0
 _TONES = 8
 _SHAPES = 5
 
@@ -91,19 +91,17 @@ class _Picture:
         bottom = top + height
         # The numbers on the left side tell how much room is left for the rest.
         vertical = Scale(*limits[1], *((top, bottom) if plot.sideways else (bottom, top)), up.log)
-        self.up_ticks = self._ticks(up, vertical, max(int(height / 45.0), 4))
+        self.up_ticks = self._ticks(up, vertical, max(int(height / 40.0), 5))
         labels = self.up_names or [[text] for _, text in self.up_ticks]
-        longest = max((len(line) for lines in labels for line in lines), default=0)
-        left = 12.0 + longest * _LETTER
+        left = 14.0 + max((_width(line) for lines in labels for line in lines), default=0.0)
         horizontal = Scale(*limits[0], left, right, across.log)
         if plot.equal:
             horizontal, vertical = _equal(horizontal, vertical)
         self.horizontal, self.vertical = horizontal, vertical
         self.left, self.right, self.top, self.bottom = left, right, top, bottom
         if plot.equal:
-            self.up_ticks = self._ticks(up, vertical, max(int(height / 45.0), 4))
-        each = 7.0 * _LETTER if not across.categories else 0.0
-        self.across_ticks = self._ticks(across, horizontal, max(int((right - left) / max(each, 52.0)), 2))
+            self.up_ticks = self._ticks(up, vertical, max(int(height / 40.0), 5))
+        self.across_ticks = self._ticks(across, horizontal, max(int((right - left) / 52.0), 3))
         self.across_names = self._across_names()
 
     def drawn(self) -> Element:
@@ -341,13 +339,13 @@ class _Picture:
 
 def _legend(marks: Sequence[Mark], width: float) -> list[list[tuple[float, int, str]]]:
     """Return rows of where a name stands, whose mark it is, and the name; none if one mark says all."""
-    named = [(position, mark.name) for position, mark in enumerate(marks) if mark.name]
+    named = [(position, mark.name.replace("`", "")) for position, mark in enumerate(marks) if mark.name]
     if len(named) < 2:
         return []
     rows: list[list[tuple[float, int, str]]] = [[]]
     x = 4.0
     for position, name in named:
-        room = 26.0 + len(name) * _LETTER + 16.0
+        room = 26.0 + _width(name) + 16.0
         if rows[-1] and x + room > width:
             rows.append([])
             x = 4.0
@@ -407,12 +405,25 @@ def _text(
 
 def _lines(text: str, room: float) -> list[str]:
     """Break a text into lines that fit, at spaces; a word that is too long is cut."""
-    most = max(math.floor(room / _LETTER), 4)
     lines: list[str] = []
-    for word in text.split():
-        short = word if len(word) <= most else f"{word[: most - 1]}…"
-        if lines and len(lines[-1]) + 1 + len(short) <= most:
+    for word in text.replace("`", "").split():
+        short = word
+        while len(short) > 2 and _width(short) > room:
+            short = f"{short.rstrip('…')[:-1]}…"
+        if lines and _width(f"{lines[-1]} {short}") <= room:
             lines[-1] += f" {short}"
         else:
             lines.append(short)
     return lines
+
+
+def _width(text: str) -> float:
+    """Return the pixels that a text takes at most, whatever the reader's letters are."""
+    return sum(
+        _WIDE
+        if letter in "@mwMW%…" or letter.isupper()
+        else _NARROW
+        if letter in " ijltf.,:;'|[]()-"
+        else _LETTER
+        for letter in text
+    )
