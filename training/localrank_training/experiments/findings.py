@@ -1,82 +1,18 @@
-"""What an experiment finds: tables, plots and sentences, before anybody decides how they look."""
+"""What an experiment finds: tables, plots and sentences (`localrank_training.pages` says how they look)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Cell", "Findings", "Plot", "Series", "Table", "spread_of"]
+    from localrank_training.pages import Plot, Table
 
-#: Of a table; None is a figure that there is not.
-Cell: TypeAlias = str | int | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table.
-
-    Attributes:
-        title: what its figures are.
-        header: of the columns.
-        rows: a cell for each column.
-        says: what to read in it, in a sentence.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    says: str = ""
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.header):
-                raise ValueError(f"table {self.title!r}: {len(self.header)} columns, a row of {len(row)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One line of a plot, or one kind of points.
-
-    Attributes:
-        name: in the legend.
-        x: numbers, or names for points that stand next to each other.
-        y: as many.
-        low, high: ends of the interval of each; empty if there is none.
-        drawn: as a line; as points; or, for one number that holds for every x, as a level.
-    """
-
-    name: str
-    x: tuple[float, ...] | tuple[str, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    drawn: Literal["line", "points", "level"] = "line"
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One plot.
-
-    Attributes:
-        title: what it shows.
-        x: label of the axis, with its unit.
-        y: likewise.
-        series: all on the same axes.
-        says: what to see in it, in a sentence.
-        logarithmic: which axes are: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
-    """
-
-    title: str
-    x: str
-    y: str
-    series: tuple[Series, ...]
-    says: str
-    logarithmic: Literal["", "x", "y", "xy"] = ""
+__all__ = ["Findings", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +25,29 @@ class Findings:
         sentences: what all of it says, the most important first.
     """
 
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...]
-    sentences: tuple[str, ...]
+    tables: Sequence[Table]
+    plots: Sequence[Plot]
+    sentences: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be read."""
+        for table in self.tables:
+            if any(len(row) != len(table.header) for row in table.rows):
+                raise ValueError(f"table {table.title!r}: expected rows of {len(table.header)} cells")
+        if not (self.tables and self.plots and self.sentences):
+            raise ValueError("findings: expected a table, a plot and a sentence at least")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+        """Tables and sentences, and the numbers of the plots."""
+        plots = []
+        for plot in self.plots:
+            header, rows = plot.table()
+            plots.append({"title": plot.title, "says": plot.text, "header": header, "rows": rows})
+        return {
+            "sentences": list(self.sentences),
+            "tables": [asdict(table) for table in self.tables],
+            "plots": plots,
+        }
 
 
 def spread_of(values: Sequence[float], share: float = 0.9) -> tuple[float, float]:

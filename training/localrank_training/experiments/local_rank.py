@@ -14,11 +14,12 @@ from localrank.signature import PcaRepresentation, choose_components, spectrum
 from localrank.vectors import MeanRepresentation
 from localrank_training.clouds import Clouds
 from localrank_training.data.queries import QuerySet, default_names
-from localrank_training.experiments.findings import Findings, Plot, Series, Table, spread_of
+from localrank_training.experiments.findings import Findings, spread_of
 from localrank_training.experiments.fits import Fit
 from localrank_training.experiments.role import Experiment, Protocol
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.svmmap import SvmMap
+from localrank_training.pages import Axis, Dots, Level, Plot, Table
 from localrank_training.representations import pooled_covariance
 
 if TYPE_CHECKING:
@@ -118,15 +119,19 @@ def figure_1(study: Study) -> Findings:
         tuple((spread, *map(float, shares)) for spread, shares in right.items()),
         f"Shares of {TRIPLES} triples; 0.5 is guessing.",
     )
+    places = np.arange(len(DISTANCES), dtype=np.float64)
     plot = Plot(
         "How often a distance finds the query whose model serves",
-        "distance",
-        "share of triples",
-        tuple(
-            Series(f"documents differ most in {spread}", DISTANCES, tuple(map(float, shares)), drawn="points")
-            for spread, shares in right.items()
-        ),
         "The distance of principal directions is right exactly if relevance is what spreads the documents.",
+        x=Axis("distance", categories=DISTANCES),
+        y=Axis("share of triples", zero=True, high=1.05),
+        marks=[
+            *(
+                Dots(f"documents differ most in {spread}", (places + aside).tolist(), shares.tolist())
+                for aside, (spread, shares) in zip((-0.1, 0.1), right.items(), strict=True)
+            ),
+            Level("guessing", 0.5),
+        ],
     )
     low, high = spread_of(study.of(_triples("relevance", study.seed))["map"][:, 1].tolist())
     first, second = right["relevance"], right["something else"]

@@ -6,12 +6,11 @@ import csv
 import json
 import math
 from dataclasses import asdict
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from localrank.brief import html_table
-from localrank_training.experiments.drawing import svg_of
+from localrank._version import __version__
 from localrank_training.files import whole_file
+from localrank_training.pages import Page, Section, Table, drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,27 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; color: #1a1a1a; }
-h1 { font-size: 1.4rem; line-height: 1.25; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-figure { margin: 1.5rem 0; } svg { width: 100%; height: auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-th, td { padding: .2rem .7rem .2rem 0; text-align: left; border-bottom: 1px solid #ddd; }
-dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
-"""
-
 
 def write(
     folder: Path, experiment: Experiment, mark: Mark, findings: Findings, runs: Sequence[LoggedRun]
 ) -> list[Path]:
     """Write the four files; return where they are."""
+    described = _plain(_described(experiment, mark, findings, runs))
     texts = {
-        "json": json.dumps(_plain(_described(experiment, mark, findings, runs)), indent=1, ensure_ascii=False)
-        + "\n",
-        "svg": svg_of(findings.plots),
-        "html": _page(experiment, mark, findings, runs),
+        "json": json.dumps(described, indent=1, ensure_ascii=False) + "\n",
+        "svg": drawing(*findings.plots).svg,
+        "html": page_of(experiment, mark, findings, runs).html(),
     }
     paths = [folder / f"{experiment.name}.{ending}" for ending in ("csv", *texts)]
     with whole_file(paths[0]) as file:
@@ -53,6 +41,41 @@ def write(
         with whole_file(path) as file:
             file.write(text)
     return paths
+
+
+def page_of(experiment: Experiment, mark: Mark, findings: Findings, runs: Sequence[LoggedRun]) -> Page:
+    """Return the page of an experiment: what it says, its marks, plots and tables, and the log."""
+    lead, *others = findings.sentences
+    marks = [("Data", mark.data), ("Protocol", mark.protocol), ("Not run", mark.not_run or "nothing")]
+    logged = [
+        Section(
+            "Runs on test folds",
+            [
+                "Nothing is chosen on test queries, and every run that scores them is logged.",
+                Table(
+                    f"Every run on the test folds of {run.data} so far",
+                    ("time (UTC)", "experiment", "test queries", "draws", "seed", "version"),
+                    [
+                        (one.time, one.experiment, one.queries, one.draws, one.seed, one.version)
+                        for one in runs
+                    ],
+                ),
+            ],
+        )
+        for run in runs[:1]
+    ]
+    return Page(
+        f"{experiment.figure}: {experiment.title}",
+        lead,
+        [
+            *others,
+            *(f"{name}: {text}." for name, text in marks),
+            *findings.plots,
+            *findings.tables,
+            *logged,
+        ],
+        foot=f"{experiment.paper}. Made by `localrank experiment {experiment.name}`, version {__version__}.",
+    )
 
 
 def _described(
@@ -67,35 +90,6 @@ def _described(
         **findings.to_json(),
         "test_runs": [asdict(run) for run in runs],
     }
-
-
-def _page(experiment: Experiment, mark: Mark, findings: Findings, runs: Sequence[LoggedRun]) -> str:
-    lines = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(experiment.name)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(experiment.title)}</h1>",
-        f"<p>{escape(experiment.figure)} of {escape(experiment.paper)}</p>",
-        *(f"<p>{escape(sentence)}</p>" for sentence in findings.sentences),
-        "<h2>Marks</h2><dl>",
-        f"<dt>Data</dt><dd>{escape(mark.data)}</dd>",
-        f"<dt>Protocol</dt><dd>{escape(mark.protocol)}</dd>",
-        f"<dt>Not run</dt><dd>{escape(mark.not_run or 'nothing: all of the figure was run')}</dd></dl>",
-    ]
-    lines += [
-        f"<figure>{svg_of([plot])}<figcaption>{escape(plot.says)}</figcaption></figure>"
-        for plot in findings.plots
-    ]
-    for table in findings.tables:
-        lines.append(f'<div class="wide">{html_table(table.title, table.header, table.rows)}</div>')
-        lines.append(f"<p>{escape(table.says)}</p>" if table.says else "")
-    if runs:
-        rows = [(run.time, run.experiment, run.queries, run.draws, run.seed, run.version) for run in runs]
-        header = ("time (UTC)", "experiment", "test queries", "draws", "seed", "version")
-        title = f"Every run on the test folds of {runs[0].data}"
-        lines.append(f'<div class="wide">{html_table(title, header, rows)}</div>')
-    return "\n".join([*lines, "</body></html>"]) + "\n"
 
 
 def _plain(value: object) -> object:
