@@ -67,6 +67,7 @@ BENCHMARKS = {
     "synthetic": Benchmark(),
     "shrinkage": Benchmark(real_data=True),
     "local_against_global": Benchmark(real_data=True),
+    "guard": Benchmark(real_data=True),
     "rankers": Benchmark(real_data=True),
     "stability": Benchmark(real_data=True),
     "truncated_lists": Benchmark(real_data=True),

@@ -125,6 +125,10 @@ class Cloud:
             found = self._scores[scorer] = scorer.score(self)
         return found
 
+    def outside(self) -> float:
+        """Return how far the documents lie outside what training saw, see `FeatureContract.outside`."""
+        return self.contract.outside(self._filled)
+
     def routed(self, route: Route, n_clusters: int) -> None:
         """Take the query's route, from which ``route`` is made."""
         self._route, self._n_clusters = route, n_clusters

@@ -186,6 +186,27 @@ class FeatureContract:
         """Count the values out of the training range."""
         return count_out_of_range(documents, self.quantiles[0], self.quantiles[-1])
 
+    def outside(self, documents: Matrix) -> float:
+        r"""Return how far documents without missing values lie outside the bulk of the training values, from 0 to 1.
+
+        .. math::
+            \frac1{nd} \sum_{i=1}^n \sum_{f=1}^d \min\Bigl(1, \frac{\max(0,\; l_f - x_{if},\; x_{if} - h_f)}{h_f - l_f}\Bigr)
+
+        Here :math:`l` and :math:`h` are the quantiles 0.01 and 0.99 of the training values. A feature whose quantiles are
+        equal has its deviation in place of their difference. Each value counts 1 at most, so that one absurd value cannot
+        decide.
+        """
+        if not documents.size:
+            return 0.0
+        low, high, spread = self._bulk
+        beyond = np.maximum(low - documents, documents - high)
+        return float(np.clip(beyond / spread, 0.0, 1.0).mean())
+
+    @cached_property
+    def _bulk(self) -> tuple[Vector, Vector, Vector]:
+        low, high = (self.quantiles[QUANTILES.index(q)].astype(np.float64) for q in (0.01, 0.99))
+        return low, high, np.where(high > low, high - low, self.scale)
+
     def _imputed(self, documents: Matrix) -> Cloud:
         missing = np.isnan(documents)
         if (infinite := np.isinf(documents)).any():

@@ -89,6 +89,7 @@ def _settings(one: Artifact) -> dict[str, Any]:
         **one.manifest.source,
         "representation": _plain(raw["representation"], one),
         "router": _plain(raw["router"], one),
+        "guard": raw.get("guard"),
         "scorers": {"kinds": kinds, "clusters": len(one.manifest.clusters)},
     }
 

@@ -21,7 +21,7 @@ from localrank.stages import untimed
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.contract import FeatureContract
-    from localrank.representation import Representation
+    from localrank.representation import Point, Representation
     from localrank.routing import Route, Router
     from localrank.scorers import Scorer
     from localrank.stages import Stage
@@ -89,7 +89,7 @@ class Ranker:
             cloud = documents if isinstance(documents, Cloud) else self.contract.cloud(documents)
             point = self.representation.of(cloud)
         with stage("route"):
-            route = self._settled(self.router.route(point))
+            route = self._routed(cloud, point)
             cloud.routed(route, len(self.scorers))
         # A score that overflows is an error of its own, below; numpy need not warn of it as well.
         with stage("score"), np.errstate(over="ignore", invalid="ignore"):
@@ -100,7 +100,19 @@ class Ranker:
 
     def route(self, cloud: Cloud) -> Route:
         """Return the route that `rank` takes, without scoring."""
-        return self._settled(self.router.route(self.representation.of(cloud)))
+        return self._routed(cloud, self.representation.of(cloud))
+
+    def blended(self, route: Route, point: Point) -> Route | None:
+        """Return the route by which the route's cluster and the next best one share a query; ``None`` without a next one."""
+        n_clusters = len(self.scorers)
+        if route.cluster is None:
+            return None
+        second = self.router.runner_up(point, route.cluster, n_clusters)
+        if second is None:
+            return None
+        shares = [0.0] * n_clusters
+        shares[route.cluster] = shares[second] = 0.5
+        return self._settled(route._replace(shares=tuple(shares), standard=True))
 
     def contributions(self, cloud: Cloud, ranking: Ranking, which: Indices | None = None) -> Contributions:
         """Return what each feature adds to documents' scores.
@@ -121,6 +133,9 @@ class Ranker:
         found = Contributions(float(ranking.scores.mean()), which, values)
         found.check(ranking.scores)
         return found
+
+    def _routed(self, cloud: Cloud, point: Point) -> Route:  # noqa: ARG002 - for rankers that judge by it
+        return self._settled(self.router.route(point))
 
     def _settled(self, route: Route) -> Route:
         """Say whether a scorer of a cluster's own answers."""

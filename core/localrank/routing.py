@@ -152,6 +152,10 @@ class Router(Protocol):
         """Return the training queries that are most similar to a point; none if the router does not know them."""
         ...
 
+    def runner_up(self, point: Point, cluster: int, n_clusters: int, /) -> int | None:
+        """Return the next best cluster after the one that `route` chose; ``None`` if there is none."""
+        ...
+
     def sizes(self, n_clusters: int, /) -> Indices:
         """Return how many training queries of each cluster it holds, ``[n_clusters]``; zeros if it holds none."""
         ...
@@ -164,7 +168,23 @@ class Router(Protocol):
         ...
 
 
-class WithoutQueries:
+class _ByNearness:
+    """Finds the next best cluster among all that `nearest` tells of."""
+
+    def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
+        raise NotImplementedError
+
+    def runner_up(self, point: Point, cluster: int, n_clusters: int, /) -> int | None:
+        near = self.nearest(point, n_clusters)
+        if near is None:
+            return None
+        near = np.array(near, np.float64)
+        near[cluster] = -np.inf
+        second = int(np.argmax(near))
+        return second if np.isfinite(near[second]) else None
+
+
+class WithoutQueries(_ByNearness):
     """What routers share that know no training queries: those were needed to make the router only."""
 
     def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
@@ -196,7 +216,7 @@ class GlobalRouter(WithoutQueries):
         return None
 
 
-class AmongQueries:
+class AmongQueries(_ByNearness):
     """What routers share that compare a query with training queries, each of a known cluster."""
 
     points: Points
@@ -435,9 +455,7 @@ class LshRouter(AmongQueries):
         signature = cast("Signature", point)
         if self._compares_all:
             return Route(self.strategy, *self._search.among_all(signature), len(self.points))
-        compared = self.tables.candidates(
-            signature, self._ranks, self.rerank, cap=self.cap or None, probes=self.probes
-        )
+        compared = self._candidates(signature)
         fallback = None if len(compared) else NO_CANDIDATES
         if self.exemplars:
             compared = np.concatenate([compared, self._exemplars])
@@ -445,6 +463,20 @@ class LshRouter(AmongQueries):
             found = self._search.among_all(signature)
             return Route(self.strategy, *found, len(self.points), fallback)
         return Route(self.strategy, *self._search.among(signature, compared), len(compared), fallback)
+
+    def runner_up(self, point: Point, cluster: int, n_clusters: int, /) -> int | None:
+        """Return the best of the other clusters that `route` has compared, so that the time stays bounded."""
+        if self._compares_all:
+            return AmongQueries.runner_up(self, point, cluster, n_clusters)
+        signature = cast("Signature", point)
+        compared = np.concatenate([self._candidates(signature), self._exemplars])
+        others = compared[self.clusters[compared] != cluster]
+        return self._search.among(signature, others).cluster if len(others) else None
+
+    def _candidates(self, signature: Signature) -> Indices:
+        return self.tables.candidates(
+            signature, self._ranks, self.rerank, cap=self.cap or None, probes=self.probes
+        )
 
     @cached_property
     def _compares_all(self) -> bool:

@@ -70,7 +70,10 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             settings.models_dir, live, meters, workers, copies=copies, extra_versions=settings.extra_versions
         )
     else:
-        live.replace(addresses_of(models), {})
+        addresses = addresses_of(models)
+        live.replace(addresses, {})
+        for model in addresses.values():
+            meters.trained(model)
     service = Service(
         settings=settings,
         live=live,

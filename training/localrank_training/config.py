@@ -38,6 +38,7 @@ __all__ = [
     "METHODS",
     "ClusteringSettings",
     "ContractSettings",
+    "GuardSettings",
     "LearnerSettings",
     "ListSettings",
     "RepresentationSettings",
@@ -339,6 +340,24 @@ class SelectionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """Which queries are kept from their cluster's scorer, because it is worse for them on held-out queries."""
+
+    learn: bool = setting(
+        default=False,
+        meaning="choose thresholds of the similarity, the margin and the distance outside of the training values; queries "
+        "beyond them are answered by a blend of the two best clusters, or by the global scorer",
+    )
+    errors: float = setting(
+        1.0,
+        low=0,
+        meaning="standard errors by which a threshold must gain on the held-out queries; few, because the global scorer is the "
+        "safe answer. Dozens of thresholds are tried, so one may gain as much by chance; 3 lets hardly any through by chance",
+    )
+    least: int = setting(10, low=1, meaning="held-out queries that a threshold must concern")
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingConfig:
     """One training run."""
 
@@ -353,6 +372,7 @@ class TrainingConfig:
     routing: RoutingSettings = RoutingSettings()
     lists: ListSettings = ListSettings()
     selection: SelectionSettings = SelectionSettings()
+    guard: GuardSettings = GuardSettings()
 
     def __post_init__(self) -> None:
         if self.clustering.clusters == 1 and self.clustering.method not in MODEL_PER_QUERY:

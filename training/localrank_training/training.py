@@ -20,7 +20,7 @@ from localrank.blocks import union
 from localrank.brief import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank_training import cross_fitting
+from localrank_training import cross_fitting, guarding
 from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.data.queries import concatenated
@@ -144,7 +144,9 @@ def train(
 
     exam, ranked = _pooled(splits, [rehearsal.ranked for rehearsal in rehearsals])
     settled, ranked, gate = _gated(chosen.config, exam, ranked)
-    warnings += gate
+    evidence = guarding.pooled([rehearsal.evidence for rehearsal in rehearsals])
+    guard, ranked, guard_says = guarding.choose_guard(exam, ranked, evidence, settled)
+    warnings += gate + guard_says
     lesson, learner = queries, chosen.learner
     if validation is None:
         folds = folds_of(len(queries), config.selection.folds, config.seed)
@@ -180,7 +182,7 @@ def train(
             clusters = np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
     held_out = HeldOut(how, exam, ranked, clusters, learned_from)
     return Trained(
-        built,
+        guarding.guarded(built, guard),
         lesson,
         settled,
         learner,
@@ -239,6 +241,7 @@ def _cross_fitted(
         clusters = np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
         how, learned = f"{len(validation)} validation queries", int((_same(validation, queries) >= 0).sum())
         held_out = HeldOut(how, validation, ranked, clusters, learned)
+        evidence = guarding.evidence_of(found.built.ranker, validation) if config.guard.learn else None
     else:
         n_docs = lesson.n_docs
         how = f"{len(lesson)} judged queries, each scored by models that had not seen it"
@@ -250,8 +253,20 @@ def _cross_fitted(
             held = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], routes)
         learned = len(lesson) if found.rehearsal is None else 0
         held_out = HeldOut(how, lesson, held, found.built.clusters[: len(lesson)], learned)
+        # The models that had not seen a query are gone; what a blend of two clusters would have scored is not known.
+        evidence = None
+        if config.guard.learn:
+            evidence = guarding.Evidence(guarding.distances(found.built.ranker.contract, lesson), None)
+    guard, ranked, said = guarding.choose_guard(held_out.queries, held_out.ranked, evidence, config)
     return Trained(
-        found.built, lesson, found.config, found.learner, held_out, (), tuple(warnings), cross_fitted=found
+        guarding.guarded(found.built, guard),
+        lesson,
+        found.config,
+        found.learner,
+        replace(held_out, ranked=ranked),
+        (),
+        (*warnings, *said),
+        cross_fitted=found,
     )
 
 
@@ -363,11 +378,14 @@ def _plan(split: _Split, config: TrainingConfig, like: Plan | None) -> Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rehearsal:
-    """What a choice made of the exam of one split, its mean figure, and what its clusters' learners noted."""
+    """What a choice made of the exam of one split, its mean figure, what its clusters' learners noted, and what a guard may
+    be chosen by.
+    """
 
     ranked: Ranked
     value: float
     learned: tuple[Note, ...]
+    evidence: guarding.Evidence | None
 
 
 def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan: Plan) -> _Rehearsal:
@@ -383,7 +401,9 @@ def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan:
     ranked = rank_all(built.ranker, split.exam)
     judgements = Judgements(split.exam.labels, split.exam.offsets)
     value = float(judgements.per_query(ranked.scores, choice.config.selection.metric).mean())
-    return _Rehearsal(ranked, value, built.learned)
+    guards = choice.config.guard.learn and bool(built.ranker.scorers)
+    evidence = guarding.evidence_of(built.ranker, split.exam) if guards else None
+    return _Rehearsal(ranked, value, built.learned, evidence)
 
 
 def _gated(

@@ -59,6 +59,7 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "contract_hash": str,
     "representation": dict,
     "router": dict,
+    "guard": dict,
     "scorers": dict,
     "clusters": list,
     "metrics": dict,
@@ -67,6 +68,8 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "probe": list,
     "files": dict,
 }
+#: Members that are left out if they say nothing.
+_OPTIONAL = frozenset({"guard"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +234,7 @@ def compose(members: Mapping[str, Any]) -> bytes:
     """
     whole = {"format_version": FORMAT_VERSION, "sha256": _BLANK, **members}
     try:
-        text = _pretty({key: whole[key] for key in _MEMBERS}, 0)
+        text = _pretty({key: whole[key] for key in _MEMBERS if key in whole}, 0)
         return seal(text + "\n")
     except (TypeError, ValueError) as error:
         raise PublishFailed(f"{MANIFEST}: expected values that JSON can hold: {error}") from None
@@ -261,11 +264,12 @@ def _check_format(raw: Mapping[str, Any]) -> None:
 
 
 def _check_members(raw: Mapping[str, Any]) -> None:
-    if missing := [name for name in _MEMBERS if name not in raw]:
+    if missing := [name for name in _MEMBERS if name not in raw and name not in _OPTIONAL]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected the member {missing[0]!r}, found none")
     if unknown := [name for name in raw if name not in _MEMBERS]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected no member {briefly(unknown[0])}, found one")
-    for name, kind in _MEMBERS.items():
+    for name in raw:
+        kind = _MEMBERS[name]
         if not isinstance(raw[name], kind) or isinstance(raw[name], bool):
             found = briefly(raw[name])
             raise ArtifactCorrupt(f"{MANIFEST}: {name}: expected {_KINDS[kind]}, found {found}")

@@ -20,6 +20,7 @@ from localrank.artifact.maps import Maps, PrivateMaps
 from localrank.artifact.parts import assemble, contents, sizes_of
 from localrank.artifact.stored_scorers import StoredScorers
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
+from localrank.guard import Guard, GuardedRanker
 from localrank.layout import Anything, Finite, Within
 from localrank.probe import Probe
 from localrank.ranker import Ranker
@@ -167,8 +168,20 @@ def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Pr
             f"takes, found {representation.method!r} ({representation.points.__name__})"
         )
     scorers, global_scorer = stored.rebuild(arrays)
-    ranker = Ranker(manifest.contract, representation, router, scorers, global_scorer)
+    parts = (manifest.contract, representation, router, scorers, global_scorer)
+    guard = _guard(manifest)
+    ranker = Ranker(*parts) if guard is None else GuardedRanker(*parts, guard)
     return ranker, _probe(manifest, arrays)
+
+
+def _guard(manifest: Manifest) -> Guard | None:
+    """Return the guard of a version that has one."""
+    if "guard" not in manifest.raw:
+        return None
+    try:
+        return Guard.from_json(manifest.raw["guard"])
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{MANIFEST}: guard: {error}") from None
 
 
 def _read_manifest(handle: int, folder: Path, trusted: TrustedKeys | None = None) -> tuple[Manifest, bytes]:

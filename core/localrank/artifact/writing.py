@@ -19,6 +19,7 @@ from localrank.artifact.reading import verify
 from localrank.artifact.staging import staging, sync_folder
 from localrank.artifact.stored_scorers import dismantle
 from localrank.errors import ArtifactError, PublishFailed
+from localrank.guard import GuardedRanker
 from localrank.probe import Probe
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "contract_hash": ranker.contract.digest,
         "representation": representation,
         "router": router,
+        **({"guard": ranker.guard.to_json()} if isinstance(ranker, GuardedRanker) else {}),
         "scorers": scorers,
         "clusters": [cluster.to_json() for cluster in _clusters(ranker, provenance)],
         "metrics": provenance.metrics,

@@ -240,6 +240,7 @@ def show(model: str, models_dir: str, *, as_json: bool) -> None:
         ("missing", ", ".join(sorted(set(contract.missing)))),
         ("representation", _described(manifest.raw["representation"])),
         ("router", manifest.raw["router"].get("part")),
+        ("guard", _guarded(manifest.raw.get("guard", {}))),
         ("scorers", ", ".join(sorted({form["kind"] for form in manifest.raw["scorers"]["forms"]}))),
         ("clusters", _clusters(manifest)),
         ("files", f"{len(manifest.files)}, {sum(entry.size for entry in manifest.files.values())} bytes"),
@@ -456,6 +457,17 @@ def _clusters(manifest: Manifest) -> str:
     scorers = manifest.raw["scorers"]
     own = sum(scorer != scorers["global"] or isinstance(scorer, int) for scorer in scorers["clusters"])
     return f"{len(sizes)} of {min(sizes)} to {max(sizes)} queries, {own} with a scorer of their own"
+
+
+def _guarded(guard: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return the thresholds that a guard has."""
+    found = [
+        f"{measure} {value:.3g}: {rung}"
+        for measure, rungs in guard.items()
+        for rung, value in rungs.items()
+        if value is not None
+    ]
+    return ", ".join(found) or "none"
 
 
 def _described(part: dict[str, Any]) -> str:

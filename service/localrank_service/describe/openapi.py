@@ -565,13 +565,17 @@ SCHEMAS: dict[str, Any] = {
             "metrics": _FREE,
             "notes": _list({}),
             "source": _FREE,
+            "guard": _map(_closed({"blend": _maybe(_NUMBER), "global": _maybe(_NUMBER)}))
+            | {
+                "description": "Thresholds of `similarity`, `margin` and `distance`, if the model has a guard."
+            },
             "features": _list(
                 _closed({"name": _TEXT, "missing": _TEXT, "lowest": _NUMBER, "highest": _NUMBER})
             ),
             "list_lengths": _map(_NUMBER)
             | {"description": "Documents of the training queries, by quantile."},
         },
-        optional=("created", "sha256", "metrics", "notes", "source"),
+        optional=("created", "sha256", "metrics", "notes", "source", "guard"),
     ),
     "Clusters": _closed(
         {

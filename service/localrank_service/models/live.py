@@ -47,6 +47,12 @@ class LiveModel:
         work = max(self.ranker.contract.n_features, *(4 * _trees(scorer) for scorer in scorers))
         object.__setattr__(self, "work", work)
 
+    def sizes(self) -> list[int]:
+        """Return how many training queries each cluster has; empty if that is not known."""
+        if self.manifest is not None:
+            return [cluster.size for cluster in self.manifest.clusters]
+        return [int(size) for size in self.ranker.router.sizes(len(self.ranker.scorers))]
+
 
 def _trees(scorer: Scorer) -> int:
     """Count the trees of a scorer and its members."""

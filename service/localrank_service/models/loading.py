@@ -219,4 +219,5 @@ class Loader:
             alias = address.partition("@")[2] or CHAMPION
             serving.setdefault(model.name, {})[alias] = model.version
             self._meters.model_version.set(model.version, model.name, alias)
+            self._meters.trained(model)
         self._workers.report(serving, self._broken)

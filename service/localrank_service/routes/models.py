@@ -9,6 +9,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank.contract import QUANTILES
+from localrank.guard import GuardedRanker
 from localrank.registry import CHAMPION
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.http.body import media_type, read_body
@@ -57,6 +58,8 @@ async def show_model(request: Request, name: str) -> Response:
             "notes": manifest.notes,
             "source": manifest.source,
         }
+    if isinstance(model.ranker, GuardedRanker):
+        members["guard"] = model.ranker.guard.to_json()
     members["features"] = _features(model)
     members["list_lengths"] = _list_lengths(model)
     return _json(members)

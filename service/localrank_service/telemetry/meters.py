@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 
 from localrank import __version__
 from localrank_service.telemetry.counts import Counts
+from localrank_service.telemetry.drift import Drift
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
 from localrank_service.telemetry.recent import Recent
 
@@ -123,6 +124,13 @@ class Meters:
             "Rerank requests by the cluster whose scorer answered, and why it was not the strategy's choice.",
             ["model", "version", "cluster", "fallback"],
         )
+        self.training_share = Gauge(
+            counts,
+            "localrank_training_share",
+            "Share of the training queries in each cluster, to compare localrank_routes_total with.",
+            ["model", "version", "cluster"],
+            "latest",
+        )
         self.margin = Histogram(
             counts,
             "localrank_route_margin",
@@ -191,6 +199,8 @@ class Meters:
             self.stage,
             self.documents,
             self.routes,
+            self.training_share,
+            Drift(self.routes, self.training_share),
             self.margin,
             self.imputed,
             self.out_of_range,
@@ -311,6 +321,18 @@ class Meters:
             "deaths": values(self.worker_deaths),
             "windows": self.recent.shown(counted, now, uptime),
         }
+
+    def trained(self, model: LiveModel) -> None:
+        """Note how a model's training queries were spread over its clusters, if it has clusters."""
+        sizes = model.sizes()
+        total = sum(sizes)
+        if not total:
+            return
+        shares = {str(cluster): size / total for cluster, size in enumerate(sizes[:MOST_CLUSTERS])}
+        if len(sizes) > MOST_CLUSTERS:
+            shares["other"] = sum(sizes[MOST_CLUSTERS:]) / total
+        for cluster, share in {**shares, "global": 0.0}.items():
+            self.training_share.set(share, model.name, model.version, cluster)
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""

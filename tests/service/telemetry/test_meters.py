@@ -218,3 +218,47 @@ def test_clusters_have_series_up_to_a_number(tiny_ranker: Ranker, queries: list[
 
     assert {*map(str, range(64)), "other"} == found
     assert 784 - 64 == meters.routes.of("tiny", 1, "other", "")[0]
+
+
+async def test_drift_is_the_distance_between_the_shares_of_traffic_and_training(
+    client: httpx.AsyncClient, queries: list[Matrix], tiny_ranker: Ranker
+) -> None:
+    """Training had as many queries in each of three clusters; here one of them gets more, and the global scorer some."""
+    by_cluster: dict[int | None, list[Matrix]] = {}
+    for query in queries:
+        by_cluster.setdefault(tiny_ranker.rank(query).route.cluster, []).append(query)
+    sent = [*by_cluster[0][:1] * 6, *by_cluster[1][:1] * 2]
+    for query in sent:
+        await client.post("/v1/rerank", json={"features": query.tolist()})
+    for _ in range(2):
+        await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+
+    found = await samples(client)
+
+    for cluster in ("0", "1", "2"):
+        assert found["localrank_training_share", cluster, "tiny", "3"] == pytest.approx(1 / 3)
+    traffic, training = [0.6, 0.2, 0.0, 0.2], [1 / 3, 1 / 3, 1 / 3, 0.0]
+    distance = sum(abs(p - q) for p, q in zip(traffic, training, strict=True)) / 2
+    assert found["localrank_route_drift", "tiny", "3"] == pytest.approx(distance)
+
+
+def test_clusters_beyond_the_first_share_the_label_other() -> None:
+    class Many:
+        name, version = "many", 1
+
+        def sizes(self) -> list[int]:
+            return [1] * 80
+
+    meters = Meters()
+
+    meters.trained(Many())  # type: ignore[arg-type]
+
+    samples = {
+        one.labels["cluster"]: one.value
+        for family in meters.collect()
+        for one in family.samples
+        if one.name == "localrank_training_share"
+    }
+    assert 66 == len(samples)
+    assert samples["other"] == pytest.approx(16 / 80)
+    assert sum(samples.values()) == pytest.approx(1)

@@ -1,0 +1,69 @@
+r"""How far the traffic of a model has moved from its training queries.
+
+Of each cluster there is a share of the training queries and a share of the requests since the service started. Their
+distance is
+
+.. math:: \frac12 \sum_c \lvert p_c - q_c \rvert = \sum_c \max(0, p_c - q_c)
+
+from 0, the same, to 1, nothing in common. It is computed when it is asked for, from what is counted anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prometheus_client import Metric
+
+    from localrank_service.telemetry.counts import Counted
+    from localrank_service.telemetry.instruments import Counter, Gauge
+
+__all__ = ["Drift"]
+
+
+class Drift:
+    """An instrument made of two others.
+
+    Args:
+        routes: requests by model, version, cluster and more.
+        training: share of the training queries by model, version and cluster.
+    """
+
+    name = "localrank_route_drift"
+    labels: Sequence[str] = ("model", "version")
+
+    def __init__(self, routes: Counter, training: Gauge) -> None:
+        self._routes, self._training = routes, training
+
+    def family(self, counted: Iterable[Counted]) -> Metric:
+        family = GaugeMetricFamily(
+            self.name,
+            "Distance between the shares of the clusters in the traffic and in training, from 0 to 1.",
+            labels=self.labels,
+        )
+        counted = list(counted)
+        trained: dict[tuple[str, str], dict[str, float]] = {}
+        for sample in self._training.family(counted).samples:
+            labels = sample.labels
+            trained.setdefault((labels["model"], labels["version"]), {})[labels["cluster"]] = sample.value
+        served: dict[tuple[str, str], dict[str, float]] = {}
+        for sample in self._routes.family(counted).samples:
+            labels = sample.labels
+            clusters = served.setdefault((labels["model"], labels["version"]), {})
+            clusters[labels["cluster"]] = clusters.get(labels["cluster"], 0.0) + sample.value
+        for key in trained.keys() & served.keys():
+            total = sum(served[key].values())
+            if total:
+                beyond = (
+                    max(0.0, count / total - trained[key].get(cluster, 0.0))
+                    for cluster, count in served[key].items()
+                )
+                family.add_metric(key, sum(beyond))
+        return family
+
+    def forget(self) -> None:
+        """Hold nothing."""
