@@ -17,6 +17,7 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from localrank_service.http.heads import Heads
 from localrank_service.http.problems import Problem
 from localrank_service.http.refusals import Refusals
 
@@ -56,12 +57,14 @@ class Connections:
         buffer: where each connection reads what arrives.
         draining: whether every answer is the last on its connection.
         refusals: answers that are made ahead.
+        heads: those that were read before.
     """
 
     def __init__(self, settings: Settings, meters: Meters) -> None:
         self.buffer = memoryview(bytearray(_READ))
         self.draining = False
         self.refusals = Refusals()
+        self.heads = Heads()
         self._settings = settings
         self._meters = meters
         self._open = meters.connections.of()

@@ -19,7 +19,7 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from uvicorn._types import HTTPScope
 
-__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "REQUEST_ID", "Head"]
+__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "REQUEST_ID", "Head", "Heads"]
 
 #: Bytes that a request's line and headers may take, the empty line after them included.
 LARGEST_HEAD = 1 << 16
@@ -29,6 +29,8 @@ MOST_HEADERS = 100
 _END = b"\r\n\r\n"
 #: Nearly every head is shorter than this.
 _USUAL = 2048
+#: How many heads are remembered.
+_MOST_KNOWN = 256
 #: Headers that say where a message ends, what it holds, or what the connection is for.
 _NOTED = frozenset(
     {
@@ -163,7 +165,7 @@ class Head:
         scope["path"] = scope["root_path"] + (unquote(path) if "%" in path else path)
         scope["raw_path"] = scope["root_path"].encode("ascii") + raw
         scope["query_string"] = query
-        scope["headers"] = self.headers
+        scope["headers"] = self.headers.copy()  # the head may be another request's too
 
     def _parse(self, data: memoryview) -> None:
         assert self._parser is not None  # noqa: S101 - for the type checker
@@ -228,6 +230,25 @@ class Head:
             self.headers.append((b"host", host))
         path, query = cast("tuple[bytes | None, ...]", (address.path, address.query))
         return (path or b"/") + (b"" if query is None else b"?" + query)
+
+
+class Heads:
+    """Complete heads, by their bytes: most clients send the same one with every request, and it is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Head] = {}
+
+    def find(self, data: memoryview) -> Head | None:
+        """Return the head that the data begin with, if it is known."""
+        seen = bytes(data[:_USUAL])
+        return self._known.get(seen[: seen.find(_END) + len(_END)])
+
+    def keep(self, data: memoryview, head: Head) -> None:
+        """Remember a complete head, unless it is one of a kind."""
+        if head.size <= _USUAL and head.request_id is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[bytes(data[: head.size])] = head
 
 
 @lru_cache(64)  # clients send a few

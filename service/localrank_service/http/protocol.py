@@ -329,8 +329,14 @@ class Http(asyncio.BufferedProtocol):
         """Return how many bytes were the head's, and whether it is complete."""
         head = self._head
         if head is None:
+            known = self._connections.heads.find(data)
+            if known is not None:
+                self._begin(known)
+                return known.size, True
             head = self._head = Head()
         used = head.feed(data)
+        if head.complete and head.size == used:
+            self._connections.heads.keep(data, head)
         if not head.complete:
             if not self.held:
                 self._connections.begin_head(self)

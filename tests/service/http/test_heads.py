@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from localrank_service.http.heads import LARGEST_HEAD, MOST_HEADERS, Head
+from localrank_service.http.heads import LARGEST_HEAD, MOST_HEADERS, Head, Heads
 from localrank_service.http.problems import Problem
 
 
@@ -163,3 +163,45 @@ def test_a_whole_address_counts_instead_of_the_host_header() -> None:
 
     assert ("/a b", b"c=d") == (scope["path"], scope["query_string"])
     assert [(b"host", b"[::1]:8080")] == scope["headers"]
+
+
+def test_a_known_head_is_found_by_all_of_its_bytes_and_no_others() -> None:
+    heads = Heads()
+    arrived = memoryview(HEAD + b"\r\n\r\nbody")
+    head, _ = read(bytes(arrived))
+    heads.keep(arrived, head)
+
+    assert heads.find(arrived) is head
+    assert heads.find(memoryview(HEAD)) is head
+    for at in range(len(HEAD)):
+        changed = bytearray(arrived)
+        changed[at] ^= 1
+        assert heads.find(memoryview(changed)) is None
+        assert heads.find(memoryview(HEAD[:at])) is None
+
+
+def test_what_an_application_does_to_its_headers_is_not_seen_by_the_next_request() -> None:
+    head, _ = read(HEAD)
+
+    located(head)["headers"].clear()
+
+    assert 4 == len(located(head)["headers"])
+
+
+def test_heads_that_name_their_request_and_large_ones_are_not_kept() -> None:
+    heads = Heads()
+    for line in (b"X-Request-ID: 7", b"X-Long: " + b"a" * 2048):
+        data = HEAD[:-2] + line + b"\r\n\r\n"
+        heads.keep(memoryview(data), read(data)[0])
+
+        assert heads.find(memoryview(data)) is None
+
+
+def test_only_so_many_heads_are_kept() -> None:
+    heads = Heads()
+    sent = [HEAD.replace(b"top_n=3", b"top_n=%d" % number) for number in range(300)]
+    for data in sent:
+        heads.keep(memoryview(data), read(data)[0])
+
+    found = [heads.find(memoryview(data)) is not None for data in sent]
+    assert found == [False] * 256 + [True] * 44
