@@ -13,6 +13,7 @@ one query.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -26,6 +27,7 @@ from localrank.registry import Registry
 from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
+from localrank_training.data.weights import QueryWeights
 from localrank_training.evaluation import rank_all
 from localrank_training.publishing import publish as publish_trained
 from localrank_training.reports import report_of
@@ -89,19 +91,22 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         self.metric = metric
         self.workers = workers
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, qid: Any = None, query_weight: Any = None) -> Self:
         """Learn from judged documents.
 
         Args:
             X: ``[n_docs, n_features]``, an array or a table; NaN is a missing value.
             y: ``[n_docs]`` labels, from 0; higher is better.
             qid: ``[n_docs]`` the query of each row; the column ``qid`` of a table by default, else all are one query.
+            query_weight: ``[n_docs]`` how much the query of each row counts, the same on all its rows; 1 by default.
         """
         configuration = self._configuration()
         rows, labels = self._read(X, qid, y, reset=True)
         if (labels < 0).any():
             raise ValueError(f"y: expected labels of at least 0, found {labels.min():g}")
         queries, _ = _grouped(rows, labels)
+        if query_weight is not None:
+            queries = replace(queries, weights=_weights(query_weight, rows))
         with _as_value_error():
             self.trained_ = train(queries, configuration, workers=self.workers)
             self.report_ = report_of(self.trained_)
@@ -208,6 +213,25 @@ def _numbered(qid: Any, n_docs: int) -> tuple[Indices, tuple[str, ...]]:
     number = np.empty(len(distinct), np.int64)
     number[order] = np.arange(len(distinct))
     return number[inverse], tuple(str(value) for value in distinct[order])
+
+
+def _weights(values: Any, rows: _Rows) -> Vector:
+    """Return ``[n_queries]`` the weight that all rows of a query have."""
+    found = np.asarray(values, np.float64).ravel()
+    if len(found) != len(rows.queries):
+        raise ValueError(
+            f"query_weight: expected one for each of {len(rows.queries)} rows, found {len(found)}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(bad):
+        at = int(bad[0])
+        raise ValueError(
+            f"query_weight: expected finite numbers of at least 0, found {found[at]:g} in row {at}"
+        )
+    weights = QueryWeights()
+    with _as_value_error():
+        weights.add(rows.queries, found, rows.ids, lambda row: f"query_weight: row {row}")
+    return weights.of_queries()
 
 
 def _grouped(rows: _Rows, labels: Any) -> tuple[QuerySet, Indices]:

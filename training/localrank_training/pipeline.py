@@ -128,7 +128,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
 def lists_of(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, Vector | None]:
     """Return what is learned from: the queries, with shorter lists of them where asked for, and what each counts."""
     if config.lists.lengths is None:
-        return queries, None
+        return queries, queries.weights
     return with_shorter_lists(queries, config.lists.lengths, by=config.lists.by, seed=config.seed)
 
 

@@ -92,6 +92,8 @@ def fingerprint(queries: QuerySet) -> str:
     digest = hashlib.sha256()
     for array in (queries.documents, queries.labels, queries.offsets):
         digest.update(np.ascontiguousarray(array).data)
+    if queries.weights is not None:
+        digest.update(queries.weights.data)
     digest.update("\n".join((*queries.query_ids, *queries.feature_names)).encode())
     return "sha256:" + digest.hexdigest()
 
@@ -102,4 +104,5 @@ def _described(queries: QuerySet) -> dict[str, Any]:
         "queries": len(queries),
         "documents": queries.n_docs,
         "features": queries.n_features,
+        **({} if queries.weights is None else {"weighted": True}),
     }

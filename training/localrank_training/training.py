@@ -43,7 +43,7 @@ from localrank_training.progress import silent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank.arrays import Indices
+    from localrank.arrays import Indices, Vector
     from localrank.scorers import Scorer
     from localrank_training.config import TrainingConfig
     from localrank_training.cross_fitting import CrossFitted
@@ -137,7 +137,7 @@ def train(
     )
     best, values, rehearsals = _rehearsed(choices, splits, fitted, workers, progress)
     chosen = choices[best]
-    warnings = edges([choice.values for choice in choices], chosen.values, chosen.config)
+    warnings = _weighted(queries) + edges([choice.values for choice in choices], chosen.values, chosen.config)
     trials = [
         Trial(str(choice), value, choice is chosen) for choice, value in zip(choices, values, strict=True)
     ]
@@ -227,7 +227,7 @@ def _cross_fitted(
 
     Without ``[selection] refit`` they do not, and measure the published model instead.
     """
-    lesson, warnings = queries, []
+    lesson, warnings = queries, _weighted(queries)
     if validation is not None:
         _check_features(validation, queries)
     if validation is not None and config.selection.refit:
@@ -339,7 +339,7 @@ def _rehearsed(
 
     Choices of the same clusters stand together. They share one plan for each split, which is dropped after them.
     """
-    sizes = [len(split.exam) for split in splits]
+    sizes = [_shares(split.exam).sum() for split in splits]
     best, values = 0, list[float]()
     kept: list[_Rehearsal] = []
     plans: list[Plan | None] = [None] * len(splits)
@@ -400,10 +400,26 @@ def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan:
     )
     ranked = rank_all(built.ranker, split.exam)
     judgements = Judgements(split.exam.labels, split.exam.offsets)
-    value = float(judgements.per_query(ranked.scores, choice.config.selection.metric).mean())
+    figures = judgements.per_query(ranked.scores, choice.config.selection.metric)
+    shares = _shares(split.exam)
+    value = float(np.average(figures, weights=shares)) if shares.any() else 0.0
     guards = choice.config.guard.learn and bool(built.ranker.scorers)
     evidence = guarding.evidence_of(built.ranker, split.exam) if guards else None
     return _Rehearsal(ranked, value, built.learned, evidence)
+
+
+def _shares(queries: QuerySet) -> Vector:
+    """Return ``[n_queries]`` how much each query counts in a choice."""
+    return np.ones(len(queries)) if queries.weights is None else queries.weights
+
+
+def _weighted(queries: QuerySet) -> list[str]:
+    """Say what weights are good for, if there are some."""
+    if queries.weights is None:
+        return []
+    low, high = queries.weights.min(), queries.weights.max()
+    counted = f"queries count by their weights, {low:g} to {high:g}, in what is learned and chosen"
+    return [f"{counted}; clusters and the figures count every query once"]
 
 
 def _gated(

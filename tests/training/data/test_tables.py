@@ -181,7 +181,7 @@ def test_a_word_far_down_a_column_of_numbers_is_named(
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (Columns(qid="label"), "expected different columns as label, query and document id"),
+        (Columns(qid="label"), "expected a column of its own for each of --label, --qid"),
         (Columns(ignore=("qid",)), "expected to use or to ignore the column 'qid', found both"),
         (Columns(ignore=("size",)), "expected a column 'size' to ignore, found 'label', 'qid', 'x'"),
         (Columns(id="x"), "expected columns of numbers as features"),

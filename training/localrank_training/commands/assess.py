@@ -8,7 +8,17 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank_training.commands.output import AsJson, progress
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 
 __all__ = ["assess"]
 
@@ -21,6 +31,8 @@ def assess(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
@@ -41,7 +53,12 @@ def assess(
 
     with progress() as advance:
         queries = read(
-            data, progress=advance, columns=columns_of(label, qid, id_column, ignore, sparse), say=say
+            data,
+            progress=advance,
+            columns=columns_of(
+                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+            ),
+            say=say,
         )
         found = assess_queries(queries, workers=workers or available_cores(), progress=advance)
     if as_json:

@@ -12,7 +12,17 @@ import typer
 from localrank.commands.output import print_json, print_table
 from localrank_training.commands.arguments import described
 from localrank_training.commands.output import AsJson, given, progress
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 
 if TYPE_CHECKING:
     from localrank_training.data.inspection import Inspection
@@ -51,6 +61,8 @@ def inspect(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     rows: Annotated[int, typer.Option("--features", min=0, help="Print at most this many features.")] = 60,
@@ -65,7 +77,9 @@ def inspect(
     from localrank_training.data.inspection import inspect as look
     from localrank_training.data.reading import read
 
-    columns = columns_of(label, qid, id_column, ignore, sparse)
+    columns = columns_of(
+        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+    )
     with progress() as advance:
         found = look(read(data, progress=advance, columns=columns, say=say), progress=advance)
     if as_json:
@@ -97,6 +111,8 @@ def convert(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
@@ -118,7 +134,9 @@ def convert(
             sparse=sparse,
             overwrite=overwrite,
             progress=advance,
-            columns=columns_of(label, qid, id_column, ignore, sparse is True),
+            columns=columns_of(
+                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse is True
+            ),
             say=say,
         )
     typer.echo(f"{out}: {documents} documents")
@@ -136,6 +154,8 @@ def split(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     to: Annotated[To, typer.Option(help="The format of the files.")] = To.text,
@@ -158,7 +178,9 @@ def split(
             seed=seed,
             to=to.value,
             progress=advance,
-            columns=columns_of(label, qid, id_column, ignore, sparse),
+            columns=columns_of(
+                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+            ),
             say=say,
         )
     if as_json:
@@ -267,6 +289,10 @@ def _print(found: Inspection, rows: int) -> None:
         )
     else:
         print_table(tuple(found.labels), [tuple(f"{value:g}" for value in found.labels.values())])
+    for title, figures in (("Query weights", found.weights), ("Positions", found.positions)):
+        if figures is not None:
+            typer.echo(f"\n{title}")
+            print_table(tuple(figures), [tuple(f"{value:g}" for value in figures.values())])
     if rows:
         typer.echo("\nFeatures (r: correlation with the label within queries)")
         print_table(

@@ -11,7 +11,17 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank_training.commands.output import AsJson, ModelsDir, progress
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 from localrank_training.files import whole_file
 
 if TYPE_CHECKING:
@@ -86,6 +96,8 @@ def evaluate(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
@@ -114,7 +126,9 @@ def evaluate(
     models, paths = _sorted_out([model, *data], Path(models_dir))
     if run is not None and len(models) > 1:
         raise typer.BadParameter("--run: expected one model to compare the run with, found two")
-    columns = columns_of(label, qid, id_column, ignore, sparse)
+    columns = columns_of(
+        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+    )
     with progress() as advance:
         queries = read(
             paths,

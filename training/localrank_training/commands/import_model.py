@@ -9,7 +9,17 @@ import typer
 
 from localrank.commands.output import print_json, print_notes
 from localrank_training.commands.output import AsJson, ModelsDir, given, progress, where
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 
 __all__ = ["import_model"]
 
@@ -51,6 +61,8 @@ def import_model(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
@@ -78,7 +90,9 @@ def import_model(
     model = read_model(Path(file), form, None if features is None else _names(features))
     queries = None
     if data is not None:
-        columns = columns_of(label, qid, id_column, ignore, sparse)
+        columns = columns_of(
+            label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+        )
         with progress() as advance:
             queries = read([data], progress=advance, n_features=model.n_features, columns=columns, say=say)
     done = publish(

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from localrank_training.commands.output import ModelsDir, given, progress
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 from localrank_training.files import whole_file
 
 __all__ = ["rank"]
@@ -25,6 +35,8 @@ def rank(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
@@ -46,7 +58,9 @@ def rank(
     from localrank_training.data.alignment import aligned
     from localrank_training.data.reading import read
 
-    columns = columns_of(label, qid, id_column, ignore, sparse)
+    columns = columns_of(
+        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+    )
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract

@@ -8,7 +8,7 @@ import typer
 
 from localrank_training.data.columns import Columns
 
-__all__ = ["Id", "Ignore", "Label", "Qid", "Sparse", "columns_of", "say"]
+__all__ = ["Id", "Ignore", "Label", "Position", "Qid", "Sparse", "Weight", "columns_of", "say"]
 
 Label = Annotated[str, typer.Option("--label", help="Column of the labels (CSV, Parquet).")]
 Qid = Annotated[str, typer.Option("--qid", help="Column of the query ids (CSV, Parquet).")]
@@ -17,6 +17,16 @@ Id = Annotated[
     typer.Option(
         "--id",
         help="Column of the document ids (CSV, Parquet); without it comment, document_id, doc_id, docid or docno.",
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option("--weight", help="Column that says how much each query counts in learning (CSV, Parquet)."),
+]
+Position = Annotated[
+    str | None,
+    typer.Option(
+        "--position", help="Column of the place at which each document was shown, from 1 (CSV, Parquet)."
     ),
 ]
 Ignore = Annotated[
@@ -28,10 +38,19 @@ Sparse = Annotated[
 ]
 
 
-def columns_of(label: str, qid: str, id_column: str | None, ignore: str | None, sparse: bool) -> Columns:
+def columns_of(
+    label: str,
+    qid: str,
+    id_column: str | None,
+    *,
+    weight: str | None,
+    position: str | None,
+    ignore: str | None,
+    sparse: bool,
+) -> Columns:
     """Put the options together."""
     ignored = () if ignore is None else tuple(name.strip() for name in ignore.split(",") if name.strip())
-    return Columns(label, qid, id_column, ignored, sparse)
+    return Columns(label, qid, id_column, weight, position, ignored, sparse)
 
 
 def say(text: str) -> None:

@@ -10,7 +10,17 @@ import typer
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
 from localrank_training.commands.output import AsJson, ModelsDir, progress, where
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 
 __all__ = ["train"]
 
@@ -63,6 +73,8 @@ def train(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
@@ -113,7 +125,9 @@ def train(
         return
     if not data:
         raise typer.BadParameter("expected judged queries, found none", param_hint="DATA")
-    columns = columns_of(label, qid, id_column, ignore, sparse)
+    columns = columns_of(
+        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+    )
     registry = Registry(Path(models_dir))
     registry.check_publishable(name)
     with progress() as advance:

@@ -10,7 +10,17 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank_training.commands.output import AsJson, progress
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.commands.reading import (
+    Id,
+    Ignore,
+    Label,
+    Position,
+    Qid,
+    Sparse,
+    Weight,
+    columns_of,
+    say,
+)
 
 if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
@@ -46,6 +56,8 @@ def tune(
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
+    weight: Weight = None,
+    position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
@@ -69,7 +81,9 @@ def tune(
     from localrank_training.tuning import tune as tune_settings
     from localrank_training.tuning_report import draw, write_best
 
-    columns = columns_of(label, qid, id_column, ignore, sparse)
+    columns = columns_of(
+        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
+    )
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE
     with progress() as advance:

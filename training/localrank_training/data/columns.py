@@ -15,6 +15,8 @@ class Columns:
         label: the column of the labels.
         qid: the column of the query ids.
         id: the column of the document ids; None takes the first of the usual names that is there.
+        weight: the column that says how much a query counts; None without one.
+        position: the column that says at which place a document was shown; None without one.
         ignore: columns that are no features.
         sparse: text lines leave zeros out, whatever they look like.
     """
@@ -22,6 +24,8 @@ class Columns:
     label: str = "label"
     qid: str = "qid"
     id: str | None = None
+    weight: str | None = None
+    position: str | None = None
     ignore: tuple[str, ...] = ()
     sparse: bool = False
 

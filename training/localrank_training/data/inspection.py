@@ -97,6 +97,9 @@ class Inspection:
         lengths: quantiles and mean of the documents per query.
         labels: documents per label, if there are few different ones; else quantiles by name.
         label_levels: how many different labels.
+        weights: quantiles and mean of the weights of the queries; None without weights.
+        positions: quantiles and mean of the places at which documents were shown, and how many were not; None if the data
+            do not say.
         features: one per column.
         correlations: the strongest between features, strongest first; empty where features are too many.
         suspicions: what looks wrong.
@@ -108,6 +111,8 @@ class Inspection:
     lengths: dict[str, float]
     labels: dict[str, float]
     label_levels: int
+    weights: dict[str, float] | None
+    positions: dict[str, float] | None
     features: tuple[Feature, ...]
     correlations: tuple[Correlation, ...]
     suspicions: tuple[Suspicion, ...]
@@ -146,13 +151,15 @@ def _inspect(queries: QuerySet, progress: Progress) -> Inspection:
         n_queries=len(queries),
         n_docs=queries.n_docs,
         n_features=queries.n_features,
-        lengths=_quantiles(queries.lengths) | {"mean": float(queries.lengths.mean())},
+        lengths=_quantiles_and_mean(queries.lengths),
         labels=(
             {f"{level:g}": int(count) for level, count in zip(levels.tolist(), counts.tolist(), strict=True)}
             if len(levels) <= _LEVELS_SHOWN
             else _quantiles(queries.labels)
         ),
         label_levels=len(levels),
+        weights=None if queries.weights is None else _quantiles_and_mean(queries.weights),
+        positions=_shown(queries.positions),
         features=features,
         correlations=tuple(pairs[:_PAIRS_SHOWN]),
         suspicions=tuple(_suspicions(queries, features, spread, twins)),
@@ -476,6 +483,20 @@ def _repeated(queries: QuerySet) -> tuple[int, list[int]]:
                 where.append(query)
             seen.add((query, comment))
     return count, where
+
+
+def _shown(positions: Indices | None) -> dict[str, float] | None:
+    """Describe places from 1; those of documents that were not shown are 0."""
+    if positions is None:
+        return None
+    shown = positions[positions > 0]
+    return (_quantiles_and_mean(shown) if len(shown) else {}) | {
+        "not shown": float(len(positions) - len(shown))
+    }
+
+
+def _quantiles_and_mean(values: Vector | Indices) -> dict[str, float]:
+    return _quantiles(values) | {"mean": float(values.mean())}
 
 
 def _quantiles(values: Vector | Indices) -> dict[str, float]:

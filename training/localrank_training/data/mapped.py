@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Array, Indices, Vector
+    from localrank_training.data.columns import Columns
 
-__all__ = ["StoredComments", "open_mapped", "write_mapped"]
+__all__ = ["StoredComments", "check_chosen", "open_mapped", "write_mapped"]
 
 _FORMAT = 1
 
@@ -101,6 +102,17 @@ def open_mapped(folder: Path) -> QuerySet:
             raise InvalidData(f"{folder / 'comment_ends.npy'}: expected ends that never fall, found others")
         text = _load(folder, "comments", np.uint8, (int(ends[-1]),), mapped=True)
         comments = StoredComments(folder / "comments.npy", text, ends)
+    weights = positions = None
+    if index.get("weights", False):
+        weights = _load(folder, "weights", np.float64, (len(query_ids),))
+        if not bool((np.isfinite(weights) & (weights >= 0)).all()):
+            raise InvalidData(
+                f"{folder / 'weights.npy'}: expected finite weights of at least 0, found others"
+            )
+    if index.get("positions", False):
+        positions = _load(folder, "positions", np.int64, (n_docs,))
+        if bool((positions < 0).any()):
+            raise InvalidData(f"{folder / 'positions.npy'}: expected places of at least 0, found others")
     return QuerySet(
         documents=documents,
         labels=labels,
@@ -109,7 +121,25 @@ def open_mapped(folder: Path) -> QuerySet:
         feature_names=feature_names,
         lines=lines,
         comments=comments,
+        weights=weights,
+        positions=positions,
     )
+
+
+def check_chosen(folder: Path, queries: QuerySet, columns: Columns) -> None:
+    """Refuse to look for a column in a mapped set that has not been written with it.
+
+    Raises:
+        InvalidData: it has none.
+    """
+    for option, column, found in (
+        ("--weight", columns.weight, queries.weights),
+        ("--position", columns.position, queries.positions),
+    ):
+        if column is not None and found is None:
+            raise InvalidData(
+                f"{folder}: expected a mapped set that was written with {option} {column}, found one without"
+            )
 
 
 def write_mapped(
@@ -121,6 +151,8 @@ def write_mapped(
     query_ids: Sequence[str],
     feature_names: Sequence[str],
     comments: Sequence[str] | None,
+    weights: Vector | None = None,
+    positions: Indices | None = None,
 ) -> Any:
     """Write everything but the documents into an empty folder; return their matrix, zeros on disk, to be filled."""
     np.save(folder / "labels.npy", np.asarray(labels, np.float64))
@@ -130,11 +162,17 @@ def write_mapped(
         encoded = [comment.encode() for comment in comments]
         np.save(folder / "comment_ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
         np.save(folder / "comments.npy", np.frombuffer(b"".join(encoded), np.uint8))
+    if weights is not None:
+        np.save(folder / "weights.npy", np.asarray(weights, np.float64))
+    if positions is not None:
+        np.save(folder / "positions.npy", np.asarray(positions, np.int64))
     index = {
         "format": _FORMAT,
         "n_docs": len(labels),
         "feature_names": list(feature_names),
         "comments": comments is not None,
+        "weights": weights is not None,
+        "positions": positions is not None,
         "query_ids": list(query_ids),
     }
     (folder / MAPPED_INDEX).write_text(json.dumps(index, ensure_ascii=False) + "\n", "utf-8")

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from localrank.errors import InvalidData
-from localrank_training.data.tables import FEATURES, IDS, NAMES, Batch, Layout, rows
+from localrank_training.data.tables import FEATURES, IDS, NAMES, POSITION, WEIGHT, Batch, Layout, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from localrank.arrays import Matrix, Vector
     from localrank_training.data.columns import Columns
+    from localrank_training.data.scanning import Block
 
 __all__ = ["ParquetReader", "ParquetWriter"]
 
-_LABEL, _QUERY, _COMMENT = "label", "qid", "comment"
+_LABEL, _QUERY, _COMMENT, _WEIGHT, _POSITION = "label", "qid", "comment", "weight", "position"
 _RESERVED = {_LABEL, _QUERY, FEATURES, *IDS}
 #: Wider sets are written as one list column: a Parquet file pays for each column.
 _MOST_COLUMNS = 4096
@@ -91,29 +91,44 @@ class ParquetReader:
 class ParquetWriter:
     """Writes blocks of documents as row groups of a useful size."""
 
-    def __init__(self, path: Path, names: Sequence[str], *, comments: bool) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str], *, comments: bool, weights: bool, positions: bool
+    ) -> None:
         self._names = tuple(names)
-        self._comments = comments
-        self._listed = len(names) > _MOST_COLUMNS or not _RESERVED.isdisjoint(names)
+        self._comments, self._weights, self._positions = comments, weights, positions
+        reserved = _RESERVED | ({_WEIGHT} if weights else set()) | ({_POSITION} if positions else set())
+        self._listed = len(names) > _MOST_COLUMNS or not reserved.isdisjoint(names)
         fields = [pa.field(_LABEL, pa.float64()), pa.field(_QUERY, pa.string())]
         if comments:
             fields.append(pa.field(_COMMENT, pa.string()))
-        metadata = None
+        metadata: dict[bytes, str] = {}
+        if weights:
+            fields.append(pa.field(_WEIGHT, pa.float64()))
+            metadata[WEIGHT] = _WEIGHT
+        if positions:
+            fields.append(pa.field(_POSITION, pa.int64()))
+            metadata[POSITION] = _POSITION
         if self._listed:
             fields.append(pa.field(FEATURES, pa.list_(pa.float32(), len(names))))
-            metadata = {NAMES: json.dumps(list(names))}
+            metadata[NAMES] = json.dumps(list(names))
         else:
             fields += [pa.field(name, pa.float32()) for name in names]
-        self._schema = pa.schema(fields, metadata=metadata)
+        self._schema = pa.schema(fields, metadata=metadata or None)
         self._pending: list[Any] = []
         self._rows = 0
         self._file = pq.ParquetWriter(path, self._schema, compression="zstd")
 
-    def write(self, labels: Vector, query_ids: Sequence[str], comments: Any, matrix: Matrix) -> None:
-        """Append documents; NaN becomes null."""
+    def write(self, block: Block, query_ids: Sequence[str]) -> None:
+        """Append documents; NaN becomes null, and so does a place of 0."""
+        labels, comments, matrix = block.labels, block.comments, block.dense(len(self._names))
         columns = [pa.array(labels), pa.array(query_ids, pa.string())]
         if self._comments:
             columns.append(pa.array([""] * len(labels), pa.string()) if comments is None else comments)
+        if self._weights:
+            columns.append(pa.array(block.weights))
+        if self._positions:
+            places = np.zeros(len(labels), np.int64) if block.positions is None else block.positions
+            columns.append(pa.array(places, mask=places == 0))
         if self._listed:
             values = pa.array(np.ascontiguousarray(matrix).reshape(-1), from_pandas=True)
             columns.append(pa.FixedSizeListArray.from_arrays(values, len(self._names)))

@@ -7,14 +7,14 @@ query begins. Files may come in any order; ``lines`` remembers it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.brief import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,6 +63,9 @@ class QuerySet:
         lines: ``[n_docs]`` position of each document in the input, so that answers can go back in its order.
         comments: one per document, what followed ``#``; or none kept.
         origin: the file and line of each document of the input; None if the queries do not come from text or tables.
+        weights: ``[n_queries]`` how much each query counts where models are learned; None if all count the same.
+        positions: ``[n_docs]`` the place at which each document was shown, from 1; 0 if it was not, or nobody knows.
+            None if the data do not say. No learner uses them.
     """
 
     documents: Matrix
@@ -73,6 +76,8 @@ class QuerySet:
     lines: Indices
     comments: Sequence[str] | None = None
     origin: Origin | None = None
+    weights: Vector | None = None
+    positions: Indices | None = None
 
     __repr__ = one_line
 
@@ -140,11 +145,16 @@ class QuerySet:
             lines=self.lines[rows],
             comments=None if self.comments is None else tuple(self.comments[r] for r in rows),
             origin=self.origin,
+            weights=None if self.weights is None else self.weights[chosen],
+            positions=None if self.positions is None else self.positions[rows],
         )
 
 
 def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
-    """Return the queries of all parts, one part after the other; they have the same features."""
+    """Return the queries of all parts, one part after the other; they have the same features.
+
+    Queries without a weight count 1 beside others that have one.
+    """
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([part.lengths for part in parts])
@@ -157,4 +167,15 @@ def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
         lines=np.concatenate([part.lines for part in parts]),
         comments=None,
         origin=parts[0].origin if all(part.origin is parts[0].origin for part in parts) else None,
+        weights=_joined(parts, "weights", lambda part: np.ones(len(part))),
+        positions=_joined(parts, "positions", lambda part: np.zeros(part.n_docs, np.int64)),
+    )
+
+
+def _joined(parts: Sequence[QuerySet], name: str, default: Callable[[QuerySet], Any]) -> Any:
+    found = [getattr(part, name) for part in parts]
+    if all(values is None for values in found):
+        return None
+    return np.concatenate(
+        [default(part) if values is None else values for part, values in zip(parts, found, strict=True)]
     )

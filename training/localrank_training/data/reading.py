@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
-from localrank_training.data.mapped import open_mapped
+from localrank_training.data.mapped import check_chosen, open_mapped
 from localrank_training.data.queries import Origin, QuerySet, default_names
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Source, locate
 from localrank_training.data.tables import Layout, rows
+from localrank_training.data.weights import QueryWeights
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def read(
     """
     sources = locate([paths] if isinstance(paths, str | os.PathLike) else list(paths))
     if len(sources) == 1 and sources[0].kind == "mapped":
-        return _opened(sources[0].path, n_features)
+        return _opened(sources[0].path, n_features, columns)
     scan = Scan(sources, progress, n_features, columns, say)
     blocks: list[Block] = list(scan)
     grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
@@ -62,11 +63,16 @@ def read(
     documents = np.zeros((len(grouping.order), len(names)), np.float32)
     labels = np.empty(len(documents), np.float64)
     comments: list[str] | None = None
+    shown = any(block.positions is not None for block in blocks)
+    positions = np.zeros(len(documents), np.int64) if shown else None
+    weighted = blocks[0].weights is not None
     done = 0
     for position, block in enumerate(blocks):
         places = grouping.rows(done, len(block))
         block.fill(documents, places)
         labels[places] = block.labels
+        if positions is not None and block.positions is not None:
+            positions[places] = block.positions
         if block.comments is not None:
             comments = [""] * len(documents) if comments is None else comments
             _place(comments, block.comments, places)
@@ -82,6 +88,8 @@ def read(
         lines=grouping.order,
         comments=None if comments is None else tuple(comments),
         origin=origin,
+        weights=scan.weights.of_queries() if weighted else None,
+        positions=positions,
     )
 
 
@@ -114,6 +122,10 @@ def read_table(
     arrow = arrow.select(layout.columns).combine_chunks()
     batch = rows(arrow.to_batches()[0], 1, layout, layout.names, range(len(layout.names)))
     grouping = Grouping(batch.queries, len(batch.query_ids))
+    weights = None
+    if batch.weights is not None:
+        weights = QueryWeights()
+        weights.add(batch.queries, batch.weights, batch.query_ids, lambda row: f"table: row {row + 1}")
     comments = None if batch.comments is None else batch.comments.take(pa.array(grouping.order)).to_pylist()
     return QuerySet(
         documents=np.ascontiguousarray(batch.matrix[grouping.order]),
@@ -124,6 +136,8 @@ def read_table(
         lines=grouping.order,
         comments=None if comments is None else tuple(comments),
         origin=Origin(("table",), np.zeros(1, np.int64), np.arange(1, arrow.num_rows + 1, dtype=np.int32)),
+        weights=None if weights is None else weights.of_queries(),
+        positions=None if batch.positions is None else batch.positions[grouping.order],
     )
 
 
@@ -142,8 +156,9 @@ def _origin(blocks: Sequence[Block], sources: Sequence[Source]) -> Origin | None
     )
 
 
-def _opened(folder: Path, n_features: int | None) -> QuerySet:
+def _opened(folder: Path, n_features: int | None, columns: Columns) -> QuerySet:
     queries = open_mapped(folder)
+    check_chosen(folder, queries, columns)
     unnamed = queries.feature_names == default_names(queries.n_features)
     if unnamed and n_features is not None and queries.n_features != n_features:
         raise InvalidData(f"{folder}: expected {n_features} features, found {queries.n_features}")

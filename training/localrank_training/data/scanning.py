@@ -18,10 +18,11 @@ from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.delimited import DelimitedReader, delimiter_of
 from localrank_training.data.density import Density
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
-from localrank_training.data.mapped import open_mapped
+from localrank_training.data.mapped import check_chosen, open_mapped
 from localrank_training.data.parquet import ParquetReader
 from localrank_training.data.queries import default_names
 from localrank_training.data.sources import Source, blocks, first_line
+from localrank_training.data.weights import QueryWeights
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Block:
         lines: the values as text had them; None when ``matrix`` has them.
         matrix: ``[n_docs, n_columns]`` float32, the values; None when ``lines`` has them.
         numbers: ``[n_docs]`` line or row of each document in its file; None if it has none.
+        weights: ``[n_docs]`` of each document's query; None if all queries count the same.
+        positions: ``[n_docs]`` where each document was shown, 0 for nowhere; None if the file does not say.
         source: position of the file in `Scan.sources`.
     """
 
@@ -58,6 +61,8 @@ class Block:
     matrix: Matrix | None = None
     numbers: Indices | None = None
     source: int = 0
+    weights: Vector | None = None
+    positions: Indices | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -93,6 +98,7 @@ class Scan:
         query_ids: those met so far, in order of their first appearance.
         feature_names: known once the data or a sidecar has named the features.
         n_columns: the widest document met so far.
+        weights: of the queries met so far, if the sources have them.
     """
 
     sources: Sequence[Source]
@@ -103,6 +109,8 @@ class Scan:
     query_ids: dict[str, int] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
     n_columns: int = 0
+    weights: QueryWeights = field(default_factory=QueryWeights)
+    _weighted: tuple[Path, bool] | None = None
     _named_by: Path | None = None
     _described: str = ""
     _dense: tuple[Path, int] | None = None
@@ -118,7 +126,9 @@ class Scan:
             def advance(done: int, before: int = before) -> None:
                 self.progress("reading", before + done, total)
 
-            yield from self._source(position, source, advance)
+            for block in self._source(position, source, advance):
+                self._weigh(source, block)
+                yield block
             before += source.size
         if not self.names():
             raise InvalidData(f"{self.sources[0].path}: expected at least one feature, found none")
@@ -129,6 +139,25 @@ class Scan:
         if self.feature_names is not None:
             return self.feature_names
         return default_names(self.n_features or self.n_columns)
+
+    def _weigh(self, source: Source, block: Block) -> None:
+        """Refuse a query of several weights, and weights that only some of the inputs have."""
+        weighted = block.weights is not None
+        if self._weighted is not None and self._weighted[1] != weighted:
+            found = "there" if weighted else "not there"
+            raise InvalidData(
+                f"{source.path}: expected query weights in all inputs or in none, found them {found} "
+                f"and otherwise in {self._weighted[0]}"
+            )
+        self._weighted = (source.path, weighted)
+        if block.weights is not None:
+            numbers = block.numbers
+            self.weights.add(
+                block.queries,
+                block.weights,
+                tuple(self.query_ids),
+                lambda row: str(source.path) if numbers is None else f"{source.path}: row {numbers[row]}",
+            )
 
     def _source(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
         if source.names is not None:
@@ -170,6 +199,12 @@ class Scan:
         return self.n_features if self.n_features is not None else MAX_FEATURES
 
     def _text(self, position: int, source: Source, advance: Callable[[int], None]) -> Iterator[Block]:
+        for option, column in (("--weight", self.columns.weight), ("--position", self.columns.position)):
+            if column is not None:
+                raise InvalidData(
+                    f"{source.path}: expected a table (CSV, Parquet) with the column {column!r} of {option}, found LETOR "
+                    "text, which has no place for it"
+                )
         density = Density(str(source.path))
         line = 1
         documents = 0
@@ -234,11 +269,14 @@ class Scan:
                 matrix=batch.matrix,
                 numbers=numbers,
                 source=position,
+                weights=batch.weights,
+                positions=batch.positions,
             )
             advance(int(source.size * share))
 
     def _mapped(self, position: int, source: Source) -> Iterator[Block]:
         stored = open_mapped(source.path)
+        check_chosen(source.path, stored, self.columns)
         if stored.feature_names != default_names(stored.n_features):
             self._name(source.path, stored.feature_names)
         self._same_width(source.path, stored.n_features)
@@ -301,6 +339,8 @@ def blocks_of(queries: QuerySet, codes: Indices) -> Iterator[Block]:
             queries=query_of[rows],
             comments=pa.array(texts, pa.string()) if texts is not None and any(texts) else None,
             matrix=queries.documents[rows],
+            weights=None if queries.weights is None else queries.weights[queries.query_of[rows]],
+            positions=None if queries.positions is None else queries.positions[rows],
         )
 
 

@@ -25,24 +25,35 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.columns import Columns
 
-__all__ = ["FEATURES", "IDS", "NAMES", "Batch", "Layout", "rows"]
+__all__ = ["FEATURES", "IDS", "NAMES", "POSITION", "WEIGHT", "Batch", "Layout", "rows"]
 
 #: One column of lists may hold all features, instead of a column each.
 FEATURES = "features"
 #: Where the names stand when the features are one list column.
 NAMES = b"localrank.feature_names"
+#: Where the schema says that a column holds the weights of the queries, or the places of the documents.
+WEIGHT, POSITION = b"localrank.weight", b"localrank.position"
 #: Columns that hold the id of a document if nothing else is said; the first that is there counts.
 IDS = ("comment", "document_id", "doc_id", "docid", "docno")
 
 
+#: No list of results is longer; a larger number is something else.
+_LAST_PLACE = 2**31 - 1
+
+
 class Batch(NamedTuple):
-    """Some rows: ``labels`` and ``queries`` (positions in ``query_ids``) ``[n_docs]``, ``matrix`` by columns of the set."""
+    """Some rows: ``labels`` and ``queries`` (positions in ``query_ids``) ``[n_docs]``, ``matrix`` by columns of the set.
+
+    ``weights`` of the queries and ``positions`` of the documents, ``[n_docs]``, if there are columns of these.
+    """
 
     labels: Vector
     queries: Indices
     query_ids: Sequence[str]
     comments: Any
     matrix: Matrix
+    weights: Vector | None
+    positions: Indices | None
 
 
 class Layout:
@@ -54,6 +65,7 @@ class Layout:
         named: False if the file has a list of values and ``names`` only counts them.
         label, qid: columns.
         id: the column of the document ids, or None.
+        weight, position: columns, or None.
         listed: whether the features are one column of lists.
         left_out: columns that are not used, each with its reason.
     """
@@ -64,6 +76,8 @@ class Layout:
         """Decide; ``list_width`` is the length of the lists, if the schema does not say it."""
         self.path = path
         self.label, self.qid = columns.label, columns.qid
+        self.weight = _chosen(columns.weight, schema, WEIGHT)
+        self.position = _chosen(columns.position, schema, POSITION)
         self._refuse_bad_choices(schema, columns)
         self.id = columns.id or next(
             (
@@ -78,7 +92,7 @@ class Layout:
             and FEATURES not in columns.ignore
             and _is_list(schema.field(FEATURES).type)
         )
-        used = {self.label, self.qid, self.id}
+        used = {self.label, self.qid, self.id, self.weight, self.position}
         self.left_out: list[tuple[str, str]] = []
         features = []
         for field in schema:
@@ -106,7 +120,8 @@ class Layout:
     @property
     def columns(self) -> list[str]:
         """The columns to read."""
-        kept = [self.label, self.qid, *([self.id] if self.id else [])]
+        chosen = (self.label, self.qid, self.id, self.weight, self.position)
+        kept = [column for column in chosen if column is not None]
         return kept + ([FEATURES] if self.listed else list(self.names))
 
     def describe(self) -> str:
@@ -114,6 +129,10 @@ class Layout:
         parts = [f"label {self.label!r}", f"query {self.qid!r}"]
         if self.id is not None:
             parts.append(f"document id {self.id!r}")
+        if self.weight is not None:
+            parts.append(f"query weight {self.weight!r}")
+        if self.position is not None:
+            parts.append(f"position {self.position!r}")
         count = f"{len(self.names)} feature" + "s" * (len(self.names) != 1)
         parts.append(f"{count} ({_listed(self.names)})")
         text = ", ".join(parts)
@@ -130,15 +149,24 @@ class Layout:
         duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if duplicates:
             raise InvalidData(f"{self.path}: expected every column once, found {duplicates[0]!r} again")
-        for option, column in (("--label", columns.label), ("--qid", columns.qid), ("--id", columns.id)):
+        options = {
+            "--label": self.label,
+            "--qid": self.qid,
+            "--id": columns.id,
+            "--weight": self.weight,
+            "--position": self.position,
+        }
+        for option, column in options.items():
             if column is not None and column not in schema.names:
                 raise InvalidData(
                     f"{self.path}: expected a column {column!r}, found {_listed(schema.names)}; "
                     f"{option} names another one"
                 )
-        chosen = [column for column in (columns.label, columns.qid, columns.id) if column is not None]
+        chosen = [column for column in options.values() if column is not None]
         if len(set(chosen)) < len(chosen):
-            raise InvalidData(f"expected different columns as label, query and document id, found {chosen}")
+            raise InvalidData(
+                f"expected a column of its own for each of {', '.join(options)}, found {chosen}"
+            )
         for column in columns.ignore:
             if column in chosen:
                 raise InvalidData(f"expected to use or to ignore the column {column!r}, found both")
@@ -146,9 +174,10 @@ class Layout:
                 raise InvalidData(
                     f"{self.path}: expected a column {column!r} to ignore, found {_listed(schema.names)}"
                 )
-        label = schema.field(columns.label).type
-        if not is_number(label):
-            raise InvalidData(f"{self.path}: expected numbers as {columns.label!r}, found {_kind(label)}")
+        for column in (self.label, self.weight, self.position):
+            if column is not None and not is_number(schema.field(column).type):
+                found = _kind(schema.field(column).type)
+                raise InvalidData(f"{self.path}: expected numbers as {column!r}, found {found}")
         for column in (columns.qid, columns.id):
             if column is not None and not _is_id(schema.field(column).type):
                 found = _kind(schema.field(column).type)
@@ -181,15 +210,11 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
         names: the features, in the order wanted.
         order: the position in ``layout.names`` of each.
     """
-    for column in (layout.label, layout.qid):
-        if batch[column].null_count:
+    for column in (layout.label, layout.qid, layout.weight):
+        if column is not None and batch[column].null_count:
             first = int(np.flatnonzero(batch[column].is_null().to_numpy(zero_copy_only=False))[0])
             raise layout.wrong(row + first, column, "a value", "nothing")
-    labels: Vector = batch[layout.label].cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    bad = ~(np.isfinite(labels) & (labels >= 0))
-    if bool(bad.any()):
-        first = int(np.flatnonzero(bad)[0])
-        raise layout.wrong(row + first, layout.label, "a finite label of at least 0", f"{labels[first]:g}")
+    labels = _at_least_zero(batch, row, layout, layout.label, "a finite label of at least 0")
     encoded = batch[layout.qid].cast(pa.string()).dictionary_encode()
     comments = None
     if layout.id is not None:
@@ -203,7 +228,34 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
         query_ids=encoded.dictionary.to_pylist(),
         comments=comments,
         matrix=_matrix(batch, row, layout, names, order),
+        weights=None
+        if layout.weight is None
+        else _at_least_zero(batch, row, layout, layout.weight, "a finite weight of at least 0"),
+        positions=_positions(batch, row, layout),
     )
+
+
+def _at_least_zero(batch: Any, row: int, layout: Layout, column: str, expected: str) -> Vector:
+    values: Vector = batch[column].cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bool(bad.any()):
+        first = int(np.flatnonzero(bad)[0])
+        raise layout.wrong(row + first, column, expected, f"{values[first]:g}")
+    return values
+
+
+def _positions(batch: Any, row: int, layout: Layout) -> Indices | None:
+    """Return ``[n_docs]`` places from 1; 0 for a document without one."""
+    if layout.position is None:
+        return None
+    values = _floats(batch[layout.position])
+    places = np.where(np.isnan(values), 0.0, values)
+    bad = ~np.isnan(values) & ~((places >= 1) & (places <= _LAST_PLACE) & (places == np.floor(places)))
+    if bool(bad.any()):
+        first = int(np.flatnonzero(bad)[0])
+        expected = "a place counted from 1, or nothing"
+        raise layout.wrong(row + first, layout.position, expected, f"{values[first]:g}")
+    return places.astype(np.int64)
 
 
 def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Matrix:
@@ -249,6 +301,12 @@ def _floats(column: Any) -> Vector:
         column = pc.fill_null(column, float("nan"))
     floats: Vector = column.to_numpy(zero_copy_only=False)
     return floats
+
+
+def _chosen(column: str | None, schema: Any, key: bytes) -> str | None:
+    """Return the column that was asked for, else the one that the file itself names."""
+    stored = (schema.metadata or {}).get(key)
+    return column if column is not None or stored is None else stored.decode(errors="replace")
 
 
 def is_number(kind: Any) -> bool:

@@ -35,7 +35,7 @@ def with_shorter_lists(
         seed: of the sample.
 
     Returns:
-        The lists, and ``[n_lists]`` weights: one, divided by the number of lists of the same query.
+        The lists, and ``[n_lists]`` weights: that of the query, divided by the number of its lists.
     """
     if by != "random" and by not in queries.feature_names:
         near = ", ".join(queries.feature_names[:5])
@@ -55,7 +55,7 @@ def with_shorter_lists(
             kept.append(span.start + np.sort(order[:length]))
             owners.append(query)
     if not kept:
-        return queries, np.ones(len(queries))
+        return queries, np.ones(len(queries)) if queries.weights is None else queries.weights
     rows = np.concatenate([np.arange(queries.n_docs), *kept])
     sizes = np.concatenate([queries.lengths, [len(chosen) for chosen in kept]])
     owner = np.concatenate([np.arange(len(queries)), owners])
@@ -67,4 +67,5 @@ def with_shorter_lists(
         feature_names=queries.feature_names,
         lines=queries.lines[rows],
     )
-    return lists, 1.0 / np.bincount(owner)[owner]
+    weights = 1.0 / np.bincount(owner)[owner]
+    return lists, weights if queries.weights is None else weights * queries.weights[owner]

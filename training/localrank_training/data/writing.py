@@ -84,6 +84,8 @@ def write(
         query_ids=queries.query_ids,
         names=queries.feature_names,
         comments=queries.comments is not None,
+        weights=queries.weights is not None,
+        positions=queries.positions is not None,
         sparse=sparse,
         overwrite=overwrite,
     )
@@ -109,6 +111,8 @@ def convert(
         query_ids=checked.query_ids,
         names=checked.names,
         comments=checked.comments,
+        weights=checked.weights,
+        positions=checked.positions,
         sparse=sparse,
         overwrite=overwrite,
     )
@@ -177,6 +181,8 @@ def split(
                 query_ids=[checked.query_ids[query] for query in kept],
                 names=checked.names,
                 comments=checked.comments,
+                weights=checked.weights,
+                positions=checked.positions,
                 sparse=None,
                 overwrite=False,
             )
@@ -229,7 +235,14 @@ def _chosen(blocks: Iterable[Block], codes: Indices) -> Iterator[Block]:
         width = int(block.lines.columns.max(initial=-1)) + 1 if block.lines is not None else 0
         matrix = block.matrix if block.matrix is not None else block.dense(width)
         comments = None if block.comments is None else block.comments.take(pa.array(rows))
-        yield Block(block.labels[rows], numbers[rows], comments, matrix=matrix[rows])
+        yield Block(
+            block.labels[rows],
+            numbers[rows],
+            comments,
+            matrix=matrix[rows],
+            weights=None if block.weights is None else block.weights[rows],
+            positions=None if block.positions is None else block.positions[rows],
+        )
 
 
 class _Checked:
@@ -252,9 +265,11 @@ class _Checked:
             say=say,
         )
         queries = []
-        self.comments = False
+        self.comments = self.weights = self.positions = False
         for block in scan:
             queries.append(block.queries)
+            self.weights = block.weights is not None
+            self.positions = self.positions or block.positions is not None
             self.comments = self.comments or block.comments is not None
         self.queries = np.concatenate(queries)
         self.names = scan.names()
@@ -283,7 +298,7 @@ class _Checked:
 
 
 class _Writer(Protocol):
-    def write(self, labels: Vector, query_ids: Sequence[str], comments: Any, matrix: Matrix) -> None: ...
+    def write(self, block: Block, query_ids: Sequence[str]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -295,12 +310,19 @@ def _write(
     query_ids: Sequence[str],
     names: Sequence[str],
     comments: bool,
+    weights: bool,
+    positions: bool,
     sparse: bool | None,
     overwrite: bool,
 ) -> None:
     path = Path(path)
     if to not in FORMATS:
         raise InvalidData(f"expected one of {', '.join(FORMATS)} as format, found {to!r}")
+    if to in {"text", "gz", "zst"} and (weights or positions):
+        found = "query weights" if weights else "positions"
+        raise InvalidData(
+            f"{path}: expected a format that keeps {found} (--to parquet or mapped), found LETOR text"
+        )
     if not path.parent.is_dir():
         raise InvalidData(f"{path}: expected an existing folder to write into, found none at {path.parent}")
     beside = path.with_name(path.name + ".names")
@@ -321,15 +343,15 @@ def _write(
             ids = np.array(query_ids, object)
             writer: _Writer
             if to == "parquet":
-                writer = ParquetWriter(temporary, names, comments=comments)
+                writer = ParquetWriter(
+                    temporary, names, comments=comments, weights=weights, positions=positions
+                )
             else:
                 _check_query_ids(query_ids)
                 writer = _TextWriter(temporary, to, len(names), sparse=sparse)
             try:
                 for block in blocks():
-                    writer.write(
-                        block.labels, ids[block.queries].tolist(), block.comments, block.dense(len(names))
-                    )
+                    writer.write(block, ids[block.queries].tolist())
             finally:
                 writer.close()
     if to in {"text", "gz", "zst", "parquet"} and not needs_names:
@@ -340,11 +362,17 @@ def _fill_mapped(
     folder: Path, blocks: Callable[[], Iterable[Block]], *, query_ids: Sequence[str], names: Sequence[str]
 ) -> None:
     labels, queries, comments = [], [], []
-    some = False
+    weights = np.full(len(query_ids), np.nan)
+    positions: list[Indices] = []
+    some = shown = False
     for block in blocks():
         labels.append(block.labels)
         queries.append(block.queries)
         some = some or block.comments is not None
+        shown = shown or block.positions is not None
+        if block.weights is not None:
+            weights[block.queries] = block.weights
+        positions.append(np.zeros(len(block), np.int64) if block.positions is None else block.positions)
         comments.append(
             pa.array([""] * len(block), pa.string()) if block.comments is None else block.comments
         )
@@ -358,6 +386,8 @@ def _fill_mapped(
         query_ids=query_ids,
         feature_names=names,
         comments=texts,
+        weights=None if np.isnan(weights).any() else weights,
+        positions=np.concatenate(positions)[grouping.order] if shown else None,
     )
     done = 0
     for block in blocks():
@@ -372,6 +402,7 @@ class _TextWriter:
     def __init__(self, path: Path, to: Format, n_features: int, *, sparse: bool | None) -> None:
         self._sparse = sparse
         self._first = True
+        self._n_features = n_features
         self._prefixes = pa.array([f" {index}:" for index in range(1, n_features + 1)])
         self._stack = ExitStack()
         file = self._stack.enter_context(path.open("wb"))
@@ -382,7 +413,8 @@ class _TextWriter:
             compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
             self._file = self._stack.enter_context(compressor.stream_writer(file, closefd=False))
 
-    def write(self, labels: Vector, query_ids: Sequence[str], comments: Any, matrix: Matrix) -> None:
+    def write(self, block: Block, query_ids: Sequence[str]) -> None:
+        labels, comments, matrix = block.labels, block.comments, block.dense(self._n_features)
         if self._sparse is None:
             # A file that leaves out nothing but last features would look like a damaged dense one.
             self._sparse = float(np.mean(matrix == 0)) > 0.5 and _has_hole(matrix)
