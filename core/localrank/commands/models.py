@@ -13,6 +13,7 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from localrank.commands.differences import print_difference
 from localrank.commands.output import MANY, print_json, print_notes, print_table
 from localrank.errors import InvalidConfiguration
 from localrank.exports.names import ENGINES
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from localrank import Registry
     from localrank.artifact import Manifest
-    from localrank.difference import Change, Difference
 
 __all__ = ["run"]
 
@@ -387,42 +387,7 @@ def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"before": before, "after": after, **difference.to_json()})
     else:
-        _print_difference(difference)
-
-
-def _print_difference(difference: Difference) -> None:
-    parts: tuple[tuple[str, Sequence[Change]], ...] = (
-        ("settings", difference.settings),
-        ("metrics", difference.metrics),
-        ("contract", difference.contract),
-    )
-    for title, changes in parts:
-        if changes:
-            print_table(
-                (title, "before", "after"),
-                [(one.path, _cell(one.before), _cell(one.after)) for one in changes],
-            )
-        else:
-            print(f"{title}: the same")
-        print()
-    if difference.probe is None:
-        print("probe: not comparable, the features are not the same")
-        return
-    print_table(
-        ("probe of", "query", "documents", "cluster before", "after", "tau", "same first", "furthest move"),
-        [
-            (
-                one.probe,
-                one.query,
-                one.documents,
-                *one.clusters,
-                one.tau,
-                "yes" if one.same_first else "no",
-                one.furthest,
-            )
-            for one in difference.probe
-        ],
-    )
+        print_difference(difference)
 
 
 def _registry(models_dir: str) -> Registry:

@@ -147,7 +147,7 @@ def test_diff_compares_settings_and_rankings(models: Path, capsys: pytest.Captur
     _, answer, _ = run(models, capsys, "diff", "web@2", "web@3", "--json")
 
     assert 0 == code
-    assert ["configuration.learner.C", "2.0000", "-1.0000"] == text.splitlines()[1].split()
+    assert ["configuration.learner.C", "2", "-1"] == text.splitlines()[1].split()
     assert {"path": "configuration.learner.C", "before": 2.0, "after": -1.0} in json.loads(answer)["settings"]
     # The weight has the other sign: the order is the reverse.
     assert [-1.0, -1.0] == [one["tau"] for one in json.loads(answer)["probe"]]
