@@ -132,8 +132,9 @@ def test_wrong_input_is_a_value_error_in_a_sentence(data: tuple[Any, Any, Any]) 
 class InPairs(LocalRanker):
     """The checks give no queries, and nothing can be learned from a single one."""
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> InPairs:
-        return super().fit(X, y, np.arange(np.shape(X)[0] if np.ndim(X) else 0) // 2 if qid is None else qid)
+    def fit(self, X: Any, y: Any, qid: Any = None, query_weight: Any = None) -> InPairs:
+        pairs = np.arange(np.shape(X)[0] if np.ndim(X) else 0) // 2 if qid is None else qid
+        return super().fit(X, y, pairs, query_weight)
 
 
 #: Checks that fit labels that are all the same, of which no order can be learned.
