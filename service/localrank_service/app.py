@@ -32,7 +32,18 @@ from localrank_service.models.workers import Workers
 from localrank_service.process import cpus
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
-from localrank_service.routes import adapters, batch, cohere, docs, health, repository, rerank, stats, v2
+from localrank_service.routes import (
+    adapters,
+    batch,
+    cohere,
+    docs,
+    health,
+    page,
+    repository,
+    rerank,
+    stats,
+    v2,
+)
 from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.telemetry.access import AccessLog
@@ -135,6 +146,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         health.router,
         stats.router,
         docs.router,
+        page.router,
     ):
         # Flat instead of included: an included router is matched anew below its own node for every request.
         app.router.routes.extend(router.routes)

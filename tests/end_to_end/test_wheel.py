@@ -54,8 +54,10 @@ def test_with_serve_alone_it_starts_and_answers(wheel: Path, tmp_path: Path) -> 
 
     with serving(ROOT / "models", python=str(python), log=tmp_path / "server.log") as client:
         answer = client.post("/v1/rerank", json={"documents": []})
+        pages = [client.get(path) for path in ("/", "/page/main.js", "/page/style.css")]
 
     assert (200, []) == (answer.status_code, answer.json()["results"])
+    assert [200] * 3 == [page.status_code for page in pages]
     offline = {"sklearn", "joblib", "lightgbm", "pandas", "pyarrow", "matplotlib"}
     assert offline == missing(python, *offline)
     if shutil.which("cc"):

@@ -574,6 +574,8 @@ SCHEMAS: dict[str, Any] = {
             ),
             "list_lengths": _map(_NUMBER)
             | {"description": "Documents of the training queries, by quantile."},
+            "samples": {"type": "integer", "minimum": 1}
+            | {"description": "How many queries `/v1/models/{name}/sample` has."},
         },
         optional=("created", "sha256", "metrics", "notes", "source", "guard"),
     ),
@@ -654,6 +656,12 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "JsonSchema",
         "application/schema+json",
         (401, 403, 404, 503),
+    ),
+    ("get", "/v1/models/{name}/sample"): (
+        None,
+        "RerankRequest",
+        "application/json",
+        (401, 403, 404, 422, 503),
     ),
     ("get", "/v1/models/{name}/clusters"): (None, "Clusters", "application/json", (401, 403, 404, 503)),
     ("post", "/v1/models/{name}/promote"): (
@@ -773,6 +781,15 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
         if member.name in npy.OPTIONS
     ],
     **{("post", f"/v1/adapters/{engine}"): [_in_query(member) for member in ADAPTER] for engine in ENGINES},
+    ("get", "/v1/models/{name}/sample"): [
+        {
+            "name": "query",
+            "in": "query",
+            "required": False,
+            "description": "Which of the model's `samples`; the first if left out.",
+            "schema": _COUNT,
+        }
+    ],
     **{
         (method, path): [
             *(

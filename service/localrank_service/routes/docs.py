@@ -1,8 +1,4 @@
-"""``/docs``: Swagger UI over ``/openapi.json``, from files that come with a dependency, so it needs no internet.
-
-The page may run its own two scripts and ask this service, nothing else: whatever a description or an answer holds, it
-runs nothing and sends nothing elsewhere.
-"""
+"""``/docs``: Swagger UI over ``/openapi.json``, from files that come with a dependency, so it needs no internet."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 
+from localrank_service.http.page_headers import PAGE_HEADERS, content_policy
 from localrank_service.http.problems import Problem
 
 __all__ = ["router"]
@@ -24,23 +21,6 @@ router = APIRouter(include_in_schema=False)
 
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _NO_ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
-_POLICY = {
-    "default-src": "'none'",
-    "script-src": "'self'",  # and the page's own, by its hash
-    "style-src": "'self' 'unsafe-inline'",  # Swagger UI sets styles of elements
-    "img-src": "'self' data:",
-    "connect-src": "'self'",
-    "base-uri": "'none'",
-    "form-action": "'none'",
-    "frame-ancestors": "'none'",
-}
-_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-}
 
 
 @router.get("/docs")
@@ -53,7 +33,7 @@ async def docs() -> Response:
         swagger_css_url="docs/swagger-ui.css",
         swagger_favicon_url=_NO_ICON,
     )
-    response.headers.update(_HEADERS | {"content-security-policy": _policy(bytes(response.body))})
+    response.headers.update(PAGE_HEADERS | {"content-security-policy": _policy(bytes(response.body))})
     return response
 
 
@@ -62,8 +42,10 @@ def _policy(page: bytes) -> str:
     """Return the content security policy of the page."""
     scripts = re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)
     hashes = [f"'sha256-{b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
-    policy = _POLICY | {"script-src": " ".join([_POLICY["script-src"], *hashes])}
-    return "; ".join(f"{name} {value}" for name, value in policy.items())
+    return content_policy(
+        script_src=" ".join(["'self'", *hashes]),  # the page's own, by its hash
+        style_src="'self' 'unsafe-inline'",  # Swagger UI sets styles of elements
+    )
 
 
 @router.get("/docs/{name}")
@@ -72,7 +54,9 @@ async def docs_file(name: str) -> Response:
     if name not in _FILES:
         raise Problem(404, f"no file {name!r} in /docs")
     return Response(
-        _read(name), media_type=_FILES[name], headers=_HEADERS | {"cache-control": "public, max-age=86400"}
+        _read(name),
+        media_type=_FILES[name],
+        headers=PAGE_HEADERS | {"cache-control": "public, max-age=86400"},
     )
 
 

@@ -12,6 +12,7 @@ from localrank.contract import QUANTILES
 from localrank.guard import GuardedRanker
 from localrank.registry import CHAMPION
 from localrank_service.describe.request_schema import request_schema
+from localrank_service.describe.samples import count_samples, sample
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import promoting
@@ -62,6 +63,7 @@ async def show_model(request: Request, name: str) -> Response:
         members["guard"] = model.ranker.guard.to_json()
     members["features"] = _features(model)
     members["list_lengths"] = _list_lengths(model)
+    members["samples"] = count_samples(model)
     return _json(members)
 
 
@@ -71,6 +73,17 @@ async def show_schema(request: Request, name: str) -> Response:
     service: Service = request.app.state.service
     schema = request_schema(await service.resolve(name, at=None), service.limits)
     return Response(orjson.dumps(schema), media_type="application/schema+json")
+
+
+@router.get("/v1/models/{name}/sample")
+async def show_sample(request: Request, name: str) -> Response:
+    """A request to try this model with: one of its probe's queries, by its number in ``query``."""
+    service: Service = request.app.state.service
+    model = await service.resolve(name, at=None)
+    asked, samples = request.query_params.get("query", "0"), count_samples(model)
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 6 and int(asked) < samples):
+        raise Problem(422, f"query: expected a number below {samples}, found {asked[:40]!r}")
+    return _json(sample(model, int(asked)))
 
 
 @router.get("/v1/models/{name}/clusters")

@@ -75,7 +75,9 @@ async def test_anything_else_does_not(
     assert status == (await guarded.get("/info", headers=encoded)).status_code
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/startupz", "/metrics", "/docs", "/openapi.json"])
+@pytest.mark.parametrize(
+    "path", ["/livez", "/readyz", "/startupz", "/metrics", "/docs", "/openapi.json", "/", "/page/main.js"]
+)
 async def test_health_metrics_and_documentation_need_no_key(path: str, guarded: httpx.AsyncClient) -> None:
     assert 200 == (await guarded.get(path)).status_code
 

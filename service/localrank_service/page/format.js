@@ -1,0 +1,34 @@
+// Figures as texts.
+
+/** Write a number with this many significant digits; a dash if there is none. */
+export function number(value, digits = 3) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-4)) return value.toExponential(digits - 1);
+  const decimals = value === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(Math.min(decimals, 6)).replace("-", "−");
+}
+
+/** Write a whole number with separators. */
+export function count(value) {
+  return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
+}
+
+/** Write a share as a percentage. */
+export function percent(share, digits = 1) {
+  return share === null || share === undefined || !Number.isFinite(share) ? "–" : `${(100 * share).toFixed(digits)} %`;
+}
+
+/** Write a difference with its sign. */
+export function signed(value, digits = 3) {
+  return value > 0 ? `+${number(value, digits)}` : number(value, digits);
+}
+
+/** Write milliseconds. */
+export function milliseconds(value) {
+  return value === null || value === undefined ? "–" : `${number(value, 3)} ms`;
+}
+
+/** Write how many there are of something. */
+export function many(n, one, several = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : several}`;
+}

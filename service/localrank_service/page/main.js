@@ -1,0 +1,82 @@
+// The page: which view is shown, which model is chosen, and the key.
+
+import { element } from "./element.js";
+import { ask, hasKey, useKey } from "./service.js";
+import { state } from "./state.js";
+import { TryView } from "./try.js";
+
+const VIEWS = {
+  try: new TryView(document.getElementById("view-try")),
+};
+
+const trouble = document.getElementById("trouble");
+const picker = document.getElementById("model");
+
+function viewOf(hash) {
+  return Object.keys(VIEWS).find((name) => `#${name}` === hash);
+}
+
+/** Show the view that the address names; the focus goes to its title, so that readers of the screen hear it. */
+function show({ focus = true } = {}) {
+  const wanted = viewOf(location.hash);
+  if (!wanted && document.querySelector("section.shown")) return;
+  const name = wanted ?? "try";
+  for (const [other, view] of Object.entries(VIEWS)) {
+    const shown = other === name;
+    view.root.hidden = !shown;
+    view.root.classList.toggle("shown", shown);
+    const link = document.querySelector(`nav a[href="#${other}"]`);
+    if (shown) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    if (shown) view.show?.();
+    else view.hide?.();
+  }
+  const title = VIEWS[name].root.querySelector("h1");
+  document.title = `${title?.textContent ?? "LocalRank"} · LocalRank`;
+  if (focus) title?.focus();
+}
+
+function say(message) {
+  trouble.textContent = message;
+  trouble.hidden = !message;
+}
+
+/** Read which models there are, and choose one. */
+export async function readModels(name = picker.value) {
+  try {
+    const { models, broken, loading } = await ask("v1/models");
+    picker.replaceChildren(...models.map((one) => element("option", { value: one.name }, one.name)));
+    const chosen = models.find((one) => one.name === name) ?? models.find((one) => one.default) ?? models[0];
+    const unserved = Object.entries(broken).map(([address, reason]) => `Model ${address} is broken: ${reason}.`);
+    if (!chosen) {
+      const waits = Object.keys(loading).length ? "Models are being loaded; reload the page in a moment." : "No model is served. Publish one with localrank train, and promote it.";
+      say([...unserved, waits].join(" "));
+      return;
+    }
+    picker.value = chosen.name;
+    state.set("model", await ask(`v1/models/${encodeURIComponent(chosen.name)}`));
+    say(unserved.join(" "));
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+function openKey() {
+  document.getElementById("key-dialog").showModal();
+}
+
+document.getElementById("key-button").addEventListener("click", openKey);
+document.getElementById("key-dialog").addEventListener("close", ({ target }) => {
+  const field = document.getElementById("key");
+  if (target.returnValue === "use") useKey(field.value);
+  if (target.returnValue === "forget") useKey("");
+  field.value = "";
+  document.getElementById("key-button").textContent = hasKey() ? "Key: set" : "Key";
+  if (target.returnValue) readModels();
+});
+picker.addEventListener("change", () => readModels());
+state.addEventListener("reread", () => readModels());
+window.addEventListener("hashchange", () => show());
+
+show({ focus: false });
+readModels();

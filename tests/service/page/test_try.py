@@ -1,0 +1,315 @@
+"""Try: documents in, their order out, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.service.page.conftest import PHONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import httpx
+    from playwright.sync_api import Page
+
+    from tests.service.page.conftest import Visit
+
+FEATURES = (
+    "bm25", "title_match", "body_match", "url_length", "pagerank",
+    "inlinks", "freshness", "clicks", "dwell_time", "spam",
+)  # fmt: skip
+ROWS = [
+    [18.0, 0.50, 0.50, 69, 0.50, 6.0, 0.50, 0.50, 91, 0.50],
+    [10.1, 0.34, 0.72, 47, 0.31, 4.1, 0.69, 0.37, 62, 0.70],
+    [25.3, 0.66, 0.31, 90, 0.70, 8.2, 0.33, 0.65, 121, 0.29],
+]
+IDS = ["plain", "fresh", "long"]
+
+
+def given(page: Page, text: str) -> None:
+    page.get_by_label("Rows").fill(text)
+
+
+def rank(page: Page) -> None:
+    page.get_by_role("button", name="Rank", exact=True).click()
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".ranking .name").all_inner_texts()
+
+
+def ranked(page: Page) -> list[str]:
+    """Rank, and return the documents in their new order."""
+    rank(page)
+    page.get_by_role("heading", name="Order of the model").wait_for()
+    return names(page)
+
+
+def order_of(client: httpx.Client, request: dict[str, Any]) -> list[int]:
+    answer = client.post("/v1/rerank", json={"model": "demo", **request}).raise_for_status().json()
+    return [result["index"] for result in answer["results"]]
+
+
+def csv(*, separator: str = ",") -> str:
+    lines = [["id", *FEATURES], *([name, *map(str, row)] for name, row in zip(IDS, ROWS, strict=True))]
+    return "\n".join(separator.join(line) for line in lines)
+
+
+def test_a_sample_query_is_there_at_once_and_its_documents_move(visit: Visit, service: httpx.Client) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    before = names(page)
+
+    after = ranked(page)
+
+    query = service.get("/v1/models/demo/sample").json()
+    expected = order_of(service, {"features": query["features"]})
+    assert [f"document {index + 1}" for index in range(len(expected))] == before
+    assert [f"document {index + 1}" for index in expected] == after
+
+
+def test_documents_move_from_the_given_order_unless_motion_is_unwanted(
+    visits: Callable[..., Visit], service: httpx.Client
+) -> None:
+    counting = """window.moved = 0;
+    const animate = Element.prototype.animate;
+    Element.prototype.animate = function (...given) { window.moved += 1; return animate.apply(this, given); };"""
+    for motion, moves in (("no-preference", True), ("reduce", False)):
+        visit = visits(service, motion=motion)
+        visit.page.add_init_script(counting)
+        page = visit.open()
+        page.locator(".ranking li").first.wait_for()
+
+        ranked(page)
+
+        assert moves == (page.evaluate("window.moved") > 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        csv(),
+        csv(separator="\t"),
+        csv(separator=";").replace("plain", '"plain"'),
+        str([{"id": name, "features": row} for name, row in zip(IDS, ROWS, strict=True)]).replace("'", '"'),
+        str(
+            [
+                {"id": name, **dict(zip(FEATURES, row, strict=True))}
+                for name, row in zip(IDS, ROWS, strict=True)
+            ]
+        ).replace("'", '"'),
+        str({"ids": IDS, "features": ROWS}).replace("'", '"'),
+        "\n".join(
+            f"2 qid:7 {' '.join(f'{i}:{value}' for i, value in enumerate(row, 1))} # docid = {name} inc = 1"
+            for name, row in zip(IDS, ROWS, strict=True)
+        ),
+    ],
+    ids=["csv", "tabs", "semicolons", "json rows", "json names", "request", "letor"],
+)
+def test_rows_are_read_in_every_form(text: str, visit: Visit, service: httpx.Client) -> None:
+    page = visit.open()
+    given(page, text)
+
+    after = ranked(page)
+
+    expected = [IDS[index] for index in order_of(service, {"features": ROWS})]
+    assert expected == [name.partition("judged")[0].strip() for name in after]
+
+
+def test_columns_without_names_are_the_models_in_its_order(visit: Visit) -> None:
+    page = visit.open()
+    given(page, "\n".join(",".join(map(str, row)) for row in ROWS))
+
+    assert 3 == len(ranked(page))
+
+
+def test_of_several_queries_the_first_is_ranked_and_its_judgements_are_shown(visit: Visit) -> None:
+    page = visit.open()
+    given(page, "2 qid:1 1:3 2:1\n0 qid:1 1:1 3:2\n1 qid:2 1:5 # other\n")
+
+    after = ranked(page)
+
+    assert ["judged 0", "judged 2"] == sorted(name[-8:] for name in after)
+
+
+def test_a_file_is_read(visit: Visit, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(csv())
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+
+    page.locator("#file").set_input_files(tmp_path / "rows.csv")
+    page.get_by_text("3 documents. Press Rank").wait_for()
+
+    assert set(IDS) == set(ranked(page))
+
+
+def test_a_file_may_be_dropped(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    transfer = page.evaluate_handle(
+        "(text) => { const t = new DataTransfer(); t.items.add(new File([text], 'rows.csv')); return t; }",
+        csv(),
+    )
+
+    page.dispatch_event("form.card", "drop", {"dataTransfer": transfer})
+    page.get_by_text("3 documents. Press Rank").wait_for()
+
+    assert IDS == names(page)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "There are no documents. Paste rows, drop a file or take a sample query."),
+        ("[[1, 2", "This begins like JSON, but is none"),
+        ("{}", "Expected a list of rows"),
+        ("[1, 2]", "found a list of numbers"),
+        ('[[1, "two"]]', 'Document 1, feature 2: expected a number or null, found "two".'),
+        ("1,2\n3", "Line 2: expected 2 values, found 1."),
+        ("a,b\n1,x", "Line 2, feature 2: expected a number"),
+        ("0 qid:1 1:2 99:1", "Line 1: feature 99 is out of range; the model has features 1 to 10."),
+        ("0 qid:1 one:2", "Line 1: expected feature:value"),
+        ("1,2\n3,4", "features[0] has 2 values; expected 10"),
+        ("[[" + ",".join(["1e39"] * 10) + "]]", "float32"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_rows(text: str, said: str, visit: Visit) -> None:
+    visit.expected.append("422")
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    given(page, text)
+
+    rank(page)
+
+    alert = page.locator("form [role=alert]")
+    alert.filter(has_text=said).wait_for()
+    assert page.get_by_label("Rows").get_attribute("aria-invalid") is not None
+
+
+def test_a_document_tells_what_its_score_is_made_of(visit: Visit, service: httpx.Client) -> None:
+    page = visit.open()
+    given(page, csv())
+    first = ranked(page)[0]
+
+    page.locator(".ranking summary").first.click()
+
+    explanation = service.post("/v1/rerank", json={"features": ROWS, "explain": "contributions"}).json()[
+        "explanation"
+    ]
+    largest = max(
+        zip(explanation["contributions"][0], explanation["features"], strict=True),
+        key=lambda one: abs(one[0]),
+    )
+    row = page.get_by_role("region", name=f"What adds to the score of {first}").locator("tbody tr").first
+    assert largest[1] == row.locator("th").inner_text()
+    shown = float(row.locator("td").first.inner_text().replace("−", "-"))
+    assert shown == pytest.approx(largest[0], rel=0.01)
+
+
+def test_two_documents_are_compared(visit: Visit) -> None:
+    page = visit.open()
+    given(page, csv())
+    first, second, third = ranked(page)
+
+    page.get_by_text(f"{first} scores").filter(has_text=f"more than {second}").wait_for()
+    page.get_by_label("Compared with").select_option(label=f"3. {third}")
+    page.get_by_text(f"more than {third}").wait_for()
+    page.get_by_label("This document").select_option(label=f"3. {third}")
+    page.get_by_text("Both score the same").wait_for()
+    page.get_by_label("Compared with").select_option(label=f"1. {first}")
+
+    page.get_by_text(f"It is not: {third} scores").wait_for()
+
+
+def test_the_stages_stand_one_after_the_other(visit: Visit) -> None:
+    page = visit.open()
+    ranked(page)
+
+    stages = page.get_by_role("region", name="Where the time went").locator("tbody th").all_inner_texts()
+    lefts = (
+        page.get_by_role("region", name="Where the time went")
+        .locator(".fill")
+        .evaluate_all("all => all.map((one) => parseFloat(one.style.left))")
+    )
+
+    assert ["decode", "sign", "route", "score", "order"] == stages[:5]
+    assert "total" == stages[-1]
+    assert sorted(lefts) == lefts
+    assert 0 == lefts[0]
+
+
+@pytest.mark.parametrize("language", ["curl", "Python", "tritonclient"])
+def test_the_same_request_runs_elsewhere(language: str, visit: Visit, tmp_path: Path) -> None:
+    page = visit.open()
+    given(page, csv().replace("plain", "it's “plain”"))
+    expected = [["it's “plain”", "fresh", "long"].index(name) for name in ranked(page)]
+
+    page.get_by_label(language).check()
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied.").wait_for()
+    code = page.evaluate("navigator.clipboard.readText()")
+
+    (tmp_path / "code").write_text(code)
+    command = ["bash", "code"] if language == "curl" else [sys.executable, "-W", "ignore", "code"]
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    said = subprocess.run(
+        command, cwd=tmp_path, check=True, capture_output=True, text=True, env=environment
+    ).stdout
+    if language == "curl":
+        found = [int(index) for index in re.findall(r'"index":(\d+)', said)]
+    elif language == "Python":
+        found = [
+            ["it's “plain”", "fresh", "long"].index(re.split(r"\s", line, maxsplit=1)[1].rpartition(" ")[0])
+            for line in said.splitlines()
+        ]
+    else:
+        found = [int(line.split()[0]) for line in said.splitlines()]
+    assert expected == found
+
+
+@pytest.mark.parametrize("colour", ["light", "dark"])
+@pytest.mark.parametrize("size", [None, PHONE], ids=["desk", "phone"])
+def test_nothing_stands_in_the_way_of_anybody(
+    colour: str, size: dict[str, int] | None, visits: Callable[..., Visit], service: httpx.Client
+) -> None:
+    visit = visits(service, colour=colour, size=size)
+    page = visit.open()
+    ranked(page)
+    page.locator(".ranking summary").first.click()
+    page.get_by_text("more than").wait_for()
+
+    assert [] == visit.violations()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_all_of_it_works_with_the_keyboard_alone(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+
+    def tab_to(matches: str) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate(f"document.activeElement.matches({matches!r})"):
+                return
+        raise AssertionError(f"no {matches} within reach of the keyboard")
+
+    tab_to("#rows")
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(csv())
+    tab_to("form .primary")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Order of the model").wait_for()
+    tab_to("summary")
+    page.keyboard.press("Enter")
+    page.get_by_text("plus what each feature adds").wait_for()
+    tab_to("[name=snippet]")
+    page.keyboard.press("ArrowRight")
+
+    assert "import httpx" in page.locator("pre code").inner_text()
