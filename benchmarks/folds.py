@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from localrank.contract import FeatureContract
 from localrank_training.clouds import Clouds
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CONVENTIONS", "as_published", "data_dir", "folds"]
+__all__ = ["CONVENTIONS", "as_published", "data_dir", "folds", "shuffled"]
 
 #: The convention of each set's official script, beside the one that is comparable between sets.
 CONVENTIONS = {"OHSUMED": ("letor3", "standard"), "MQ2008": ("letor4", "standard")}
@@ -35,6 +38,19 @@ def folds(name: str) -> Iterator[tuple[QuerySet, QuerySet, QuerySet]]:
     for first in range(5):
         parts = [data_dir() / name / f"S{(first + i) % 5 + 1}.txt.gz" for i in range(5)]
         yield read(parts[:3]), read(parts[3]), read(parts[4])
+
+
+def shuffled(queries: QuerySet, seed: int = 0) -> QuerySet:
+    """Return the same queries, the documents of each list in random order, so that equal scores gain nothing by theirs."""
+    drawn = np.random.default_rng(seed).random(queries.n_docs)
+    rows = np.lexsort((drawn, queries.query_of))
+    return replace(
+        queries,
+        documents=np.ascontiguousarray(queries.documents[rows]),
+        labels=queries.labels[rows],
+        lines=queries.lines[rows],
+        comments=None if queries.comments is None else tuple(queries.comments[row] for row in rows),
+    )
 
 
 def as_published(queries: QuerySet) -> Clouds:

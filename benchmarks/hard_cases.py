@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks import results
 from benchmarks.contestants import CONTESTANTS, figures_of
-from benchmarks.folds import data_dir
+from benchmarks.folds import data_dir, shuffled
 from benchmarks.quality import MARGIN, rehearsals
 from localrank_training.comparisons import lower_bound
 from localrank_training.config import TrainingConfig
@@ -136,7 +136,7 @@ def planted(draws: int) -> tuple[list[results.Row], bool]:
 
 def few_queries(draws: int) -> tuple[list[results.Row], bool]:
     """Learn from 24 queries of MQ2008 (16 and 8 for validation), rank the other queries of S1 to S4."""
-    queries = read([data_dir() / "MQ2008" / f"S{number}.txt.gz" for number in range(1, 5)])
+    queries = shuffled(read([data_dir() / "MQ2008" / f"S{number}.txt.gz" for number in range(1, 5)]))
     judged = np.flatnonzero([queries.labels_of(query).max(initial=0) > 0 for query in range(len(queries))])
     rows: list[results.Row] = []
     for seed in range(draws):

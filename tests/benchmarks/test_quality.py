@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import quality
 from benchmarks.contestants import CONTESTANTS, Answer, figures_of
+from benchmarks.folds import shuffled
 from benchmarks.quality import MOST_OPENINGS, Outcome, answer_all, gates, opening, outcome_of, rows_of
 from localrank_training.data.synthetic import Recipe, synthesize
 
@@ -70,6 +71,23 @@ def test_who_has_not_answered_is_no_pass() -> None:
     del figures["two"]["catboost"]
 
     assert missed(figures) == ["catboost has answered on 1 of 2 sets"]
+
+
+def test_shuffled_lists_hold_the_same_documents_in_an_order_that_says_nothing() -> None:
+    queries = synthesize(60, Recipe(features=4))[0]
+    by_label = np.lexsort((-queries.labels, queries.query_of))
+    queries = replace(queries, documents=queries.documents[by_label], labels=queries.labels[by_label])
+
+    found = shuffled(queries)
+
+    for query in range(len(queries)):
+        before = np.column_stack([queries.documents_of(query), queries.labels_of(query)])
+        after = np.column_stack([found.documents_of(query), found.labels_of(query)])
+        np.testing.assert_array_equal(np.unique(before, axis=0), np.unique(after, axis=0))
+    alike = np.zeros(queries.n_docs)
+    by_chance = figures_of(queries, np.random.default_rng(0).random(queries.n_docs)).mean()
+    assert figures_of(queries, alike).mean() == 1.0
+    assert figures_of(found, alike).mean() == pytest.approx(by_chance, abs=0.06)
 
 
 def exams_of(queries: QuerySet) -> Iterator[quality.Exam]:

@@ -124,6 +124,23 @@ def test_settings_are_chosen_by_queries_that_were_held_out(queries: QuerySet) ->
     np.testing.assert_array_equal(scorer.rankers[0].weights, alone.weights)
 
 
+def test_the_order_of_documents_in_the_file_is_no_score(queries: QuerySet) -> None:
+    """A list that is sorted by its labels pays no member that scores all documents alike."""
+    by_label = np.lexsort((-queries.labels, queries.query_of))
+    found = rehearsed(
+        blend(),
+        Lesson(
+            replace(queries, documents=queries.documents[by_label], labels=queries.labels[by_label]),
+        ),
+    )
+
+    flat = np.nanmean(found.figure(np.zeros(queries.n_docs)))
+
+    at_random = [found.figure(np.random.default_rng(draw).random(queries.n_docs)) for draw in range(20)]
+    assert flat == pytest.approx(np.nanmean(at_random), abs=0.08)
+    assert np.nanmean(found.figure(found.labels)) == 1.0
+
+
 def test_a_nested_figure_does_not_use_a_part_to_choose_for_it(queries: QuerySet) -> None:
     """Other labels in one part change what is chosen for the others, and nothing of its own scores."""
     found = rehearsed(blend(), Lesson(queries))
