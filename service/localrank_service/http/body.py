@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
 
-__all__ = ["ENCODINGS", "media_type", "read_body"]
+__all__ = ["ENCODINGS", "LARGEST_CHANGE", "media_type", "read_body"]
+
+#: Bytes that the body of an administrator's request may have.
+LARGEST_CHANGE = 64 * 1024
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -13,7 +13,7 @@ from localrank.guard import GuardedRanker
 from localrank.registry import CHAMPION
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.describe.samples import count_samples, sample
-from localrank_service.http.body import media_type, read_body
+from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import promoting
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(tags=["models"])
-
-_LARGEST_BODY = 64 * 1024
 
 
 @router.get("/v1/models")
@@ -131,7 +129,7 @@ async def _change(request: Request, expected: dict[str, type]) -> dict[str, Any]
     service.hosts.check_change(request.headers)
     service.keys.check_admin(request.scope)
     media_type(request.headers, ("application/json",))
-    body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))
+    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
     try:
         members = orjson.loads(body)
     except orjson.JSONDecodeError as error:

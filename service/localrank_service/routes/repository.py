@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank_service.http.body import media_type, read_body
+from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(tags=["open inference protocol"])
-
-_LARGEST_BODY = 64 * 1024
 
 
 @router.post("/v2/repository/index")
@@ -82,7 +80,7 @@ async def _change(request: Request) -> None:
 async def _members(request: Request) -> dict[str, Any]:
     """Return the body's members; there may be no body."""
     service: Service = request.app.state.service
-    body = await read_body(request, min(_LARGEST_BODY, service.settings.max_body_bytes))
+    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
     if not body.strip():
         return {}
     try:

@@ -309,3 +309,14 @@ async def test_key_files_are_read_again_after_every_pause(monkeypatch: pytest.Mo
         await keys.follow(2.5)
 
     assert [2.5, "read", 2.5, "read", 2.5] == done
+
+
+@pytest.mark.parametrize("path", ["/v1/models/tiny/promote", "/v2/repository/models/tiny/unload"])
+@pytest.mark.parametrize(("size", "status"), [(64 * 1024, 422), (64 * 1024 + 1, 413)])
+async def test_what_an_administrator_sends_is_small(
+    path: str, size: int, status: int, guarded: httpx.AsyncClient
+) -> None:
+    body = b"[" + b" " * (size - 2) + b"]"
+    headers = {"x-api-key": "the-admin-key", "content-type": "application/json"}
+
+    assert status == (await guarded.post(path, content=body, headers=headers)).status_code

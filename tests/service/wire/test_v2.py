@@ -901,3 +901,14 @@ def test_both_parsers_were_compared(arithmetic: str) -> None:
     data = v2.read(json.dumps({"inputs": [features([ROW])]}).encode(), None, LIMITS)._inputs["features"].data
 
     assert isinstance(data, np.ndarray if arithmetic == "compiled" else Text)
+
+
+@pytest.mark.parametrize(("padding", "expected"), [(0, 0), (1, 32), (2, 32), (3, 32), (4, 0)])
+async def test_only_numbers_at_an_odd_place_cost_what_copying_them_costs(padding: int, expected: int) -> None:
+    values = np.zeros((2, 4), np.float32).tobytes()
+    body, headers = binary({}, ("features", [2, 4], "FP32", values))
+    length = int(headers["inference-header-content-length"])
+    spaces = -length % 4 + padding
+    body = body[:length] + b" " * spaces + body[length:]
+
+    assert expected == v2.read(body, str(length + spaces), LIMITS).cost
