@@ -160,6 +160,5 @@ def test_any_manifest_or_numbers_of_a_representation_are_refused_by_name_or_rank
 @pytest.mark.parametrize("strategy", ROUTER_EXAMPLES)
 def test_a_great_many_manifests_and_numbers(tmp_path: Path, strategy: str, kind: str) -> None:
     version = example(tmp_path, strategy, kind)
-    for seed in range(1, 11):
-        fuzz_manifest(version, 1000, seed)
-        fuzz_arrays(version, 500, seed)
+    fuzz_manifest(version, 1000, seed=1)
+    fuzz_arrays(version, 500, seed=1)
