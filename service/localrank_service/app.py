@@ -32,6 +32,7 @@ from localrank_service.models.workers import Workers
 from localrank_service.process import cpus
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
+from localrank_service.reranking import rank_plainly, under_pressure
 from localrank_service.routes import (
     adapters,
     batch,
@@ -85,6 +86,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         live.replace(addresses, {})
         for model in addresses.values():
             meters.trained(model)
+    admission = Admission(settings, meters)
+    share = settings.overload_degrade
     service = Service(
         settings=settings,
         live=live,
@@ -100,7 +103,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         ),
         workers=workers,
         loader=loader,
-        admission=Admission(settings, meters),
+        admission=admission,
+        rank=rank_plainly if not share else under_pressure(admission, share),
         connections=Connections(settings, meters),
     )
     app = FastAPI(

@@ -54,7 +54,13 @@ def give_way() -> None:
 
 
 class Permit(Protocol):
-    """What a request may take of this worker."""
+    """What a request may take of this worker.
+
+    Attributes:
+        arrived: when its body was complete, on the monotonic clock; 0 before that.
+    """
+
+    arrived: float
 
     def hold(self, documents: int) -> None:
         """Count the documents of the request; raise a `Problem` if these are too many now."""

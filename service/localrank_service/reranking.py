@@ -6,13 +6,16 @@ pass on to `localrank_service.http.problems`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from functools import partial
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
 from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.describe.explanation import explain
 from localrank_service.http.problems import STATUSES, Problem, problem_of
+from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
 from localrank_service.wire.answer import Ranked, Timing
 from localrank_service.wire.query import Options
@@ -22,13 +25,19 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from localrank.arrays import Matrix
+    from localrank.ranker import Ranking
     from localrank.stages import Stopwatch
+    from localrank_service.http.admission import Admission
+    from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
     from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents
 
-__all__ = ["Attempt"]
+    #: Ranks one query.
+    Rank: TypeAlias = Callable[[LiveModel, Documents, Options, Stopwatch], Ranked]
+
+__all__ = ["Attempt", "rank_plainly", "under_pressure"]
 
 
 class _Laps(Timing):
@@ -102,7 +111,14 @@ class Attempt:
                 self._note(self._observation)
         elif error is None and self._ranked is not None and self._model is not None:
             done = self._ranked
-            meters.ranked(self.api, self._model, done.ranking, done.out_of_range, self.timing.stop())
+            meters.ranked(
+                self.api,
+                self._model,
+                done.ranking,
+                done.out_of_range,
+                self.timing.stop(),
+                degraded=done.degraded,
+            )
             if self._observation is not None:
                 self._note(self._observation)
 
@@ -143,16 +159,33 @@ class Attempt:
         n_documents = len(documents.matrix)
         if (permit := PERMIT.get()) is not None:
             permit.hold(n_documents)
+        work: float = n_documents * model.work * (EXPLAINING if options.explain == "contributions" else 1)
+        rank = self._service.rank
+        if options.timeout_ms is not None:
+            work, rank = self._in_time(work, options.timeout_ms)
         given = model, documents, options, self.timing
-        work = n_documents * model.work * (EXPLAINING if options.explain == "contributions" else 1)
         if work < LARGE:
-            self._ranked = ranked = _ranked(*given)
+            self._ranked = ranked = rank(*given)
         else:
-            self._ranked = ranked = await RANKER.run(work, _ranked, *given)
+            self._ranked = ranked = await RANKER.run(work, rank, *given)
         return ranked
 
+    def _in_time(self, work: float, timeout_ms: float) -> tuple[float, Rank]:
+        """Return the work, and what ranks before the time has passed, which began when the whole request had arrived.
 
-def _ranked(model: LiveModel, documents: Documents, options: Options, timing: Stopwatch) -> Ranked:
+        If the time will have passed before the thread for large requests is free, there is no work that it should do.
+        """
+        now, permit = monotonic(), PERMIT.get()
+        begun = now - (perf_counter() - self.timing.begun)
+        if permit is not None and permit.arrived:
+            begun = permit.arrived
+        deadline = begun + timeout_ms / 1e3
+        if work >= LARGE and now + RANKER.wait() > deadline:
+            return 0.0, partial(_rank_in_time, deadline=0.0)
+        return work, partial(_rank_in_time, deadline=deadline)
+
+
+def rank_plainly(model: LiveModel, documents: Documents, options: Options, timing: Stopwatch) -> Ranked:
     """Rank the documents; an error says where in the request they are."""
     ranker = model.ranker
     asked: Matrix | Cloud = documents.matrix
@@ -162,14 +195,55 @@ def _ranked(model: LiveModel, documents: Documents, options: Options, timing: St
             with timing("sign"):
                 asked = ranker.contract.cloud(documents.matrix)
         ranking = ranker.rank(asked, stage=timing)
-    except InvalidDocuments as error:
-        at = None if error.document is None else documents.locate(error.document, error.feature)
-        raise problem_of(error, at) from None
     except LocalRankError as error:
-        raise problem_of(error) from error
+        raise _located(error, documents) from None
     explanation = None
     if isinstance(asked, Cloud):
         with timing("explain"):
             explanation = explain(model, asked, ranking, options)
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, out_of_range)
+
+
+def under_pressure(admission: Admission, share: float) -> Rank:
+    """Return what ranks more cheaply while requests wait for longer than a share of what they may wait."""
+
+    def rank(model: LiveModel, documents: Documents, options: Options, timing: Stopwatch) -> Ranked:
+        strain = admission.strain()
+        if strain <= share or not options.allow_degraded or options.explain != "none":
+            return rank_plainly(model, documents, options, timing)
+        lowest = strain > (1 + share) / 2
+        try:
+            ranking, degraded = rank_lower(model, documents.matrix, timing, lowest=lowest)
+        except LocalRankError as error:
+            raise _located(error, documents) from None
+        return _degraded(model, documents, options, ranking, degraded)
+
+    return rank
+
+
+def _rank_in_time(
+    model: LiveModel, documents: Documents, options: Options, timing: Stopwatch, *, deadline: float
+) -> Ranked:
+    try:
+        ranking, degraded = rank_in_time(model, documents.matrix, options, timing, deadline)
+    except LocalRankError as error:
+        raise _located(error, documents) from None
+    return _degraded(model, documents, options, ranking, degraded)
+
+
+def _degraded(
+    model: LiveModel, documents: Documents, options: Options, ranking: Ranking, degraded: Degraded | None
+) -> Ranked:
+    ranker = model.ranker
+    out_of_range = ranker.contract.out_of_range(documents.matrix)
+    return Ranked(
+        model.name, model.version, ranker, options, documents, ranking, None, out_of_range, degraded
+    )
+
+
+def _located(error: LocalRankError, documents: Documents) -> Problem:
+    """Return the problem, which says where in the request the documents are."""
+    if isinstance(error, InvalidDocuments) and error.document is not None:
+        return problem_of(error, documents.locate(error.document, error.feature))
+    return problem_of(error)

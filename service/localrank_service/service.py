@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
     from localrank_service.process.settings import Settings
+    from localrank_service.reranking import Rank
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits
@@ -26,7 +27,11 @@ __all__ = ["Service"]
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """The parts of a running service; no loader where the models were given."""
+    """The parts of a running service; no loader where the models were given.
+
+    Attributes:
+        rank: ranks one query, in the way that the settings have chosen.
+    """
 
     settings: Settings
     live: LiveModels
@@ -40,6 +45,7 @@ class Service:
     loader: Loader | None
     admission: Admission
     connections: Connections
+    rank: Rank
     draining: bool = False
 
     def drain(self) -> None:

@@ -42,6 +42,8 @@ class Gate:
 class Pass:
     """A permit that remembers what it was asked."""
 
+    arrived = 0.0
+
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
         self.waiter: asyncio.Future[None] | None = None

@@ -33,6 +33,7 @@ def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         warnings=tuple(Warned(one["code"], one["feature"], one["count"]) for one in answer["warnings"]),
         timings_ms=answer["timings_ms"],
         explanation=answer.get("explanation"),
+        degraded=answer["degraded"],
     )
 
 

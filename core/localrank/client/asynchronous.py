@@ -56,10 +56,25 @@ class AsyncClient(Caller):
         contract: str | None = None,
         feature_names: Sequence[str] | None = None,
         compare: tuple[int, int] | None = None,
+        timeout_ms: float | None = None,
+        allow_degraded: bool = True,
+        fallback_feature: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(features, ids, model, top_n, explain, contract, feature_names, compare)
+        query = Query(
+            features,
+            ids,
+            model,
+            top_n,
+            explain,
+            contract,
+            feature_names,
+            compare,
+            timeout_ms,
+            allow_degraded,
+            fallback_feature,
+        )
         return reranked(await self._send(self._one(query), timeout), query)
 
     async def rerank_batch(

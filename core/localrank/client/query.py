@@ -29,6 +29,9 @@ class Query:
         contract: hash of the feature contract that the caller was written for.
         feature_names: of the columns, if they are not in the model's order.
         compare: positions of two documents; with contributions, why the first is above the second.
+        timeout_ms: milliseconds in which the service should rank; a cheaper ranking answers if that is too little.
+        allow_degraded: false asks for an error instead of a cheaper ranking.
+        fallback_feature: with a timeout, the feature whose order is answered if there is no time to rank at all.
     """
 
     features: npt.ArrayLike | Sequence[Mapping[str, Any]]
@@ -39,6 +42,9 @@ class Query:
     contract: str | None = None
     feature_names: Sequence[str] | None = None
     compare: tuple[int, int] | None = None
+    timeout_ms: float | None = None
+    allow_degraded: bool = True
+    fallback_feature: str | None = None
 
     def options(self, model: str | None) -> dict[str, Any]:
         """Return everything but the documents."""
@@ -47,6 +53,9 @@ class Query:
             "top_n": self.top_n,
             "explain": self.explain,
             "contract": self.contract,
+            "timeout_ms": self.timeout_ms,
+            "allow_degraded": None if self.allow_degraded else False,
+            "fallback_feature": self.fallback_feature,
             "compare": None if self.compare is None else list(self.compare),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }

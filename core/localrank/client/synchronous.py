@@ -64,10 +64,25 @@ class Client(Caller):
         contract: str | None = None,
         feature_names: Sequence[str] | None = None,
         compare: tuple[int, int] | None = None,
+        timeout_ms: float | None = None,
+        allow_degraded: bool = True,
+        fallback_feature: str | None = None,
         timeout: float | None = None,
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(features, ids, model, top_n, explain, contract, feature_names, compare)
+        query = Query(
+            features,
+            ids,
+            model,
+            top_n,
+            explain,
+            contract,
+            feature_names,
+            compare,
+            timeout_ms,
+            allow_degraded,
+            fallback_feature,
+        )
         return reranked(self._send(self._one(query), timeout), query)
 
     def rerank_batch(

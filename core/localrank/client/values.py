@@ -77,6 +77,7 @@ class Reranked:
         warnings: what to know.
         timings_ms: the service's stages.
         explanation: if it was asked for.
+        degraded: ``{"rung", "reason"}`` if a cheaper ranking answered.
     """
 
     order: Indices
@@ -89,6 +90,7 @@ class Reranked:
     warnings: tuple[Warned, ...]
     timings_ms: Mapping[str, float]
     explanation: Mapping[str, Any] | None = None
+    degraded: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

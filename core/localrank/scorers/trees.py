@@ -11,9 +11,9 @@ overflows. So a file from anywhere cannot make the compiled walk read what is no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -136,6 +136,15 @@ class TreesScorer(Leaf):
     def parts_of(self, rows: Matrix, /) -> Parts:
         gains = self.walk.gains(np.ascontiguousarray(rows, np.float32))
         return lambda chosen: self.walk.contributions(np.ascontiguousarray(chosen, np.float32), gains)
+
+    def first(self, count: int) -> Self:
+        """Return the first trees alone; their arrays lie where those of all trees do."""
+        splits = int(self.split_begins[count])
+        cut: dict[str, Any] = {
+            name: getattr(self, name)[:splits]
+            for name in ("features", "thresholds", "decisions", "left", "right")
+        }
+        return replace(self, splits=self.splits[:count], values=self.values[: splits + count], **cut)
 
     def plus(self, other: TreesScorer) -> TreesScorer:
         """Return the trees of both, as when boosting went on from the first."""

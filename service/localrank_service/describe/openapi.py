@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
+from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 from localrank_service.wire import npy
 from localrank_service.wire.adapters import ENGINES
@@ -152,6 +153,9 @@ _ROUTE = _closed(
     optional=("local", "shares"),
 )
 
+_DEGRADED = _closed({"rung": {"enum": list(RUNGS)}, "reason": {"enum": [TIMEOUT, OVERLOAD]}})
+_DEGRADED["description"] = "Which cheaper way of ranking answered, and why."
+
 _EXPLANATION = _closed(
     {
         "base": _NUMBER | {"description": "The mean score of the list."},
@@ -261,7 +265,7 @@ SCHEMAS: dict[str, Any] = {
             )
             | {"description": "By score, then by position in the request."},
             "route": _ROUTE,
-            "degraded": {"type": "null"},
+            "degraded": _maybe(_DEGRADED),
             "warnings": _list(
                 _closed(
                     {
@@ -307,9 +311,11 @@ SCHEMAS: dict[str, Any] = {
             "model": _TEXT,
             "version": _COUNT,
             "route": _ROUTE,
+            "degraded": _DEGRADED,
             "warnings": _list(_closed({"code": _TEXT, "feature": _TEXT, "count": _COUNT})),
             "timings_ms": _map(_NUMBER),
-        }
+        },
+        optional=("degraded",),
     ),
     "SearchResponse": _engine_page(
         "hits", "hits", {"fields": {"type": "object", "description": "`_ltrlog` holds the features."}}
@@ -396,10 +402,11 @@ SCHEMAS: dict[str, Any] = {
                             "version": _COUNT,
                             "relevance_score": _TEXT | {"description": "How it follows from the score."},
                             "route": _ROUTE,
+                            "degraded": _DEGRADED,
                             "explanation": _EXPLANATION,
                             "timings_ms": _map(_NUMBER),
                         },
-                        optional=("explanation",),
+                        optional=("degraded", "explanation"),
                     ),
                 }
             ),
@@ -468,6 +475,14 @@ SCHEMAS: dict[str, Any] = {
             "model_name": _TEXT,
             "model_version": _TEXT,
             "id": _TEXT,
+            "parameters": _closed(
+                {
+                    "degraded": _TEXT
+                    | {
+                        "description": "Which cheaper way of ranking answered each query, separated by commas."
+                    }
+                }
+            ),
             "outputs": _list(
                 _closed(
                     {
@@ -486,7 +501,7 @@ SCHEMAS: dict[str, Any] = {
                 "in the order of `ranking`."
             },
         },
-        optional=("id",),
+        optional=("id", "parameters"),
     ),
     "ServerMetadata": _closed({"name": _TEXT, "version": _TEXT, "extensions": _list(_TEXT)}),
     "ServerHealth": _closed({"live": {"const": True}, "ready": {"type": "boolean"}}),
@@ -625,7 +640,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "RerankRequest",
         "RerankAnswer",
         "application/json",
-        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+        (400, 401, 403, 404, 409, 413, 415, 422, 503, 504),
     ),
     ("post", "/v1/rerank/batch"): (
         "BatchRequest",
@@ -637,14 +652,14 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "CohereRequest",
         "CohereAnswer",
         "application/json",
-        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+        (400, 401, 403, 404, 409, 413, 415, 422, 503, 504),
     ),
     **{
         ("post", f"/v1/adapters/{engine}"): (
             "SolrResponse" if engine == "solr" else "SearchResponse",
             "SolrReranked" if engine == "solr" else "SearchReranked",
             "application/json",
-            (400, 401, 403, 404, 409, 413, 415, 422, 503),
+            (400, 401, 403, 404, 409, 413, 415, 422, 503, 504),
         )
         for engine in ENGINES
     },

@@ -192,6 +192,12 @@ class Admission:
             client.due = max(client.due, now) + self._active * seconds / _SHARE
         return Claim(self, kind, 0 if usual is None else round(usual.documents))
 
+    def strain(self) -> float:
+        """Return how long a request would wait now, as a share of what it may: beyond 1 it is refused."""
+        now = monotonic()
+        pressure, aside = self._pressure, self._aside[RANKER]
+        return max(self.waiting * pressure.mean / pressure.most(now), RANKER.wait() / aside.most(now))
+
     def _check(self, lane: Lane, now: float, patience: float = 1.0) -> int | None:
         """Return after how many seconds to ask again if a request would wait too long for the lane."""
         pressure = self._aside[lane]

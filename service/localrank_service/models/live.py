@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LiveModel:
     """One version of one model, ready to rank; without a manifest where it was not read from a folder.
 

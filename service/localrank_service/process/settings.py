@@ -105,6 +105,13 @@ class Settings(BaseModel):
         description="Milliseconds that a request may wait for its turn while others are refused; four requests may "
         "always wait.",
     )
+    overload_degrade: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the longest wait beyond which a cheaper ranking answers, before requests are refused, 429; 0 "
+        "never degrades for overload.",
+    )
     max_connections: int = Field(
         default=4096,
         gt=0,

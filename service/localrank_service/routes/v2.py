@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,7 +17,6 @@ from fastapi import APIRouter, Request, Response
 from localrank import __version__
 from localrank_service.http.body import read_body
 from localrank_service.http.direct import DirectRoute
-from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire import v2
 from localrank_service.wire.answer import server_timing
@@ -55,32 +53,36 @@ async def infer(request: Request) -> Response:
     with Attempt(service, "v2") as attempt:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
-        begun = perf_counter()
         declared = headers.get(v2.HEADER_LENGTH)
         call = await attempt.read(v2.read, len(body), body, declared, service.limits)
         model = await attempt.find(_address(**request.path_params), at=None)
         queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
+        rungs: list[str] = []
         further: dict[str, float] = {}
         for documents in queries:
-            if call.timeout and (perf_counter() - begun) * 1e6 > call.timeout:
-                raise Problem(
-                    504,
-                    f"the timeout of {call.timeout} microseconds has passed",
-                    pointer="/parameters/timeout",
-                )
             if not rankings:
-                rankings.append((await attempt.rank(model, documents)).ranking)
+                ranked = await attempt.rank(model, documents, call.options)
+                rankings.append(ranked.ranking)
+                rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
                 continue
             # Each query is counted; what they share is counted with the first.
             with Attempt(service, "v2") as other:
-                rankings.append((await other.rank(model, documents)).ranking)
+                ranked = await other.rank(model, documents, call.options)
+                rankings.append(ranked.ranking)
+                rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
             for stage, elapsed in other.timing.stop().items():
                 further[stage] = further.get(stage, 0.0) + elapsed
             await asyncio.sleep(0)
         with attempt.timing("encode"):
             content, header_length = await attempt.write(
-                v2.encode, len(body), call, (model.name, model.version), rankings, ids
+                v2.encode,
+                len(body),
+                call,
+                (model.name, model.version),
+                rankings,
+                ids,
+                rungs if any(rungs) else (),
             )
         own = attempt.timing.stop()
         milliseconds = {stage: round(elapsed + further.get(stage, 0.0), 4) for stage, elapsed in own.items()}
@@ -217,7 +219,7 @@ def _statistics(service: Service, models: list[LiveModel]) -> Response:
     found = []
     for model in models:
         one = figures.get((model.name, str(model.version)), {})
-        success = int(one.get("ok", 0))
+        success = int(one.get("ok", 0) + one.get("degraded", 0))
 
         def part(name: str, count: int, figures: dict[str, float] = one) -> dict[str, int]:
             return {"count": count, "ns": round(figures.get(name, 0.0) * 1e9)}

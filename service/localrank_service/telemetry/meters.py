@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from localrank.ranker import Ranking
+    from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
     from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.instruments import Instrument
@@ -124,6 +125,12 @@ class Meters:
             "Rerank requests by the cluster whose scorer answered, and why it was not the strategy's choice.",
             ["model", "version", "cluster", "fallback"],
         )
+        self.degraded = Counter(
+            counts,
+            "localrank_degraded_total",
+            "Rerank requests that a cheaper way of ranking answered, by what that was and why.",
+            ["model", "rung", "reason"],
+        )
         self.training_share = Gauge(
             counts,
             "localrank_training_share",
@@ -199,6 +206,7 @@ class Meters:
             self.stage,
             self.documents,
             self.routes,
+            self.degraded,
             self.training_share,
             Drift(self.routes, self.training_share),
             self.margin,
@@ -354,10 +362,16 @@ class Meters:
         ranking: Ranking,
         out_of_range: int,
         milliseconds: Mapping[str, float],
+        *,
+        degraded: Degraded | None = None,
     ) -> None:
         """Count one ranking; ``milliseconds`` are its stages and their ``total``."""
         name, version = model.name, model.version
-        self.requests.of(api, name, version, "ok")[0] += 1.0
+        if degraded is None:
+            self.requests.of(api, name, version, "ok")[0] += 1.0
+        else:
+            self.requests.of(api, name, version, "degraded")[0] += 1.0
+            self.degraded.of(name, *degraded)[0] += 1.0
         total = milliseconds["total"] / 1e3
         before, after = (milliseconds.get(part, 0.0) / 1e3 for part in ("decode", "encode"))
         seconds = self.model_seconds.of

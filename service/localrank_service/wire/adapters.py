@@ -17,7 +17,7 @@ import orjson
 
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import route_members, warnings_of
-from localrank_service.wire.members import ADAPTER, by_name, check
+from localrank_service.wire.members import ADAPTER, by_name, check, plain_values
 from localrank_service.wire.query import (
     SLOWER,
     Documents,
@@ -147,6 +147,8 @@ class AdaptedQuery:
             settings.get("query_id"),
             settings.get("top_n"),
             contract=settings.get("contract"),
+            timeout_ms=settings.get("timeout_ms"),
+            allow_degraded=settings.get("allow_degraded", True),
         )
         self.top = _object(checked(body, limits), "the body")
         if engine.page not in self.top:
@@ -236,6 +238,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str)
                 "model": ranked.name,
                 "version": ranked.version,
                 "route": route_members(ranking.route),
+                **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                 "warnings": warnings_of(ranked),
                 "timings_ms": timing.stop(),
             }
@@ -266,9 +269,8 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
         value: Any = text
         if name == "top_n":
             value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
-        elif name == "missing_as_zero":
-            value = {"true": True, "false": False}.get(text, text)
         found[name] = value
+    found |= plain_values(found)
     check(found, _TABLE)
     return found
 

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
     from localrank.ranker import Ranker, Ranking
     from localrank.routing import Route
+    from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
 
 __all__ = ["Ranked", "Timing", "route_members", "server_timing", "warnings_of"]
 
 
 class Timing(Stopwatch):
-    """A stopwatch for the stages that also knows the whole."""
+    """A stopwatch for the stages that also knows the whole.
 
-    __slots__ = ("_begun", "_stopped")
+    Attributes:
+        begun: when, as `time.perf_counter` has it.
+    """
+
+    __slots__ = ("_stopped", "begun")
 
     def __init__(self) -> None:
         super().__init__()
-        self._begun = perf_counter()
+        self.begun = perf_counter()
         self._stopped: Mapping[str, float] | None = None
 
     def stop(self) -> Mapping[str, float]:
@@ -34,7 +39,7 @@ class Timing(Stopwatch):
         if self._stopped is None:
             # To a tenth of a microsecond. Rounding to a whole number takes half as long as rounding to four places.
             rounded = {stage: round(elapsed * 1e4) / 1e4 for stage, elapsed in self.milliseconds.items()}
-            rounded["total"] = round((perf_counter() - self._begun) * 1e7) / 1e4
+            rounded["total"] = round((perf_counter() - self.begun) * 1e7) / 1e4
             self._stopped = rounded
         return self._stopped
 
@@ -47,6 +52,7 @@ class Ranked:
         name: of the model that ranked it, with its version.
         explanation: of the route, if the request asked for it.
         out_of_range: how many values are out of the training range.
+        degraded: which cheaper way of ranking answered, if one did.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Ranked:
     ranking: Ranking
     explanation: dict[str, Any] | None
     out_of_range: int
+    degraded: Degraded | None = None
 
 
 def route_members(route: Route) -> dict[str, Any]:

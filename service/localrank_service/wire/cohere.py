@@ -100,6 +100,7 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, returned: list[Text]
                     "version": ranked.version,
                     "relevance_score": _RELEVANCE,
                     "route": route_members(ranking.route),
+                    **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                     **({} if ranked.explanation is None else {"explanation": ranked.explanation}),
                     "timings_ms": timing.stop(),
                 },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank_service.http.problems import Problem, pointer
@@ -24,7 +25,11 @@ __all__ = [
     "check",
     "check_names",
     "names_of",
+    "plain_values",
 ]
+
+#: A number as it may stand in a query string.
+_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 class Kind(NamedTuple):
@@ -70,6 +75,25 @@ _FEATURES = {
     "anyOf": [_ROW, {"type": "object", "additionalProperties": _CELL}],
     "description": "In the model's order, or by name; a name left out is missing.",
 }
+
+#: Milliseconds that a request may give the server at most: an hour.
+LONGEST_TIMEOUT = 3_600_000
+_TIMEOUT = Member(
+    "timeout_ms",
+    Kind(
+        f"a number above 0, at most {LONGEST_TIMEOUT}",
+        {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT},
+        lambda value: type(value) in {int, float} and 0 < value <= LONGEST_TIMEOUT,
+    ),
+    "Milliseconds from the arrival of the whole request in which to rank. If there is too little time for the model, a "
+    "cheaper one answers, at last the order of the request; `degraded` says which.",
+)
+_ALLOW = Member(
+    "allow_degraded",
+    _FLAG,
+    "false answers 504 instead of anything but the model's own ranking.",
+    nullable=False,
+)
 
 _MODEL = Member(
     "model",
@@ -155,6 +179,14 @@ RERANK = (
         "The little-endian numbers of all rows, in base64; NaN is a missing value.",
         nullable=False,
     ),
+    _TIMEOUT,
+    _ALLOW,
+    Member(
+        "fallback_feature",
+        _TEXT,
+        "With `timeout_ms`: the feature whose order, the largest first, is answered if there is no time to rank at all, "
+        "instead of the order of the request.",
+    ),
     Member("dtype", _one_of(DTYPES), "Of `features_b64`; `float32` if left out.", nullable=False),
     Member(
         "shape",
@@ -198,6 +230,8 @@ COHERE = (
     _CONTRACT,
     _EXPLAIN,
     _COMPARE,
+    _TIMEOUT,
+    _ALLOW,
     Member("max_tokens_per_doc", _ANYTHING, "Has no effect."),
     Member("priority", _ANYTHING, "Has no effect."),
     Member("rank_fields", _ANYTHING, "Has no effect."),
@@ -219,13 +253,30 @@ ADAPTER = (
         _FLAG,
         "A feature that a hit does not log is 0, as with the plug-ins' option of this name; otherwise it is missing.",
     ),
+    _TIMEOUT,
+    _ALLOW,
 )
 
 #: Of ``parameters`` of the Open Inference Protocol; others are the business of other servers.
 INFER_PARAMETERS = (
     _TOP_N._replace(meaning="Answer only the best of each query."),
     _CONTRACT,
-    Member("timeout", _integer(0), "Microseconds after which no ranking is begun; 504 if they have passed."),
+    Member(
+        "timeout",
+        _integer(0),
+        "Microseconds from the arrival of the whole request in which to rank, as `timeout_ms` of `/v1/rerank`; 0 is no "
+        "limit.",
+    ),
+    _ALLOW,
+    Member(
+        "priority",
+        Kind(
+            "0, as requests are answered in the order in which they come",
+            {"const": 0},
+            lambda value: value == 0,
+        ),
+        "Only 0: requests are answered in the order in which they come.",
+    ),
     Member("binary_data_output", _FLAG, "Answer binary tensors, unless an output says otherwise."),
 )
 
@@ -242,6 +293,17 @@ def names_of(table: Iterable[Member]) -> tuple[str, ...]:
 def by_name(table: Iterable[Member]) -> dict[str, Member]:
     """Return the members as the parser looks them up."""
     return {member.name: member for member in table}
+
+
+def plain_values(found: Mapping[str, str]) -> dict[str, Any]:
+    """Return the numbers and flags among the options of a query string; a text that is none stays as it is."""
+    values: dict[str, Any] = {}
+    if (timeout := found.get("timeout_ms")) is not None:
+        values["timeout_ms"] = float(timeout) if _DECIMAL.fullmatch(timeout) else timeout
+    for name in ("allow_degraded", "missing_as_zero"):
+        if (flag := found.get(name)) is not None:
+            values[name] = {"true": True, "false": False}.get(flag, flag)
+    return values
 
 
 def check_names(found: Iterable[str], table: Mapping[str, Member]) -> None:

@@ -11,14 +11,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.members import RERANK, by_name, check
+from localrank_service.wire.members import RERANK, by_name, check, plain_values
 from localrank_service.wire.query import (
     Documents,
     Limits,
     Options,
-    check_compare,
     check_contract,
     check_count,
+    check_options,
     columns_of,
     from_bytes,
     in_model_order,
@@ -36,7 +36,18 @@ __all__ = ["MEDIA_TYPE", "OPTIONS", "NpyQuery", "read"]
 MEDIA_TYPE = "application/x-npy"
 
 #: What the query string may hold; ``feature_names`` stands there once per name, ``compare`` as ``3,7``.
-OPTIONS = ("model", "query_id", "top_n", "explain", "compare", "contract", "feature_names")
+OPTIONS = (
+    "model",
+    "query_id",
+    "top_n",
+    "explain",
+    "compare",
+    "contract",
+    "feature_names",
+    "timeout_ms",
+    "allow_degraded",
+    "fallback_feature",
+)
 _TABLE = by_name(member for member in RERANK if member.name in OPTIONS)
 
 _MAGIC = b"\x93NUMPY"
@@ -213,12 +224,13 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
         members["top_n"] = int(top_n)
     if _TWO_POSITIONS.fullmatch(compare := found.get("compare", "")):
         members["compare"] = [int(position) for position in compare.split(",")]
+    members |= plain_values(found)
     try:
         check(members, _TABLE)
         if "compare" in members:
             members["compare"] = tuple(members["compare"])
-        options = Options(**{"explain": "none", **members})
-        check_compare(options)
+        options = Options(**{"explain": "none", "timeout_at": None, **members})
+        check_options(options)
     except Problem as problem:
         problem.pointer = None  # it stands in the query string
         raise

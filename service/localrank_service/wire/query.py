@@ -27,9 +27,9 @@ __all__ = [
     "Limits",
     "Options",
     "Query",
-    "check_compare",
     "check_contract",
     "check_count",
+    "check_options",
     "columns_of",
     "from_bytes",
     "in_model_order",
@@ -60,6 +60,10 @@ class Options:
     explain: Explain = "none"
     contract: str | None = None
     compare: tuple[int, int] | None = None
+    timeout_ms: float | None = None
+    allow_degraded: bool = True
+    fallback_feature: str | None = None
+    timeout_at: str | None = "/timeout_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +166,17 @@ def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:
         )
 
 
-def check_compare(options: Options) -> None:
-    """Refuse to compare documents whose contributions are not asked for."""
+def check_options(options: Options) -> None:
+    """Refuse options that do not go together."""
+    if options.timeout_ms is None:
+        if options.fallback_feature is not None:
+            raise Problem(422, "fallback_feature goes with timeout_ms", pointer=pointer("fallback_feature"))
+    elif options.explain != "none":
+        raise Problem(
+            422,
+            "timeout_ms does not go with explain: an explanation takes its time",
+            pointer=pointer("timeout_ms"),
+        )
     if options.compare is not None and options.explain != "contributions":
         raise Problem(
             422,

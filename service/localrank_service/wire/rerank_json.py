@@ -26,9 +26,9 @@ from localrank_service.wire.query import (
     Documents,
     Limits,
     Options,
-    check_compare,
     check_contract,
     check_count,
+    check_options,
     columns_of,
     in_model_order,
     ordered,
@@ -92,7 +92,7 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int |
         "version": ranked.version,
         "results": orjson.Fragment(listed),
         "route": route_members(ranked.ranking.route),
-        "degraded": None,
+        "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
         "warnings": warnings_of(ranked, most_warnings),
     }
     if ranked.explanation is not None:
@@ -121,8 +121,11 @@ class JsonQuery:
             members.get("explain") or "none",
             members.get("contract"),
             tuple(compare) if (compare := members.get("compare")) else None,
+            members.get("timeout_ms"),
+            members.get("allow_degraded") is not False,
+            members.get("fallback_feature"),
         )
-        check_compare(self.options)
+        check_options(self.options)
         forms = [name for name in _FORMS if name in members]
         if len(forms) != 1:
             found = " and ".join(forms) or "none of them"

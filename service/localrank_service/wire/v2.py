@@ -22,6 +22,7 @@ from localrank_service.wire.query import (
     SLOWER,
     Documents,
     Limits,
+    Options,
     check_contract,
     check_count,
     from_bytes,
@@ -80,13 +81,13 @@ class Call:
         id: to be sent back.
         top_n: of each query.
         contract: to be checked.
-        timeout: microseconds after which no ranking is begun.
+        options: for ranking each query.
     """
 
     id: str | None
     top_n: int | None
     contract: str | None
-    timeout: int | None
+    options: Options
     _outputs: list[_Wanted] | None
     _binary: bool
     _body: bytes
@@ -228,7 +229,7 @@ def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
         )
     if header_length is not None and not length:
         raw = _Tensor("", "FP32", [], None, 0, len(body))
-        return Call(None, None, None, None, None, False, body, {"features": raw}, limits)  # noqa: FBT003
+        return Call(None, None, None, Options(), None, False, body, {"features": raw}, limits)  # noqa: FBT003
     members = _members(body if length == len(body) else body[:length], limits)
     parameters = _parameters(members, "")
     check(parameters, _PARAMETERS, "/parameters")
@@ -240,7 +241,11 @@ def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
         request_id,
         parameters.get("top_n"),
         parameters.get("contract"),
-        parameters.get("timeout"),
+        Options(
+            timeout_ms=(parameters.get("timeout") or 0) / 1e3 or None,
+            allow_degraded=parameters.get("allow_degraded") is not False,
+            timeout_at="/parameters/timeout",
+        ),
         _wanted(members, binary=binary),
         binary,
         body,
@@ -250,9 +255,21 @@ def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
 
 
 def encode(
-    call: Call, address: tuple[str, int], rankings: Sequence[Ranking], ids: _Ids | None
+    call: Call,
+    address: tuple[str, int],
+    rankings: Sequence[Ranking],
+    ids: _Ids | None,
+    rungs: Sequence[str] = (),
 ) -> tuple[bytes, int | None]:
-    """Return the answer, and how many bytes of it are JSON where not all are."""
+    """Return the answer, and how many bytes of it are JSON where not all are.
+
+    Args:
+        call: the request.
+        address: name and version of the model.
+        rankings: of the queries.
+        ids: of all documents.
+        rungs: how each query was degraded, empty for one that was not; none if none was.
+    """
     orders, start = [], 0
     for ranking in rankings:
         orders.append(ranking.order[: call.top_n] + start)
@@ -281,6 +298,8 @@ def encode(
     answer: dict[str, Any] = {"model_name": address[0], "model_version": str(address[1])}
     if call.id is not None:
         answer["id"] = call.id
+    if rungs:
+        answer["parameters"] = {"degraded": ",".join(rungs)}
     answer["outputs"] = outputs
     content = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join((content, *tails)), len(content)) if tails else (content, None)

@@ -215,7 +215,7 @@ async def test_no_queries_at_all_are_answered(client: httpx.AsyncClient) -> None
 async def test_outputs_come_as_asked_for(client: httpx.AsyncClient) -> None:
     members = {
         "inputs": [features([ROW, ROW]), tensor("doc_ids", ["ä", "b"], "BYTES")],
-        "parameters": {"binary_data_output": True, "priority": 1, "whatever": "x"},
+        "parameters": {"binary_data_output": True, "priority": 0, "whatever": "x"},
         "outputs": [
             {"name": "doc_ids"},
             {"name": "ranking", "parameters": {"binary_data": False}},
@@ -550,12 +550,18 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
     ),
     "no time": (
         {
-            "parameters": {"timeout": 1},
+            "parameters": {"timeout": 1, "allow_degraded": False},
             "inputs": [features([ROW] * 3), tensor("group", [1, 1, 1], "INT32")],
         },
         504,
         "/parameters/timeout",
-        "1 microseconds",
+        "the timeout of 0.001 ms",
+    ),
+    "a priority": (
+        {"parameters": {"priority": 3}, "inputs": [features([ROW])]},
+        422,
+        "/parameters/priority",
+        "expected 0, as requests are answered in the order in which they come",
     ),
     "too many documents": (
         {"inputs": [features([ROW] * 6)]},
