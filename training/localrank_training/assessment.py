@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank_training.advice import Advice, advise, sample_of
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.progress import silent
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Assessment", "Candidate", "assess"]
 
 METRIC = "ndcg@10"
-#: Queries and documents that are looked at; more would take longer than a minute.
-_MOST_QUERIES, _MOST_DOCUMENTS = 300, 20_000
 #: A cluster that a tenth of the documents more or less does not change stands for a kind of query.
 _STEADY = 0.1
 _LEVEL = 0.05
@@ -85,6 +83,7 @@ class Assessment:
         candidates: the quick models.
         flips: the share of queries that change their cluster when a tenth of their documents is left out.
         sentences: what it comes to; the last says what to do.
+        advice: what would help most.
     """
 
     queries: int
@@ -93,6 +92,7 @@ class Assessment:
     candidates: tuple[Candidate, ...]
     flips: float
     sentences: tuple[str, ...]
+    advice: Advice
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -103,6 +103,7 @@ class Assessment:
             "candidates": [candidate.to_json() for candidate in self.candidates],
             "flips": self.flips,
             "sentences": list(self.sentences),
+            "advice": self.advice.to_json(),
         }
 
 
@@ -112,7 +113,7 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     Raises:
         InvalidData: fewer than ten queries have documents of different labels.
     """
-    sample = _sample(queries, seed)
+    sample = sample_of(queries, seed)
     found: list[tuple[Trained, Measured]] = []
     for number, (_, learner, overrides, _) in enumerate(_CANDIDATES):
         missing = ["contract.missing='median'"] if np.isnan(sample.documents).any() else []
@@ -133,19 +134,8 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     local = found[-1][0].built
     flips = flip_rates_of_known(local.ranker, sample, local.clusters, seed)["drop_10_percent"]
     sentences = (_kinds(flips), _local(family[-1]), _best(candidates))
-    return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences)
-
-
-def _sample(queries: QuerySet, seed: int) -> QuerySet:
-    """Return queries that can teach something, as many as take a minute."""
-    teaching = [query for query in range(len(queries)) if len(np.unique(queries.labels_of(query))) > 1]
-    if len(teaching) < 10:
-        raise InvalidData(
-            f"expected at least 10 queries with documents of different labels, found {len(teaching)} of {len(queries)}"
-        )
-    chosen = np.random.default_rng(seed).permutation(teaching)[:_MOST_QUERIES]
-    fits = np.cumsum(queries.lengths[chosen]) <= _MOST_DOCUMENTS
-    return queries.select(np.sort(chosen[: max(10, int(fits.sum()))]))
+    advice = advise(queries, seed=seed, workers=workers, progress=progress)
+    return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice)
 
 
 def _kinds(flips: float) -> str:
@@ -170,6 +160,6 @@ def _best(candidates: tuple[Candidate, ...]) -> str:
     if best.mean <= candidates[0].mean:
         return f"Nothing here is clearly better than {candidates[0].name}: start with localrank train DATA {candidates[0].options}."
     return (
-        f"What helps most here: {best.name} (localrank train DATA {best.options}); without options localrank train "
+        f"The best here is {best.name} (localrank train DATA {best.options}); without options localrank train "
         "blends all of these."
     )

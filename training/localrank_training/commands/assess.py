@@ -40,7 +40,8 @@ def assess(
 ) -> None:
     """Say whether queries are of different kinds, whether local models are better, and what would help most.
 
-    Three quick models take the same cross-validation over at most 300 of the queries. Nothing is published.
+    Three quick models take the same cross-validation over at most 300 of the queries, and another one learns without half of
+    the queries, documents and features and with wrong labels: what is missed most would help most. Nothing is published.
 
     Examples:
       localrank assess docs/examples/judged.csv
@@ -79,4 +80,10 @@ def assess(
     )
     typer.echo()
     for sentence in found.sentences:
+        typer.echo(sentence)
+    title, header, rows = found.advice.table()
+    typer.echo(f"\n{title}")
+    print_table(header, rows)
+    typer.echo()
+    for sentence in found.advice.sentences:
         typer.echo(sentence)

@@ -1,0 +1,220 @@
+"""What would help most: more queries, more judged documents, better labels or more features, each with its evidence.
+
+The evidence is `localrank_training.removals` (what is lost if some is taken away), `localrank_training.twins` (documents alike
+with different labels), and what features are there at all. A sample of the queries is looked at, so that it takes seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank_training.data.inspection import inspect
+from localrank_training.progress import silent
+from localrank_training.removals import METRIC, removals
+from localrank_training.twins import twins_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.progress import Progress
+    from localrank_training.removals import Removal
+    from localrank_training.twins import Twins
+
+__all__ = ["Advice", "advise", "sample_of"]
+
+#: Queries and documents that are looked at; more would take longer than a minute.
+MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
+#: Queries with documents of different labels that are needed to say anything.
+FEWEST = 10
+_LEVEL = 0.05
+_SHOWN = 5
+
+_MORE = {
+    "queries": "more judged queries",
+    "documents": "more judged documents per query",
+    "features": "more features",
+    "labels": "more careful labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was found.
+
+    Attributes:
+        queries, documents: that were looked at, ``of`` how many queries.
+        idle: how many of all queries have documents of one label only, and so teach nothing.
+        removals: what is lost if some is taken away.
+        twins: documents alike with different labels.
+        useless: features that are constant within every query.
+        missing: features with missing values, and the share that is missing, most first.
+    """
+
+    queries: int
+    documents: int
+    of: int
+    idle: int
+    removals: tuple[Removal, ...]
+    twins: Twins
+    useless: tuple[str, ...]
+    missing: tuple[tuple[str, float], ...]
+
+    @property
+    def clear(self) -> list[Removal]:
+        """What is clearly missed if it is taken away, the most first."""
+        found = [one for one in self.removals if one.loss.difference > 0 and one.loss.p_holm <= _LEVEL]
+        return sorted(found, key=lambda one: -one.loss.difference)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What it comes to, the most helpful first; each with its evidence."""
+        return (*self._of_removals(), *self._of_twins(), *self._of_queries(), *self._of_features())
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "queries": self.queries,
+            "documents": self.documents,
+            "of_queries": self.of,
+            "queries_of_one_label": self.idle,
+            "removals": [one.to_json() for one in self.removals],
+            "twins": self.twins.to_json(),
+            "features_constant_within_queries": list(self.useless),
+            "features_with_missing_values": [
+                {"feature": name, "missing": share} for name, share in self.missing
+            ],
+            "sentences": list(self.sentences),
+        }
+
+    def table(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+        """Return a title, a header and rows."""
+        rows = [
+            (
+                one.text,
+                one.loss.baseline,
+                f"{one.loss.difference:+.4f}",
+                one.loss.interval_text,
+                one.loss.p_holm,
+            )
+            for one in self.removals
+        ]
+        whole = self.removals[0].loss.candidate
+        title = f"What is lost without some of the data: a quick linear model, {METRIC} {whole:.4f} with all of it"
+        return title, ("without", METRIC, "loss", "95 % interval", "p (Holm)"), rows
+
+    def _of_removals(self) -> list[str]:
+        clear = self.clear
+        if not clear:
+            seen = [one.loss.detectable for one in self.removals if one.loss.detectable is not None]
+            power = f"; a loss of {max(seen):.4f} would have shown" if seen else ""
+            return [
+                f"It is not clear that {_either(list(_MORE.values()))} would help ({self.queries} queries{power})."
+            ]
+        first, *others = clear
+        said = [f"What would help most: {_MORE[first.what]}. {_loss(first)}"]
+        said += [f"{_MORE[one.what].capitalize()} would help too. {_loss(one)}" for one in others]
+        unclear = [_MORE[one.what] for one in self.removals if one not in clear]
+        if unclear:
+            said.append(f"It is not clear that {_either(unclear)} would help.")
+        return said
+
+    def _of_twins(self) -> list[str]:
+        found = self.twins
+        if found.equal and found.ceiling < found.best:
+            text = (
+                f"{found.equal} of {found.documents} documents have all features in common with a document of their query that "
+                f"has another label: no ranker is expected to exceed {METRIC} {found.ceiling:.4f} instead of {found.best:.4f}. "
+                f"Judge them again, or add a feature that tells them apart ({_queries(found.examples)})."
+            )
+            return [text]
+        if found.near > found.documents / 100:
+            text = (
+                f"{found.near} of {found.documents} documents are all but equal to a document of their query that has another "
+                f"label. Judge them again, or add a feature that tells them apart ({_queries(found.examples)})."
+            )
+            return [text]
+        return []
+
+    def _of_queries(self) -> list[str]:
+        if not self.idle:
+            return []
+        return [
+            f"{self.idle} of {self.of} queries have documents of one label only, and teach nothing: judge more of their documents."
+        ]
+
+    def _of_features(self) -> list[str]:
+        said = []
+        if self.useless:
+            said.append(f"Constant within every query, so of no use: {_some(self.useless)}.")
+        if self.missing:
+            shares = [f"{name} ({share:.0%})" for name, share in self.missing]
+            said.append(f"Values are missing: {_some(shares)}. Fill them where they come from.")
+        return said
+
+
+def advise(queries: QuerySet, *, seed: int = 0, workers: int = 1, progress: Progress = silent) -> Advice:
+    """Find out what would help most.
+
+    Raises:
+        InvalidData: fewer than `FEWEST` queries have documents of different labels.
+    """
+    sample = sample_of(queries, seed)
+    features = inspect(sample).features
+    missing = sorted(
+        ((one.name, one.missing / sample.n_docs) for one in features if one.missing),
+        key=lambda pair: -pair[1],
+    )
+    return Advice(
+        queries=len(sample),
+        documents=sample.n_docs,
+        of=len(queries),
+        idle=len(queries) - len(_teaching(queries)),
+        removals=removals(sample, seed=seed, workers=workers, progress=progress),
+        twins=twins_of(sample),
+        useless=tuple(one.name for one in features if one.per_query or one.constant),
+        missing=tuple(missing),
+    )
+
+
+def sample_of(queries: QuerySet, seed: int) -> QuerySet:
+    """Return queries that can teach something, as many as take a minute.
+
+    Raises:
+        InvalidData: fewer than `FEWEST` queries have documents of different labels.
+    """
+    teaching = _teaching(queries)
+    if len(teaching) < FEWEST:
+        raise InvalidData(
+            f"expected at least {FEWEST} queries with documents of different labels, found {len(teaching)} of {len(queries)}"
+        )
+    chosen = np.random.default_rng(seed).permutation(teaching)[:MOST_QUERIES]
+    fits = np.cumsum(queries.lengths[chosen]) <= MOST_DOCUMENTS
+    return queries.select(np.sort(chosen[: max(FEWEST, int(fits.sum()))]))
+
+
+def _teaching(queries: QuerySet) -> list[int]:
+    return [query for query in range(len(queries)) if len(np.unique(queries.labels_of(query))) > 1]
+
+
+def _loss(one: Removal) -> str:
+    interval = "" if one.loss.interval is None else f" {one.loss.interval}"
+    return f"Without {one.text}, {METRIC} of a quick linear model is lower by {one.loss.difference:.4f}{interval}."
+
+
+def _either(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _queries(names: Sequence[str]) -> str:
+    return f"most of them in {'query' if len(names) == 1 else 'queries'} {', '.join(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
