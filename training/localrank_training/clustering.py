@@ -9,7 +9,7 @@ scorer. Clusters are numbered by size, the largest first, so that a number means
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from localrank_training.config import ClusteringSettings
     from localrank_training.prototypes import Locality
 
-__all__ = ["NO_CLUSTER", "Clustering", "Weighted", "around", "cluster", "medoids", "partition"]
+__all__ = [
+    "NO_CLUSTER",
+    "Clustering",
+    "Link",
+    "Weighted",
+    "around",
+    "cluster",
+    "medoids",
+    "merges",
+    "partition",
+]
+
+Link: TypeAlias = Literal["complete", "single", "average"]
 
 #: The cluster of a query that cannot be compared.
 NO_CLUSTER = -1
@@ -179,15 +191,27 @@ def _parted(points: Points, wanted: int, settings: ClusteringSettings, seed: int
 
 def _complete_link(points: Points, wanted: int, similarity: str) -> Indices:
     """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters."""
-    from scipy.cluster.hierarchy import cut_tree, linkage
-    from scipy.spatial.distance import squareform
+    from scipy.cluster.hierarchy import cut_tree
 
     if len(points) == 1:
         return np.zeros(1, np.int64)
+    return np.asarray(cut_tree(merges(points, similarity), wanted)[:, 0], np.int64)
+
+
+def merges(points: Points, similarity: str, link: Link = "complete") -> Vector:
+    """Return the dendrogram of ``1 - sim`` as scipy does: ``[n - 1, 4]``, a row for each merge of two clusters.
+
+    Args:
+        points: at least two, all known.
+        similarity: one of `localrank.measures`.
+        link: the distance of two clusters is that of their farthest, nearest or average members.
+    """
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
     distances = np.maximum(1.0 - all_pairs(points, similarity), 0.0)
     np.fill_diagonal(distances, 0.0)
-    tree = linkage(squareform(distances, checks=False), "complete")
-    return np.asarray(cut_tree(tree, wanted)[:, 0], np.int64)
+    return np.asarray(linkage(squareform(distances, checks=False), link), np.float64)
 
 
 def _by_size(clusters: Indices) -> Indices:

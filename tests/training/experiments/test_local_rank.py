@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from localrank.__main__ import main
-from localrank_training.experiments import local_rank
-from localrank_training.experiments.local_rank import compared_triple, three_queries
+from localrank_training.experiments import local_rank, triples
+from localrank_training.experiments.geometry import Geometry
+from localrank_training.experiments.sweeps import chance_of_ranks
+from localrank_training.experiments.transfer import Models
+from localrank_training.experiments.triples import compared_triple, three_queries
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_figure_1_finds_what_its_triples_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(local_rank, "TRIPLES", 12)
+    monkeypatch.setattr(triples, "TRIPLES", 12)
 
     assert 0 == main(["experiment", "localrank-fig1", "--out", str(tmp_path), "--workers", "1", "--json"])
 
@@ -74,3 +77,79 @@ def test_distances_are_those_of_the_papers_formulas() -> None:
             np.linalg.norm(means[0] - means[other]),
         ]
         np.testing.assert_allclose(distances[:, column], expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer settings and candidates."""
+    monkeypatch.setattr(local_rank, "MODELS", Models(Geometry(), "svmmap", ({"C": 100.0},)))
+    monkeypatch.setattr(local_rank, "CANDIDATES", (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder, so that figures share their fits."""
+    return tmp_path_factory.mktemp("out")
+
+
+def found(name: str, data: Path, out: Path, draws: int = 0) -> Any:
+    options = ["--data", str(data), "--out", str(out), "--draws", str(draws), "--workers", "1"]
+    assert 0 == main(["experiment", name, *options])
+    return json.loads((out / f"{name}.json").read_text())
+
+
+@pytest.mark.usefixtures("small")
+def test_queries_of_two_kinds_want_two_clusters(folds_folder: Path, out: Path) -> None:
+    """One model for both kinds cannot be right, one for each can; random clusters hold both kinds."""
+    answer = found("localrank-fig6", folds_folder, out, draws=3)
+
+    curve = {row[0]: row[1:] for row in answer["tables"][0]["rows"]}
+    assert list(range(1, 37)) == list(curve)
+    one, two = curve[1], curve[2]
+    assert two[0] > one[0] + 0.2
+    assert two[1] > one[0]
+    assert pytest.approx(two[0], abs=0.02) == two[4]
+    assert two[5] < two[0] - 0.2
+    means = {row[0]: row[1] for row in answer["tables"][1]["rows"]}
+    assert means["clusters, one cluster a candidate"] > means["one model"] + 0.2
+    assert any("Clusters: better than one model" in sentence for sentence in answer["sentences"])
+    assert any("Clusters: better than random clusters of the same sizes" in s for s in answer["sentences"])
+    assert any("One cluster was chosen in 0 of 5 folds" in sentence for sentence in answer["sentences"])
+    assert {fold["title"] for fold in answer["tables"]} >= {"Controls, 3 draws", "Paired differences"}
+
+
+@pytest.mark.usefixtures("small")
+def test_figures_share_their_fits(folds_folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found("localrank-fig7", folds_folder, out)
+    capsys.readouterr()
+
+    found("localrank-fig8", folds_folder, out)
+
+    assert "10 fits: 10 on disk, 0 to do" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("small")
+def test_the_most_similar_query_is_of_the_same_kind(folds_folder: Path, out: Path) -> None:
+    means = {row[0]: row[1] for row in found("localrank-fig4", folds_folder, out)["tables"][0]["rows"]}
+
+    assert means["one model"] + 0.1 < means["most similar query"] <= means["clairvoyant query"]
+
+
+@pytest.mark.usefixtures("small")
+def test_likeness_ranks_the_clairvoyant_query_above_chance(folds_folder: Path, out: Path) -> None:
+    rows = found("localrank-fig5", folds_folder, out)["tables"][0]["rows"]
+
+    for rank, share, chance in rows:
+        if rank < 18:
+            assert share > chance
+    assert rows[-1][1] <= 1.0
+
+
+def test_chance_of_ranks_is_that_of_all_orders() -> None:
+    """By listing every place that the best ones can have."""
+    total, best = 6, 2
+    places = list(itertools.combinations(range(1, total + 1), best))
+
+    expected = [np.mean([min(one) <= rank for one in places]) for rank in range(1, total + 1)]
+
+    np.testing.assert_allclose(chance_of_ranks(total, best, total), expected)

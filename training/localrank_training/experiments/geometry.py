@@ -1,0 +1,144 @@
+"""How alike the queries of a fold are: the dendrogram of its training queries, and what is near to every other query."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.contract import FeatureContract
+from localrank.measures import one_to_many
+from localrank.signature import PcaRepresentation, Signatures, spectrum
+from localrank_training.clouds import Clouds
+from localrank_training.clustering import merges
+from localrank_training.config import TrainingConfig
+from localrank_training.experiments.dendrogram import Dendrogram
+from localrank_training.experiments.fits import Fit
+from localrank_training.representations import make_representation
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.representation import Points
+    from localrank_training.clustering import Link
+    from localrank_training.experiments.fits import Arrays
+    from localrank_training.experiments.folds import Fold
+
+__all__ = ["Geometry", "Nearness", "contract_of", "nearness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What makes queries alike.
+
+    Attributes:
+        representation: as in ``[representation]`` of a configuration.
+        similarity: as `localrank.measures` call it.
+        link: of the dendrogram.
+        own_components: as many directions for each query as cover the share, instead of as many for all (of ``pca``).
+    """
+
+    representation: str = "pca"
+    share: float = 0.8
+    shrink: float = 0.5
+    similarity: str = "eq5"
+    link: Link = "complete"
+    own_components: bool = False
+
+    def fit(self, fold: Fold) -> Fit:
+        """Return the fit of one fold; `Nearness.of` reads it."""
+        return Fit(nearness, fold, asdict(self))
+
+    def points(self, fold: Fold) -> tuple[Points, Points, Points]:
+        """Return the points of training, validation and test queries."""
+        contract = contract_of(fold)
+        train, *others = (Clouds(part, contract) for part in (fold.train, fold.validation, fold.test))
+        method = {"method": self.representation, "share": self.share, "shrink": self.shrink}
+        config = TrainingConfig.from_tables({"representation": method, "similarity": _similarity(self)})
+        representation = make_representation(train, config)
+        if self.own_components:
+            return tuple(_own(one, self.share) for one in (train, *others))  # type: ignore[return-value]
+        return tuple(representation.of_all(one) for one in (train, *others))  # type: ignore[return-value]
+
+
+def _similarity(geometry: Geometry) -> dict[str, str]:
+    if geometry.representation == "pca":
+        return {"method": "pca_cosine", "form": geometry.similarity}
+    return {"method": geometry.similarity}
+
+
+def contract_of(fold: Fold) -> FeatureContract:
+    """Return the contract of a fold's features: as they are if they lie in [0, 1], else scaled within every query."""
+    documents = fold.train.documents
+    published = bool(len(documents)) and np.nanmin(documents) >= 0 and np.nanmax(documents) <= 1
+    return FeatureContract.learn(
+        documents,
+        fold.train.lengths.tolist(),
+        names=fold.train.feature_names,
+        normalise="none" if published else "query_minmax",
+    )
+
+
+def _own(clouds: Clouds, share: float) -> Signatures:
+    """Sign each query with as many directions as cover the share of its own variance (LocalRank, section 4.1.2)."""
+    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    wanted = [int(np.argmax(np.cumsum(one) >= share * one.sum())) + 1 if len(one) else 0 for one in spectra]
+    signatures = PcaRepresentation(max(*wanted, 1)).of_all(clouds)
+    ranks = np.minimum(signatures.ranks, wanted)
+    beyond = np.arange(signatures.directions.shape[1]) >= ranks[:, None]
+    return replace(
+        signatures,
+        directions=np.where(beyond[..., None], np.float32(0), signatures.directions),
+        eigenvalues=np.where(beyond, 0.0, signatures.eigenvalues),
+        ranks=ranks,
+    )
+
+
+def nearness(fold: Fold, **settings: Any) -> Arrays:
+    """Compare all queries of a fold with its training queries."""
+    geometry = Geometry(**settings)
+    train, validation, test = geometry.points(fold)
+    if geometry.own_components:
+        widest = max(one.directions.shape[1] for one in (train, validation, test))  # type: ignore[attr-defined]
+        train, validation, test = (_widened(one, widest) for one in (train, validation, test))  # type: ignore[arg-type]
+    known = np.flatnonzero(train.known)
+    found = {"queries": known, "merges": merges(train.take(known), geometry.similarity, geometry.link)}
+    for name, points in (("validation", validation), ("test", test)):
+        similarities = np.zeros((len(points), len(known)))
+        for query in np.flatnonzero(points.known).tolist():
+            similarities[query] = one_to_many(points.of(query), train.take(known), geometry.similarity)
+        found[name], found[f"{name} known"] = similarities, np.asarray(points.known)
+    return found
+
+
+def _widened(signatures: Signatures, width: int) -> Signatures:
+    more = width - signatures.directions.shape[1]
+    return replace(
+        signatures,
+        directions=np.pad(signatures.directions, ((0, 0), (0, more), (0, 0))),
+        eigenvalues=np.pad(signatures.eigenvalues, ((0, 0), (0, more))),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """What `nearness` found in one fold.
+
+    Attributes:
+        tree: of the training queries.
+        similarities: by part (``validation``, ``test``): ``[n_queries, n]`` of every query to the tree's queries.
+        known: by part: ``[n_queries]`` which queries can be compared; the others go to the global model.
+    """
+
+    tree: Dendrogram
+    similarities: dict[str, Vector]
+    known: dict[str, Vector]
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> Nearness:
+        """Read the result of the fit."""
+        return cls(
+            Dendrogram(arrays["merges"], arrays["queries"]),
+            {part: arrays[part] for part in ("validation", "test")},
+            {part: arrays[f"{part} known"] for part in ("validation", "test")},
+        )
