@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
@@ -22,6 +22,8 @@ from localrank_training.pipeline import build
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from localrank.arrays import Matrix
 
 MODELS = Models(Geometry(), "svmmap", ({"C": 10.0}, {"C": 1.0, "tolerance": 1e-9}))
 
@@ -68,7 +70,7 @@ def test_a_query_goes_to_the_cluster_of_its_nearest_average_or_farthest_member(s
     found = Transfer.of(study, MODELS, study.data.folds[1])
     similarities, cut = found.near.similarities["test"], found.tree.cut(4)
 
-    of = {"nearest": np.max, "average": np.mean, "farthest": np.min}
+    of: dict[str, Any] = {"nearest": np.max, "average": np.mean, "farthest": np.min}
     for by in get_args(Assignment):
         routed = found.routed("test", 4, by)
         for query, row in enumerate(similarities):
@@ -130,7 +132,7 @@ def test_own_components_stop_at_the_share_of_each_query(study: Study) -> None:
     geometry = Geometry(own_components=True, share=0.95)
     contract = contract_of(fold)
 
-    def axes(documents: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def axes(documents: Matrix) -> Matrix:
         values, vectors = np.linalg.eigh(np.cov(contract.cloud(documents).normalised.T))
         values, vectors = values[::-1], vectors[:, ::-1]
         count = int(np.argmax(np.cumsum(values) >= 0.95 * values.sum())) + 1
