@@ -16,6 +16,7 @@ from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 from localrank_service.wire import npy
 from localrank_service.wire.adapters import ENGINES
+from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
 from localrank_service.wire.members import (
     ADAPTER,
     BINARY_INPUT,
@@ -156,6 +157,22 @@ _ROUTE = _closed(
 _DEGRADED = _closed({"rung": {"enum": list(RUNGS)}, "reason": {"enum": [TIMEOUT, OVERLOAD]}})
 _DEGRADED["description"] = "Which cheaper way of ranking answered, and why."
 
+_ARM: dict[str, Any] = {"enum": [BASELINE, CANDIDATE]}
+_PART: dict[str, Any] = {"name": _TEXT, "arm": {"enum": [BASELINE, CANDIDATE, INTERLEAVED]}}
+_PART_TAKEN = {"description": "The experiment that the request took part in, and which version answered."}
+_EXPERIMENT = _closed(_PART) | _PART_TAKEN
+_EXPERIMENT_WITH_TEAMS = (
+    _closed(
+        _PART
+        | {
+            "teams": _list(_maybe(_ARM))
+            | {"description": "Whose each result is, only if two versions' rankings are interleaved."}
+        },
+        optional=("teams",),
+    )
+    | _PART_TAKEN
+)
+
 _EXPLANATION = _closed(
     {
         "base": _NUMBER | {"description": "The mean score of the list."},
@@ -259,13 +276,18 @@ SCHEMAS: dict[str, Any] = {
                         "index": _COUNT | {"description": "Position in the request."},
                         "id": {"type": ["string", "integer", "null"]},
                         "score": _NUMBER,
+                        "team": _maybe(_ARM)
+                        | {
+                            "description": "Whose result it is, only if two versions' rankings are interleaved."
+                        },
                     },
-                    optional=("id",),
+                    optional=("id", "team"),
                 )
             )
-            | {"description": "By score, then by position in the request."},
+            | {"description": "By score, then by position in the request, unless they are interleaved."},
             "route": _ROUTE,
             "degraded": _maybe(_DEGRADED),
+            "experiment": _EXPERIMENT,
             "warnings": _list(
                 _closed(
                     {
@@ -279,7 +301,7 @@ SCHEMAS: dict[str, Any] = {
             "timings_ms": _map(_NUMBER)
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},
         },
-        optional=("explanation",),
+        optional=("experiment", "explanation"),
     ),
     "BatchRequest": _closed(
         {"queries": _list(_ref("RerankRequest"))},
@@ -312,10 +334,11 @@ SCHEMAS: dict[str, Any] = {
             "version": _COUNT,
             "route": _ROUTE,
             "degraded": _DEGRADED,
+            "experiment": _EXPERIMENT_WITH_TEAMS,
             "warnings": _list(_closed({"code": _TEXT, "feature": _TEXT, "count": _COUNT})),
             "timings_ms": _map(_NUMBER),
         },
-        optional=("degraded",),
+        optional=("degraded", "experiment"),
     ),
     "SearchResponse": _engine_page(
         "hits", "hits", {"fields": {"type": "object", "description": "`_ltrlog` holds the features."}}
@@ -403,10 +426,11 @@ SCHEMAS: dict[str, Any] = {
                             "relevance_score": _TEXT | {"description": "How it follows from the score."},
                             "route": _ROUTE,
                             "degraded": _DEGRADED,
+                            "experiment": _EXPERIMENT_WITH_TEAMS,
                             "explanation": _EXPLANATION,
                             "timings_ms": _map(_NUMBER),
                         },
-                        optional=("degraded", "explanation"),
+                        optional=("degraded", "experiment", "explanation"),
                     ),
                 }
             ),
@@ -480,8 +504,11 @@ SCHEMAS: dict[str, Any] = {
                     "degraded": _TEXT
                     | {
                         "description": "Which cheaper way of ranking answered each query, separated by commas."
-                    }
-                }
+                    },
+                    "experiment": _TEXT | {"description": "The experiment that the request took part in."},
+                    "arm": _ARM | {"description": "Which version of the experiment answered."},
+                },
+                optional=("degraded", "experiment", "arm"),
             ),
             "outputs": _list(
                 _closed(

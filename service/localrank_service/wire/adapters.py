@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.answer import route_members, warnings_of
+from localrank_service.wire.answer import experiment_members, route_members, warnings_of
 from localrank_service.wire.members import ADAPTER, by_name, check, plain_values
 from localrank_service.wire.query import (
     SLOWER,
@@ -239,6 +239,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str)
                 "version": ranked.version,
                 "route": route_members(ranking.route),
                 **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
+                **experiment_members(ranked, len(hits)),
                 "warnings": warnings_of(ranked),
                 "timings_ms": timing.stop(),
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank.stages import Stopwatch
 
@@ -17,7 +17,21 @@ if TYPE_CHECKING:
     from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
 
-__all__ = ["Ranked", "Timing", "route_members", "server_timing", "warnings_of"]
+__all__ = [
+    "BASELINE",
+    "CANDIDATE",
+    "INTERLEAVED",
+    "Part",
+    "Ranked",
+    "Timing",
+    "experiment_members",
+    "route_members",
+    "server_timing",
+    "warnings_of",
+]
+
+#: The arms of an experiment. The first two are also its teams.
+BASELINE, CANDIDATE, INTERLEAVED = "baseline", "candidate", "interleaved"
 
 
 class Timing(Stopwatch):
@@ -44,6 +58,37 @@ class Timing(Stopwatch):
         return self._stopped
 
 
+class Part(NamedTuple):
+    """The part that a request took in an experiment.
+
+    Attributes:
+        experiment: its name.
+        arm: ``baseline``, ``candidate`` or ``interleaved``.
+        unit: what was drawn for: the session, the query or the request, as text.
+        share: the probability with which ``unit`` gets the arm ``candidate``, or is interleaved.
+        teams: which version each of the first results is from, if they are interleaved; ``None`` of one that is from both.
+        ranks: the ranks that the two versions gave each of these results, the baseline's first.
+    """
+
+    experiment: str
+    arm: str
+    unit: str
+    share: float
+    teams: tuple[str | None, ...] | None = None
+    ranks: tuple[tuple[int, int], ...] | None = None
+
+    def answer(self) -> dict[str, Any]:
+        """Return what a caller is told."""
+        return {"name": self.experiment, "arm": self.arm}
+
+    def record(self) -> dict[str, Any]:
+        """Return what the impression log holds, which is all that an analysis needs."""
+        members: dict[str, Any] = {**self.answer(), "unit": self.unit, "share": self.share}
+        if self.teams is not None:
+            members |= {"teams": self.teams, "ranks": self.ranks}
+        return members
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
     """One query, answered.
@@ -53,6 +98,7 @@ class Ranked:
         explanation: of the route, if the request asked for it.
         out_of_range: how many values are out of the training range.
         degraded: which cheaper way of ranking answered, if one did.
+        experiment: the part that the query took in one, if it did.
     """
 
     name: str
@@ -64,6 +110,7 @@ class Ranked:
     explanation: dict[str, Any] | None
     out_of_range: int
     degraded: Degraded | None = None
+    experiment: Part | None = None
 
 
 def route_members(route: Route) -> dict[str, Any]:
@@ -85,6 +132,17 @@ def route_members(route: Route) -> dict[str, Any]:
     if route.shares:
         members["shares"] = route.shares
     return members
+
+
+def experiment_members(ranked: Ranked, shown: int) -> dict[str, Any]:
+    """Return the part in an experiment, if there is one, for an answer whose results have no room for their teams."""
+    part = ranked.experiment
+    if part is None:
+        return {}
+    members = part.answer()
+    if part.teams is not None:
+        members["teams"] = [*part.teams[:shown], *([None] * (shown - len(part.teams)))]
+    return {"experiment": members}
 
 
 def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from localrank_service.http.problems import Problem
-from localrank_service.wire.answer import route_members, warnings_of
+from localrank_service.wire.answer import experiment_members, route_members, warnings_of
 from localrank_service.wire.members import COHERE, by_name, check_names
 from localrank_service.wire.numbers import plain_members
 from localrank_service.wire.rerank_json import JsonQuery, members_of
@@ -101,6 +101,7 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, returned: list[Text]
                     "relevance_score": _RELEVANCE,
                     "route": route_members(ranking.route),
                     **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
+                    **experiment_members(ranked, len(results)),
                     **({} if ranked.explanation is None else {"explanation": ranked.explanation}),
                     "timings_ms": timing.stop(),
                 },

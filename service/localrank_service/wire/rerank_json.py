@@ -84,8 +84,10 @@ def members_of(body: bytes, table: Mapping[str, Member], limits: Limits) -> dict
 
 def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int | None = None) -> bytes:
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
+    part = ranked.experiment
     with timing("encode"):
-        listed = results(ranked.ranking, ranked.documents.ids, ranked.options.top_n)
+        teams = None if part is None else part.teams
+        listed = results(ranked.ranking, ranked.documents.ids, ranked.options.top_n, teams)
     answer = {
         "request_id": request_id,
         "model": ranked.name,
@@ -95,6 +97,8 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int |
         "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
         "warnings": warnings_of(ranked, most_warnings),
     }
+    if part is not None:
+        answer["experiment"] = part.answer()
     if ranked.explanation is not None:
         answer["explanation"] = ranked.explanation
     answer["timings_ms"] = timing.stop()

@@ -6,6 +6,7 @@ serialiser's walk over them cost twice as much, and wake the garbage collector.
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import orjson
@@ -39,8 +40,13 @@ _RANKS = _Numbered(b'},{"rank":%d,"index":', 1)
 _INDICES = _Numbered(b"%d", 0)
 
 
-def results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int | None) -> bytes:
-    """Return the JSON array of the best documents: rank, index, id if there are any, and score."""
+def results(
+    ranking: Ranking,
+    ids: Sequence[str | int | None] | None,
+    top_n: int | None,
+    teams: Sequence[str | None] | None = None,
+) -> bytes:
+    """Return the JSON array of the best documents: rank, index, id if there are any, score, and team if there are any."""
     order = ranking.order if top_n is None else ranking.order[:top_n]
     count = len(order)
     if not count:
@@ -55,6 +61,10 @@ def results(ranking: Ranking, ids: Sequence[str | int | None] | None, top_n: int
         parts[2::width] = [b',"id":'] * count
         parts[3::width] = [orjson.dumps(ids[index]) for index in indices]
     # Numbers hold no comma.
-    parts[width - 1 :: width] = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
+    scores = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
+    if teams is not None:
+        named = map(orjson.dumps, chain(teams, repeat(None)))
+        scores = [score + b',"team":' + team for score, team in zip(scores, named, strict=False)]
+    parts[width - 1 :: width] = scores
     parts[0] = parts[0][2:]
     return b"".join([b"[", *parts, b"}]"])

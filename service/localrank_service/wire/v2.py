@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
     from localrank.ranker import Ranking
+    from localrank_service.wire.answer import Part
 
 __all__ = ["HEADER_LENGTH", "INPUTS", "OUTPUTS", "Call", "encode", "read"]
 
@@ -260,6 +261,8 @@ def encode(
     rankings: Sequence[Ranking],
     ids: _Ids | None,
     rungs: Sequence[str] = (),
+    *,
+    part: Part | None = None,
 ) -> tuple[bytes, int | None]:
     """Return the answer, and how many bytes of it are JSON where not all are.
 
@@ -269,6 +272,7 @@ def encode(
         rankings: of the queries.
         ids: of all documents.
         rungs: how each query was degraded, empty for one that was not; none if none was.
+        part: that the request took in an experiment.
     """
     orders, start = [], 0
     for ranking in rankings:
@@ -298,8 +302,11 @@ def encode(
     answer: dict[str, Any] = {"model_name": address[0], "model_version": str(address[1])}
     if call.id is not None:
         answer["id"] = call.id
-    if rungs:
-        answer["parameters"] = {"degraded": ",".join(rungs)}
+    parameters = {"degraded": ",".join(rungs)} if rungs else {}
+    if part is not None:
+        parameters |= {"experiment": part.experiment, "arm": part.arm}
+    if parameters:
+        answer["parameters"] = parameters
     answer["outputs"] = outputs
     content = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join((content, *tails)), len(content)) if tails else (content, None)

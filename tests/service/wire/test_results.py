@@ -55,3 +55,17 @@ def test_members_stand_in_the_order_of_the_documentation() -> None:
     text = results(ranking_of([1.5]), ["d"], None)
 
     assert b'[{"rank":1,"index":0,"id":"d","score":1.5}]' == text
+
+
+@given(st.data())
+def test_teams_stand_beside_the_first_results(data: st.DataObject) -> None:
+    scores = data.draw(st.lists(finite, max_size=20))
+    ids = data.draw(st.none() | st.lists(identifiers, min_size=len(scores), max_size=len(scores)))
+    top_n = data.draw(st.none() | st.integers(1, 30))
+    teams = data.draw(st.lists(st.sampled_from(["baseline", "candidate", None]), max_size=len(scores)))
+
+    found = json.loads(results(ranking_of(scores), ids, top_n, teams))
+
+    padded = [*teams, *[None] * len(scores)]
+    assert padded[: len(found)] == [one.pop("team") for one in found]
+    assert listed(scores, ids, top_n) == found
