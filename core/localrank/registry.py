@@ -48,6 +48,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _LARGEST = 16 * 1024 * 1024
+#: Behind a version's number.
+_REPORT = ".report.html"
 #: Hidden names of what is on its way out, and of what is on its way in.
 _REMOVED = ".removed-"
 _WRITTEN = ".aliases-"
@@ -192,6 +194,14 @@ class Registry:
                                 raise
                             continue
                     return Reference(name, version, family / str(version))
+
+    def report_path(self, reference: Reference) -> Path:
+        """Return where the report of a version is kept, if it has one.
+
+        Beside the version's folder, as signatures are: the listing of a version covers its folder exactly, and nothing that
+        serves needs the report.
+        """
+        return reference.path.with_name(f"{reference.version}{_REPORT}")
 
     def check_publishable(self, name: str) -> None:
         """Refuse at once what `publish` would refuse after hours of training: the name, or where it would go.
@@ -381,7 +391,8 @@ def _remove(family: Path, number: int) -> None:
     """Take a version's name away at once, then its files."""
     hidden = Path(tempfile.mkdtemp(dir=family, prefix=_REMOVED))
     (family / str(number)).rename(hidden / str(number))
-    (family / signatures_name(family / str(number))).unlink(missing_ok=True)
+    for beside in (signatures_name(family / str(number)), f"{number}{_REPORT}"):
+        (family / beside).unlink(missing_ok=True)
     sync_folder(family)
     shutil.rmtree(hidden)
 

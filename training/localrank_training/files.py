@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -12,7 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["whole_file"]
+__all__ = ["check_writable", "whole_file"]
+
+
+def check_writable(path: Path) -> None:
+    """Refuse at once what `whole_file` would refuse after hours of work.
+
+    Raises:
+        PublishFailed: the file cannot be written.
+    """
+    folder = path.resolve().parent
+    if path.is_dir():
+        why = "it is a folder"
+    elif not folder.exists():
+        why = f"there is no folder {folder}"
+    elif not folder.is_dir():
+        why = f"{folder} is a file"
+    elif path.exists() and not path.is_file():
+        why = "" if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
+    else:
+        why = "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: {os.strerror(errno.EACCES)}"
+    if why:
+        raise PublishFailed(f"{path}: cannot be written: {why}")
 
 
 @contextmanager

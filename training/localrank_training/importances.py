@@ -2,6 +2,13 @@ r"""How much each feature matters to a model, by what it adds to scores.
 
 The importance of feature ``j`` is the mean of :math:`|\phi_{ij}|` over the documents of judged queries, each ranked by the
 scorer that it is routed to (`localrank.contributions`), as a share of the sum over all features. Labels are not used.
+
+With :math:`s_{qj}` the sum of a query and :math:`t_q` that of all its features, the share is the ratio of two sums over
+queries, so its standard error is that of a ratio [cochran1977]_:
+
+.. math::
+    r_j = \frac{\sum_q s_{qj}}{\sum_q t_q}, \qquad
+    \mathrm{se}(r_j)^2 = \frac{n}{n - 1} \frac{\sum_q (s_{qj} - r_j t_q)^2}{(\sum_q t_q)^2}
 """
 
 from __future__ import annotations
@@ -33,11 +40,13 @@ class Importances:
         names: of the features.
         overall: ``[n_features]``, over all queries.
         clusters: ``[n_clusters, n_features]``, over the queries that are routed to each cluster; zeros if there are none.
+        errors: ``[n_features]`` standard errors of `overall`; NaN if there is one query only.
     """
 
     names: tuple[str, ...]
     overall: Vector
     clusters: Vector
+    errors: Vector
 
     def table(self, most: int = 20) -> list[dict[str, object]]:
         """Return the most important features and their shares, for the manifest."""
@@ -56,6 +65,7 @@ def importances_of(ranker: Ranker, queries: Sequence[Matrix]) -> Importances | N
     step = -(-len(queries) // MOST_QUERIES) or 1
     n_features = ranker.contract.n_features
     sums = np.zeros((1 + len(ranker.scorers), n_features))
+    each = []
     for documents in queries[::step]:
         cloud = ranker.contract.cloud(documents)
         ranking = ranker.rank(cloud)
@@ -63,12 +73,23 @@ def importances_of(ranker: Ranker, queries: Sequence[Matrix]) -> Importances | N
             sizes = np.abs(ranker.contributions(cloud, ranking).values).sum(axis=0)
         except ExplanationRefused:
             return None
+        each.append(sizes)
         sums[0] += sizes
         if ranking.route.cluster is not None:
             sums[1 + ranking.route.cluster] += sizes
     totals = sums.sum(axis=1, keepdims=True)
     shares = np.divide(sums, totals, out=np.zeros_like(sums), where=totals > 0)
-    return Importances(ranker.contract.names, shares[0], shares[1:])
+    return Importances(ranker.contract.names, shares[0], shares[1:], _errors(np.array(each), shares[0]))
+
+
+def _errors(each: Vector, shares: Vector) -> Vector:
+    """Return the standard errors of shares that were made of ``[n_queries, n_features]`` sums."""
+    totals = each.sum(axis=1)
+    if len(each) < 2 or not totals.any():
+        return np.full(len(shares), np.nan)
+    squares = ((each - shares * totals[:, None]) ** 2).sum(axis=0)
+    errors: Vector = np.sqrt(len(each) / (len(each) - 1) * squares) / totals.sum()
+    return errors
 
 
 def _first(shares: Vector, most: int) -> list[int]:

@@ -11,7 +11,7 @@ from localrank.metrics import measure
 from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
 from localrank_training.stability import flip_rates, flip_rates_of_known
-from localrank_training.verdict import Verdict, of_clusters
+from localrank_training.verdict import Verdict, of_blend, of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -186,6 +186,10 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
             )
         )
     comparisons = tuple(compare_family(local, global_, seed=seed)) if clusters else ()
+    found = trained.cross_fitted
+    blend = None if found is None else blend_report_of(found, trained.queries, seed)
+    n_queries = len(held.queries)
+    verdict = of_clusters(comparisons, n_queries) if blend is None else of_blend(blend, comparisons, n_queries)  # fmt: skip
     reasons = [route.fallback for route in held.ranked.routes if route.fallback]
     return TrainingReport(
         how=held.how,
@@ -197,10 +201,8 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         stability=_stability(trained, seed) if clusters else {},
         trials=trained.trials,
         notes=(*_warnings(held), *trained.warnings, *built.notes),
-        blend=None
-        if trained.cross_fitted is None
-        else blend_report_of(trained.cross_fitted, trained.queries, seed),
-        verdict=of_clusters(comparisons, len(held.queries)),
+        blend=blend,
+        verdict=verdict,
     )
 
 

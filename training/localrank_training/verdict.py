@@ -1,23 +1,26 @@
 """What a training run comes to, in one sentence that says what to do.
 
 Local models cost memory, routing and attention, so they must be better than the model's own global scorer by more than
-chance: some metric's difference is above zero with a p value of at most `LEVEL`, adjusted for all metrics (Holm).
+chance: some metric's difference is above zero with a p value of at most `LEVEL`, adjusted for all metrics (Holm). A blend
+without local models must be better than the best of its members alone; as that one was picked by these figures, this is a
+little hard on the blend.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from localrank_training.comparisons import compare_family
+from localrank_training.comparisons import compare_family, holm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.metrics import Measured
+    from localrank_training.blend_report import BlendReport
     from localrank_training.comparisons import Comparison
 
-__all__ = ["LEVEL", "Outcome", "Verdict", "against_served", "of_clusters"]
+__all__ = ["LEVEL", "Outcome", "Verdict", "against_served", "of_blend", "of_clusters"]
 
 #: Of the adjusted p value.
 LEVEL = 0.05
@@ -45,23 +48,57 @@ class Verdict:
         return {"outcome": self.outcome, "sentence": self.sentence}
 
 
-def of_clusters(comparisons: Sequence[Comparison], n_queries: int) -> Verdict:
-    """Judge local models beside their own global scorer, on queries that neither has learned from."""
+def of_clusters(
+    comparisons: Sequence[Comparison],
+    n_queries: int,
+    *,
+    against: str = "its global scorer",
+    smaller: str = "train with --method global, which is smaller",
+) -> Verdict:
+    """Judge local models beside their own global scorer, on queries that neither has learned from.
+
+    Args:
+        comparisons: of all metrics.
+        n_queries: how many queries.
+        against: what stands for the global scorer, in words.
+        smaller: what to do if nothing is gained.
+    """
     if not comparisons:
         return Verdict("same", "verdict: one global model; there is no local one to compare it with")
     outcome, most = _outcome(comparisons)
     if outcome == "better":
-        return Verdict(outcome, f"verdict: better than its global scorer: {_said(most)}; promote it")
-    smaller = "train with --method global, which is smaller"
+        return Verdict(outcome, f"verdict: better than {against}: {_said(most)}; promote it")
     if outcome == "worse":
-        return Verdict(outcome, f"verdict: worse than its global scorer: {_said(most)}; {smaller}")
+        return Verdict(outcome, f"verdict: worse than {against}: {_said(most)}; {smaller}")
     if all(one.wins == one.losses == 0 for one in comparisons):
-        return Verdict("same", f"verdict: ranks every query as its global scorer does; {smaller}")
+        return Verdict("same", f"verdict: ranks every query as {against} does; {smaller}")
     detectable = [one.detectable for one in comparisons if one.detectable is not None]
     power = f", where {min(detectable):.4f} would have shown" if detectable else ""
     return Verdict(
         "same",
-        f"verdict: no better than its global scorer on any metric ({n_queries} queries{power}); {smaller}",
+        f"verdict: no better than {against} on any metric ({n_queries} queries{power}); {smaller}",
+    )
+
+
+def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: int) -> Verdict:
+    """Judge a blend: with local models beside the same blend without them, else beside the best of its members alone."""
+    if any(one.wins or one.losses for one in comparisons):
+        return of_clusters(
+            comparisons,
+            n_queries,
+            against="the same blend without local models",
+            smaller="train with --set clustering.method='none', which is smaller",
+        )
+    if len(blend.rivals) == 1:
+        return Verdict("same", "verdict: a blend of one member; there is nothing to compare it with")
+    best = max(blend.rivals, key=lambda one: sum(compared.baseline for compared in one.comparisons))
+    adjusted = holm([one.p for one in best.comparisons])
+    family = [replace(one, p_holm=float(p)) for one, p in zip(best.comparisons, adjusted, strict=True)]
+    return of_clusters(
+        family,
+        blend.n_queries,
+        against=f"the best of its members alone, {best.name}",
+        smaller="that member alone would be smaller",
     )
 
 

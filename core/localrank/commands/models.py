@@ -219,15 +219,23 @@ def show(model: str, models_dir: str, *, as_json: bool) -> None:
         ]
         for alias in sorted(aliases)
     }
+    report = registry.report_path(reference)
     if as_json:
         print_json(
-            {"path": str(reference.path), "aliases": aliases, "history": histories, "manifest": manifest.raw}
+            {
+                "path": str(reference.path),
+                "report": str(report) if report.is_file() else None,
+                "aliases": aliases,
+                "history": histories,
+                "manifest": manifest.raw,
+            }
         )
         return
     contract = manifest.contract
     facts: list[tuple[str, object]] = [
         ("model", str(reference)),
         ("path", reference.path),
+        ("report", report if report.is_file() else "none: localrank train --report FILE makes one"),
         ("created", manifest.created),
         ("manifest", f"sha256:{manifest.sha256}"),
         (

@@ -7,6 +7,7 @@ exit code 1 (see `localrank.__main__`).
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import typer
@@ -51,7 +52,8 @@ app.add_typer(data.app)
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        app(spread(arguments), prog_name="localrank")
+        # Reports say by which command they were made.
+        app(spread(arguments), prog_name="localrank", obj=shlex.join(["localrank", *arguments]))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             raise KeyboardInterrupt from None

@@ -6,23 +6,29 @@ import os
 import shlex
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from localrank_training.files import check_writable, whole_file
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from localrank_training.pages import Page
     from localrank_training.progress import Progress
 
 __all__ = [
     "AsJson",
     "ModelsDir",
+    "Report",
     "given",
+    "page_path",
     "progress",
     "where",
+    "write_page",
 ]
 
 
@@ -33,8 +39,36 @@ def given(path: str | None) -> str | None:
     return path
 
 
+def page_path(report: str | None) -> Path | None:
+    """Return where a page goes, which can be written there, or nothing if none is wanted.
+
+    Raises:
+        PublishFailed: it cannot be written.
+    """
+    if report is None:
+        return None
+    path = Path(report)
+    check_writable(path)
+    return path
+
+
+def write_page(page: Page, *paths: Path) -> None:
+    """Write a page, whole or not at all, to each path."""
+    text = page.html()
+    for path in paths:
+        with whole_file(path) as file:
+            file.write(text)
+
+
 #: ``--json``, on every command that answers figures.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+#: ``--report``, on every command whose findings make a page.
+Report = Annotated[
+    str | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Also write a page with tables and plots, as HTML.", callback=given
+    ),
+]
 #: ``--models-dir``, on every command that touches models.
 ModelsDir = Annotated[
     str,

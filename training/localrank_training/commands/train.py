@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, progress, where
+from localrank_training.commands.output import (
+    AsJson,
+    ModelsDir,
+    Report,
+    page_path,
+    progress,
+    where,
+    write_page,
+)
 from localrank_training.commands.reading import (
     Id,
     Ignore,
@@ -22,10 +31,19 @@ from localrank_training.commands.reading import (
     say,
 )
 
+if TYPE_CHECKING:
+    from localrank.registry import Reference, Registry
+    from localrank_training.config import TrainingConfig
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.reporting.background import Background
+    from localrank_training.reports import TrainingReport
+    from localrank_training.training import Trained
+
 __all__ = ["train"]
 
 
 def train(
+    context: typer.Context,
     data: Annotated[
         list[str] | None,
         typer.Argument(
@@ -86,6 +104,14 @@ def train(
             help="Make it champion if it is better than the present one on the held-out queries, or if there is none.",
         ),
     ] = False,
+    report_file: Report = None,
+    curve: Annotated[
+        bool,
+        typer.Option(
+            "--learning-curve",
+            help="With --report: also train on growing shares of the queries, which takes several times as long.",
+        ),
+    ] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -103,6 +129,7 @@ def train(
       localrank train data/ --config run.toml
       localrank train data/ --budget 30 --latency-budget 500
       localrank train log.csv --label grade --qid query --ignore url_id
+      localrank train data/train.txt --report report.html --learning-curve
     """
     from localrank.artifact import load
     from localrank.registry import Registry
@@ -125,6 +152,11 @@ def train(
         return
     if not data:
         raise typer.BadParameter("expected judged queries, found none", param_hint="DATA")
+    if curve and report_file is None:
+        raise typer.BadParameter(
+            "expected --report FILE, which the curve is drawn in", param_hint="--learning-curve"
+        )
+    page = page_path(report_file)
     columns = columns_of(
         label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
     )
@@ -142,6 +174,8 @@ def train(
         title, header, rows = plan.table()
         typer.echo(title)
         print_table(header, rows)
+    if curve and not as_json:
+        _say_curve(settings, queries)
     with progress() as advance:
         trained = train_model(
             queries, settings, validation=held, workers=workers or available_cores(), progress=advance
@@ -155,7 +189,10 @@ def train(
         registry.promote(name, reference.version)
 
     print_notes(report.notes, err=True)
+    made = _Made(trained, settings, report, reference, context.obj or "", workers or available_cores())
     if as_json:
+        background = None if page is None else made.background(curve=curve)
+        kept = None if page is None or background is None else made.write(background, registry, page)
         print_json(
             {
                 "model": name,
@@ -163,6 +200,7 @@ def train(
                 "promoted": promote,
                 "decision": decision,
                 **report.to_json(),
+                **({} if background is None else {"report": str(kept), **background.to_json()}),
             }
         )
         return
@@ -170,10 +208,9 @@ def train(
         typer.echo(f"\n{title}")
         print_table(header, rows, MANY)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
-    megabytes = sum(path.stat().st_size for path in reference.path.iterdir()) / 1e6
     started = time.perf_counter()
     load(reference.path)
-    typer.echo(f"it takes {megabytes:.1f} MB and loads in {time.perf_counter() - started:.2f} s")
+    typer.echo(f"it takes {made.megabytes:.1f} MB and loads in {time.perf_counter() - started:.2f} s")
     typer.echo(str(report.verdict))
     if decision is not None:
         typer.echo(decision)
@@ -181,3 +218,56 @@ def train(
         typer.echo(
             f"make it the one that is served: localrank models promote {name} {reference.version}{where(models_dir)}"
         )
+    if page is not None:
+        # The model is there and told of; what follows takes time.
+        background = made.background(curve=curve)
+        for sentence in background.sentences:
+            typer.echo(sentence)
+        kept = made.write(background, registry, page)
+        typer.echo(f"report: {page}, kept beside the version as {kept}")
+
+
+def _say_curve(config: TrainingConfig, queries: QuerySet) -> None:
+    """Say beforehand what the learning curve takes, if that is known."""
+    from localrank_training.learning_curve import seconds_of_curve
+
+    seconds = seconds_of_curve(config, queries)
+    if seconds is not None:
+        typer.echo(f"Learning curve: about {seconds:.0f} processor seconds more")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """What the page of a run is about."""
+
+    trained: Trained
+    config: TrainingConfig
+    report: TrainingReport
+    reference: Reference
+    command: str
+    workers: int
+
+    @property
+    def megabytes(self) -> float:
+        """Size of the version."""
+        return sum(path.stat().st_size for path in self.reference.path.iterdir()) / 1e6
+
+    def background(self, *, curve: bool) -> Background:
+        """Find out what the page shows beside the report."""
+        from localrank_training.reporting.background import background_of
+
+        with progress() as advance:
+            return background_of(
+                self.trained, self.config, curve=curve, workers=self.workers, progress=advance
+            )
+
+    def write(self, background: Background, registry: Registry, page: Path) -> Path:
+        """Write the page to where it was asked for and beside the version; return the latter."""
+        from localrank.artifact import read_manifest
+        from localrank_training.reporting.made import Origin
+        from localrank_training.reporting.training_run import page_of_run
+
+        kept = registry.report_path(self.reference)
+        origin = Origin(self.command, read_manifest(self.reference.path), self.config, self.megabytes)
+        write_page(page_of_run(self.trained, self.report, background, origin), page, kept)
+        return kept

@@ -16,7 +16,7 @@ here knows what is being reported.
 """
 
 from localrank_training.pages.drawing import Drawing, drawing
-from localrank_training.pages.page import Facts, Page, Part, Pre, Section, Table
+from localrank_training.pages.page import Facts, Folded, Page, Part, Pre, Section, Table
 from localrank_training.pages.plot import Axis, Bars, Dots, Level, Line, Mark, Plot
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Dots",
     "Drawing",
     "Facts",
+    "Folded",
     "Level",
     "Line",
     "Mark",

@@ -26,7 +26,7 @@ __all__ = ["Drawing", "drawing", "picture"]
 WIDE, NARROW = 720.0, 360.0
 #: Of letters: their height in pixels, the room of a row, and the widths of most and of narrow and wide ones.
 _SIZE, _ROW = 12.0, 18.0
-_LETTER, _NARROW, _WIDE = 7.0, 4.2, 10.0
+_LETTER, _NARROW, _WIDE = 7.6, 4.8, 11.0
 _TONES = 8
 _SHAPES = 5
 
@@ -168,7 +168,12 @@ class _Picture:
     def _ticks(self, axis: Axis, scale: Scale, most: int) -> list[tuple[float, str]]:
         if axis.categories is not None:
             return [(float(place), name) for place, name in enumerate(axis.categories)]
-        values = scale.ticks(most) if axis.ticks is None else [one for one in axis.ticks if scale.holds(one)]
+        if axis.ticks is None:
+            # One number alone tells no distance.
+            counts = [most, most + 1, most + 2, most + 4]
+            values = next((found for one in counts if len(found := scale.ticks(one)) > 1), scale.ticks(most))
+        else:
+            values = [one for one in axis.ticks if scale.holds(one)]
         return list(zip(values, written(values, log=axis.log), strict=True))
 
     def _across_names(self) -> list[list[str]]:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Facts", "Page", "Part", "Pre", "Section", "Table"]
+__all__ = ["Facts", "Folded", "Page", "Part", "Pre", "Section", "Table"]
 
 #: The page asks nobody for anything, whatever it holds.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 #: A number as text, perhaps with a sign, a share or an interval.
-_NUMBER = re.compile(r"[-+−]?[\d.,]+ ?%?( ?\[[-+−\d., ]+\])?")
+_NUMBER = re.compile(r"[-+−]?[\d.,]+ ?%?( ?\[[-+−\d., ]+\]| ± [\d.]+)?")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -56,6 +56,14 @@ class Pre:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """Parts that few readers need: they show when the summary is opened. Paper shows none of them."""
+
+    summary: str
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A heading and what is below it."""
 
@@ -64,7 +72,7 @@ class Section:
 
 
 #: A text is a paragraph; ``words`` between backticks are set as code.
-Part: TypeAlias = str | Table | Facts | Pre | Plot | Section
+Part: TypeAlias = str | Table | Facts | Pre | Plot | Folded | Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,11 @@ def _add_part(parent: Element, part: Part, level: int) -> None:
         _add_table(parent, part)
     elif isinstance(part, Plot):
         _add_plot(parent, part)
+    elif isinstance(part, Folded):
+        folded = add(parent, "details")
+        _code(add(folded, "summary"), part.summary)
+        for inner in part.parts:
+            _add_part(folded, inner, level)
     else:
         section = add(parent, "section")
         _code(add(section, f"h{min(level, 6)}"), part.title)

@@ -1,0 +1,112 @@
+"""What the page of a training run shows beside the report of the run, and what takes time to find out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from localrank.errors import InvalidData
+from localrank_training.advice import advise
+from localrank_training.clouds import Clouds
+from localrank_training.data.inspection import inspect
+from localrank_training.importances import importances_of
+from localrank_training.learning_curve import learning_curve
+from localrank_training.progress import silent
+from localrank_training.query_map import query_map
+
+if TYPE_CHECKING:
+    from localrank_training.advice import Advice
+    from localrank_training.config import TrainingConfig
+    from localrank_training.data.inspection import Inspection
+    from localrank_training.importances import Importances
+    from localrank_training.learning_curve import LearningCurve
+    from localrank_training.progress import Progress
+    from localrank_training.query_map import QueryMap
+    from localrank_training.training import Trained
+
+__all__ = ["Background", "background_of"]
+
+#: Of fewer queries there is nothing to see on a map.
+_FEWEST_ON_A_MAP = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """The queries, the model and what would help.
+
+    Attributes:
+        inspection: of the queries that were learned from.
+        importances: of the features; None if a scorer is no sum over features.
+        map: of the queries; None if there is one model for all, or too few can be compared.
+        advice: what would help most; None if there are too few queries to say.
+        curve: quality by number of queries; None if it was not asked for, or there are too few queries.
+        missing: why a part is not there: `advice` or `curve` and a sentence.
+    """
+
+    inspection: Inspection
+    importances: Importances | None
+    map: QueryMap | None
+    advice: Advice | None
+    curve: LearningCurve | None
+    missing: dict[str, str]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What it comes to."""
+        curve = () if self.curve is None else (self.curve.sentence,)
+        return (*curve, *(() if self.advice is None else self.advice.sentences))
+
+    def to_json(self) -> dict[str, Any]:
+        """What took time to find out, as JSON values."""
+        return {
+            "advice": None if self.advice is None else self.advice.to_json(),
+            "learning_curve": None if self.curve is None else self.curve.to_json(),
+            "missing": dict(self.missing),
+        }
+
+
+def background_of(
+    trained: Trained,
+    config: TrainingConfig,
+    *,
+    curve: bool = False,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> Background:
+    """Look at the queries that a model was trained on.
+
+    Args:
+        trained: the model and the queries.
+        config: the one that the run began with, choices left open, as the learning curve makes them each time.
+        curve: also train on growing shares of the queries, which takes several times as long as the training.
+        seed: of samples.
+        workers: processes.
+        progress: told how far it is.
+    """
+    queries, ranker = trained.queries, trained.built.ranker
+    missing: dict[str, str] = {}
+    progress("features", 0, 1)
+    importances = importances_of(ranker, list(queries.clouds()))
+    progress("features", 1, 1)
+    drawn = None
+    if len(ranker.scorers) > 1:
+        points = ranker.representation.of_all(Clouds(queries, ranker.contract))
+        found = query_map(points, trained.config.similarity.name, seed=seed)
+        drawn = found if len(found.queries) >= _FEWEST_ON_A_MAP else None
+    advice = None
+    try:
+        advice = advise(queries, seed=seed, workers=workers, progress=progress)
+    except InvalidData as error:
+        missing["advice"] = f"What would help most is not known: {error}."
+    line = None
+    if curve:
+        line = learning_curve(queries, config, workers=workers, progress=progress)
+        if line is None:
+            missing["curve"] = "There are too few queries for a learning curve."
+    else:
+        missing["curve"] = (
+            "No learning curve was asked for; `--learning-curve` adds it. It trains on growing shares of the queries, which "
+            "takes several times as long as the training."
+        )
+    return Background(inspect(queries, progress=progress), importances, drawn, advice, line, missing)
