@@ -60,6 +60,11 @@ class BlendReport:
     localised: Localised | None
     frontier: tuple[Frontier, ...]
 
+    @property
+    def best(self) -> Rival:
+        """The member that is best alone, by the mean of the metrics."""
+        return max(self.rivals, key=lambda one: sum(compared.baseline for compared in one.comparisons))
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
         return {

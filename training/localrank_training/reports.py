@@ -189,7 +189,10 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
     found = trained.cross_fitted
     blend = None if found is None else blend_report_of(found, trained.queries, seed)
     n_queries = len(held.queries)
-    verdict = of_clusters(comparisons, n_queries) if blend is None else of_blend(blend, comparisons, n_queries)  # fmt: skip
+    if blend is None:
+        verdict = of_clusters(comparisons, n_queries, measured=local[-1])
+    else:
+        verdict = of_blend(blend, comparisons, n_queries)
     reasons = [route.fallback for route in held.ranked.routes if route.fallback]
     return TrainingReport(
         how=held.how,

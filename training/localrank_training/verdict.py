@@ -54,6 +54,7 @@ def of_clusters(
     *,
     against: str = "its global scorer",
     smaller: str = "train with --method global, which is smaller",
+    measured: Measured | None = None,
 ) -> Verdict:
     """Judge local models beside their own global scorer, on queries that neither has learned from.
 
@@ -62,9 +63,11 @@ def of_clusters(
         n_queries: how many queries.
         against: what stands for the global scorer, in words.
         smaller: what to do if nothing is gained.
+        measured: a figure to name if there is nothing to compare.
     """
     if not comparisons:
-        return Verdict("same", "verdict: one global model; there is no local one to compare it with")
+        figure = "" if measured is None else f" with {measured.name} {measured.mean:.4f}"
+        return Verdict("same", f"verdict: one global model{figure}; there is no local one to compare it with")
     outcome, most = _outcome(comparisons)
     if outcome == "better":
         return Verdict(outcome, f"verdict: better than {against}: {_said(most)}; promote it")
@@ -91,14 +94,14 @@ def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: i
         )
     if len(blend.rivals) == 1:
         return Verdict("same", "verdict: a blend of one member; there is nothing to compare it with")
-    best = max(blend.rivals, key=lambda one: sum(compared.baseline for compared in one.comparisons))
+    best = blend.best
     adjusted = holm([one.p for one in best.comparisons])
     family = [replace(one, p_holm=float(p)) for one, p in zip(best.comparisons, adjusted, strict=True)]
     return of_clusters(
         family,
         blend.n_queries,
-        against=f"the best of its members alone, {best.name}",
-        smaller="that member alone would be smaller",
+        against=f"the best of its members alone ({best.name})",
+        smaller="promote it, or train that member alone, which is smaller",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, progress
+from localrank_training.commands.output import AsJson, Report, page_path, progress, write_page
 from localrank_training.commands.reading import (
     Id,
     Ignore,
@@ -24,6 +24,7 @@ __all__ = ["assess"]
 
 
 def assess(
+    context: typer.Context,
     data: Annotated[
         list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
     ],
@@ -35,6 +36,7 @@ def assess(
     position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
+    report: Report = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -46,12 +48,15 @@ def assess(
     Examples:
       localrank assess docs/examples/judged.csv
       localrank assess data/train.txt --json
+      localrank assess data/train.txt --report assessment.html
     """
     from localrank_training.assessment import METRIC
     from localrank_training.assessment import assess as assess_queries
+    from localrank_training.data.inspection import inspect
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
 
+    page = page_path(report)
     with progress() as advance:
         queries = read(
             data,
@@ -62,6 +67,10 @@ def assess(
             say=say,
         )
         found = assess_queries(queries, workers=workers or available_cores(), progress=advance)
+    if page is not None:
+        from localrank_training.reporting.assessment import page_of_assessment
+
+        write_page(page_of_assessment(found, inspect(queries), context.obj or ""), page)
     if as_json:
         print_json(found.to_json())
         return
@@ -87,3 +96,5 @@ def assess(
     typer.echo()
     for sentence in found.advice.sentences:
         typer.echo(sentence)
+    if page is not None:
+        typer.echo(f"\nreport: {page}")

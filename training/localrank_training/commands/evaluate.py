@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, progress
+from localrank_training.commands.output import AsJson, ModelsDir, Report, page_path, progress, write_page
 from localrank_training.commands.reading import (
     Id,
     Ignore,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation import Evaluation, Versus
+    from localrank_training.reporting.evaluated import Sides
 
 __all__ = ["evaluate"]
 
@@ -43,6 +44,7 @@ _DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", "
 
 
 def evaluate(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
     data: Annotated[
         list[str],
@@ -93,6 +95,7 @@ def evaluate(
     write_qrels: Annotated[
         Path | None, typer.Option(help="Write the labels here, as TREC qrels.", show_default=False)
     ] = None,
+    report: Report = None,
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
@@ -122,6 +125,7 @@ def evaluate(
     from localrank_training.evaluation import evaluate as evaluate_model
     from localrank_training.evaluation import per_query_table, versus, versus_run
 
+    page = page_path(report)
     asked = _asked(metrics, convention, top_grade, margin, per_query)
     models, paths = _sorted_out([model, *data], Path(models_dir))
     if run is not None and len(models) > 1:
@@ -165,6 +169,11 @@ def evaluate(
         _write_qrels(write_qrels, queries)
     if per_query is not None:
         _write(per_query, *per_query_table(queries, evaluations))
+    figures = _compared(evaluations, compared, ran)
+    if page is not None:
+        from localrank_training.reporting.evaluated import page_of_evaluation
+
+        write_page(page_of_evaluation(evaluations, figures, context.obj or ""), page)
     if as_json:
         print_json(
             {
@@ -176,20 +185,29 @@ def evaluate(
         )
         return
     typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
-    if compared is not None and ran is not None:
-        _print_figures(
-            evaluations[0].local, ran, compared.comparisons, (compared.candidate, compared.baseline)
-        )
-    elif compared is None:
-        one = evaluations[0]
-        _print_figures(one.local, one.global_, one.against_global, (one.name, "its global"))
-    else:
-        baseline, candidate = evaluations
-        _print_figures(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
+    _print_figures(*figures)
     for evaluation in evaluations:
         _print_ties(evaluation)
         _print_oracle(evaluation)
         _print_routing(evaluation, with_figures=compared is None)
+    if page is not None:
+        typer.echo(f"\nreport: {page}")
+
+
+def _compared(
+    evaluations: Sequence[Evaluation], compared: Versus | None, ran: Sequence[Measured] | None
+) -> Sides:
+    """Return what is compared: the figures of both sides, their differences, and their names."""
+    from localrank_training.reporting.evaluated import Sides
+
+    if compared is None:
+        one = evaluations[0]
+        return Sides(one.local, one.global_, one.against_global, (one.name, "its global"))
+    if ran is not None:
+        names = compared.candidate, compared.baseline
+        return Sides(evaluations[0].local, ran, compared.comparisons, names)
+    baseline, candidate = evaluations
+    return Sides(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
 
 
 def _judged(queries: QuerySet, qrels: Path) -> QuerySet:

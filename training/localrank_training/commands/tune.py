@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, progress
+from localrank_training.commands.output import AsJson, progress, write_page
 from localrank_training.commands.reading import (
     Id,
     Ignore,
@@ -33,6 +33,7 @@ _SHOWN = 12
 
 
 def tune(
+    context: typer.Context,
     data: Annotated[list[str], typer.Argument(help="Training queries: keep test queries out of here.")],
     *,
     config: Annotated[str | None, typer.Option(help="A TOML file in which lists are choices.")] = None,
@@ -46,7 +47,8 @@ def tune(
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the trials, the plot and best.toml; a stopped run goes on there.")
+        Path,
+        typer.Option(help="Folder for the trials, the report and best.toml; a stopped run goes on there."),
     ] = Path("reports/tune"),
     most: Annotated[int, typer.Option(min=1, help="Combinations at most; more are sampled.")] = 100,
     agreement: Annotated[
@@ -77,6 +79,7 @@ def tune(
     from localrank_training.config import read_tables
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
+    from localrank_training.reporting.tuned import page_of_tuning
     from localrank_training.tuning import SPACE, edges_of, tune_routing
     from localrank_training.tuning import tune as tune_settings
     from localrank_training.tuning_report import draw, write_best
@@ -100,6 +103,7 @@ def tune(
         best, trials = tune_routing(queries, tuned.best.config, agreement)
     write_best(tuned, out / "best.toml", best)
     draw(tuned, out / "effects.png")
+    write_page(page_of_tuning(tuned, best, context.obj or ""), out / "report.html")
     for note in edges_of(tuned):
         typer.echo(f"note: {note}", err=True)
     if as_json:
@@ -107,7 +111,9 @@ def tune(
         return
     _print(tuned)
     _print_tables(trials, agreement)
-    typer.echo(f"\nwrote {out / 'best.toml'}, {out / 'effects.png'}, {out / 'trials.jsonl'}")
+    typer.echo(
+        f"\nwrote {out / 'best.toml'}, {out / 'report.html'}, {out / 'effects.png'}, {out / 'trials.jsonl'}"
+    )
     typer.echo(f"train with it: localrank train {' '.join(data)} --config {out / 'best.toml'}")
 
 

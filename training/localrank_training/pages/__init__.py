@@ -16,7 +16,7 @@ here knows what is being reported.
 """
 
 from localrank_training.pages.drawing import Drawing, drawing
-from localrank_training.pages.page import Facts, Folded, Page, Part, Pre, Section, Table
+from localrank_training.pages.page import Facts, Folded, Items, Page, Part, Pre, Section, Table
 from localrank_training.pages.plot import Axis, Bars, Dots, Level, Line, Mark, Plot
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Drawing",
     "Facts",
     "Folded",
+    "Items",
     "Level",
     "Line",
     "Mark",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Facts", "Folded", "Page", "Part", "Pre", "Section", "Table"]
+__all__ = ["Facts", "Folded", "Items", "Page", "Part", "Pre", "Section", "Table"]
 
 #: The page asks nobody for anything, whatever it holds.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -56,6 +56,13 @@ class Pre:
 
 
 @dataclass(frozen=True, slots=True)
+class Items:
+    """A list of sentences."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Folded:
     """Parts that few readers need: they show when the summary is opened. Paper shows none of them."""
 
@@ -72,7 +79,7 @@ class Section:
 
 
 #: A text is a paragraph; ``words`` between backticks are set as code.
-Part: TypeAlias = str | Table | Facts | Pre | Plot | Folded | Section
+Part: TypeAlias = str | Table | Facts | Pre | Plot | Items | Folded | Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,10 @@ def _add_part(parent: Element, part: Part, level: int) -> None:
         _add_table(parent, part)
     elif isinstance(part, Plot):
         _add_plot(parent, part)
+    elif isinstance(part, Items):
+        items = add(parent, "ul")
+        for text in part.texts:
+            _code(add(items, "li"), text)
     elif isinstance(part, Folded):
         folded = add(parent, "details")
         _code(add(folded, "summary"), part.summary)

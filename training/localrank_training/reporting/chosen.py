@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.pages import Folded, Section, Table
+from localrank_training.pages import Folded, Items, Section, Table
 from localrank_training.toml_text import value_text
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def chosen(report: TrainingReport, trained: Trained) -> Section:
     if report.notes:
         shown = list(report.notes[:_NOTES])
         more = len(report.notes) - len(shown)
-        parts.append("To know:")
-        parts += [f"– {_sentence(note)}" for note in shown]
-        parts += [f"– … and {more} more notes, which `localrank models show` prints."] if more else []
+        said = [_sentence(note) for note in shown]
+        parts += ["To know:", Items([*said, *([f"{more} more notes are in the manifest."] if more else [])])]
     return Section("What was chosen, and why", parts)
 
 
@@ -172,7 +171,7 @@ def _trials(report: TrainingReport, trained: Trained) -> list[Part]:
     rows = [(one.setting, one.value, "chosen" if one.chosen else "") for one in best]
     metric = trained.config.selection.metric.upper()
     more = len(report.trials) - len(best)
-    caption = f"Each was measured on {report.how}." + (f" The {more} worst are left out." if more else "")
+    caption = f"How they were measured: {report.how}." + (f" The {more} worst are left out." if more else "")
     return [Table("What was tried, the best first", ("settings", metric, ""), rows, caption)]
 
 

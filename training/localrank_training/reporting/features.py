@@ -80,7 +80,9 @@ def _by_cluster(found: Importances, report: TrainingReport) -> Table:
         said = ", ".join(f"`{found.names[one]}` {shares[one]:.0%}" for one in first)
         more = shares - found.overall
         most = int(np.argmax(more))
-        apart = f"`{found.names[most]}` {100 * more[most]:+.0f} points" if first else ""
+        apart = (
+            f"`{found.names[most]}` {100 * more[most]:+.0f} points" if first and more[most] >= 0.005 else ""
+        )
         rows.append((number, report.clusters[number].size, said, apart.replace("-", "−")))
     return Table(
         "What matters in each cluster",

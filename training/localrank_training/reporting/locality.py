@@ -135,9 +135,9 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
         *(("global scorer", "gain") if local else ()),
     )
     more = len(report.clusters) - len(order)
-    caption = "A gain has the half of its 95 % interval, if 8 queries differ; this is not adjusted for the number of clusters looked at."
+    caption = "A gain has the half of its 95 % interval, if 8 queries differ; this is not adjusted for the number of clusters looked at." if local else ""  # fmt: skip
     if more:
-        caption += f" The {more} smallest clusters are left out."
+        caption = f"{caption} The {more} smallest clusters are left out.".strip()
     table = Table("The clusters, the largest first", header, rows, caption)
     drawn = [(place, values[~np.isnan(values)]) for place, values in drawn]
     drawn = [(place, values) for place, values in drawn if len(values)]

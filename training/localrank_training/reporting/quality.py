@@ -29,7 +29,7 @@ def quality(report: TrainingReport, held: HeldOut) -> Section:
     """Return the section."""
     parts: list[Part] = [
         (
-            f"Measured on {report.how}. An interval says where the true mean lies, 19 times in 20, for other queries of the same "
+            f"How it was measured: {report.how}. An interval says where the true mean lies, 19 times in 20, for other queries of the same "
             "kind."
         )
     ]
@@ -176,7 +176,8 @@ def _worst(report: TrainingReport, held: HeldOut) -> list[Part]:
         for query in order.tolist()
     ]
     empty = len(held.queries) - len(asked)
-    counted = f" {empty:,} queries have no relevant document and count 0." if empty else ""
+    have = "queries have" if empty > 1 else "query has"
+    counted = f" {empty:,} {have} no relevant document, which counts 0." if empty else ""
     return [
         Table(
             "The queries that it ranks worst",

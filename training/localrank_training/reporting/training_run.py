@@ -58,12 +58,18 @@ def _facts(trained: Trained, report: TrainingReport) -> Facts:
     within = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}; "
     found: list[tuple[str, object, str]] = [(called(measured.name), mean, f"{within}on held-out queries")]
     if report.blend is not None:
-        rival = max(report.blend.rivals, key=lambda one: one.comparisons[-1].baseline)
+        rival = report.blend.best
         against = rival.comparisons[-1]
-        found.append(("better than its best member", signed(against.difference), f"`{rival.name}` alone"))
+        found.append(
+            (
+                f"{called(against.metric)} against its best member",
+                signed(against.difference),
+                f"`{rival.name}` alone",
+            )
+        )
     elif report.comparisons:
         against = report.comparisons[-1]
-        found.append(("better than its global scorer", signed(against.difference), called(against.metric)))
+        found.append((f"{called(against.metric)} against its global scorer", signed(against.difference), ""))
     queries = trained.queries
     found.append(
         (
@@ -75,5 +81,11 @@ def _facts(trained: Trained, report: TrainingReport) -> Facts:
     if report.clusters:
         ranker = trained.built.ranker
         own = sum(scorer is not ranker.global_scorer for scorer in ranker.scorers)
-        found.append(("clusters", len(report.clusters), f"{own} with a scorer of their own"))
+        found.append(
+            (
+                "clusters",
+                len(report.clusters),
+                f"{own} with a scorer of their own" if own else "all answered by the global scorer",
+            )
+        )
     return Facts(found)
