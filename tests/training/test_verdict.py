@@ -10,9 +10,10 @@ import pytest
 from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry import Registry
+from localrank_training.blend_report import BlendReport, Rival
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
-from localrank_training.verdict import against_served, of_clusters
+from localrank_training.verdict import against_served, of_blend, of_clusters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,38 @@ def test_clusters_are_better_only_beyond_chance() -> None:
     assert "train with --method global, which is smaller" in str(alike)
     assert "ranks every query as its global scorer does" in str(equal)
     assert "one global model" in str(of_clusters((), 60))
+
+
+def blend_of(this: tuple[Measured, ...], *members: tuple[Measured, ...]) -> BlendReport:
+    rivals = [
+        Rival(f"ranksvm on {number}", 1.0, 30.0, compare_family(this, member))
+        for number, member in enumerate(members)
+    ]
+    return BlendReport(60, tuple(rivals), None, ())
+
+
+def test_a_blend_without_local_models_is_judged_beside_the_best_of_its_members() -> None:
+    good, same, bad = figures(2.0), figures(1.0), figures(0.3)
+    unchanged = compare_family(good, good)
+
+    better = of_blend(blend_of(good, bad, same), unchanged, 60)
+    alike = of_blend(blend_of(same, bad, figures(1.0, seed=7)), unchanged, 60)
+    alone = of_blend(blend_of(same, same), unchanged, 60)
+
+    assert "verdict: better than the best of its members alone (ranksvm on 1): " in str(better)
+    assert "no better than the best of its members alone (ranksvm on 1) on any metric" in str(alike)
+    assert "promote it, or train that member alone, which is smaller" in str(alike)
+    assert "--method global" not in f"{better}{alike}"
+    assert "a blend of one member" in str(alone)
+    assert ("better", "same", "same") == (better.outcome, alike.outcome, alone.outcome)
+
+
+def test_a_blend_with_local_models_is_judged_beside_the_one_without() -> None:
+    good, same = figures(2.0), figures(1.0)
+
+    found = of_blend(blend_of(good, same, same), compare_family(good, same), 60)
+
+    assert "verdict: better than the same blend without local models: " in str(found)
 
 
 def test_a_new_version_must_beat_the_served_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.errors import PublishFailed
-from localrank_training.commands import train as command
 from localrank_training.files import check_writable
 from tests.training.reporting.written import Written
 
@@ -117,7 +117,8 @@ def test_a_disk_that_fills_up_loses_the_report_and_not_the_model(
     def full(*_: object) -> None:
         raise PublishFailed("report.html: cannot be written: No space left on device")
 
-    monkeypatch.setattr(command, "write_page", full)
+    module = importlib.import_module("localrank_training.commands.train")
+    monkeypatch.setattr(module, "write_page", full)
 
     assert 1 == train(judged, "--report", str(judged.parent / "report.html"))
 

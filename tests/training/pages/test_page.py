@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank_training.pages import Axis, Facts, Level, Line, Page, Plot, Pre, Section, Table
+from localrank_training.pages import Axis, Facts, Folded, Items, Level, Line, Page, Plot, Pre, Section, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,8 @@ PAGE = Page(
             ],
         ),
         Pre(NASTY),
+        Items([NASTY, "second"]),
+        Folded(NASTY, [Pre(NASTY), Table(NASTY, ["name", ""], [[NASTY, 1]])]),
     ],
     NASTY,
 )
@@ -131,15 +133,27 @@ def test_figures_have_four_digits_and_counts_have_commas(walk: Walk) -> None:
     assert "12,345" in figures
 
 
+def test_lists_and_folded_parts_hold_what_they_are_given(walk: Walk) -> None:
+    assert 2 == len(walk.inside("li"))
+    folded = [path for path, text in walk.texts if "script" in text and path[-2:] == ("details", "pre")]
+    assert 1 == len(folded)
+
+
+def test_a_column_without_a_name_has_no_header() -> None:
+    walk = Walk(Page("T", "L", [Table("t", ["a", ""], [["x", 1]])]).html())
+
+    assert ["th", "td", "td", "td"] == [tag for tag, _ in walk.tags if tag in {"th", "td"}]
+
+
 def test_columns_of_numbers_stand_by_their_last_digit() -> None:
-    rows: list[list[object]] = [["a", 1.0, "+0.0100 [−0.01, +0.03]", 3], ["12", None, "", None]]
+    rows: list[list[object]] = [["a", 1.0, "+0.0100 [−0.01, +0.03]", 3], ["12", None, "−0.0100 ± 0.02", None]]
     walk = Walk(Page("T", "L", [Table("t", ["a", "b", "c", "d"], rows)]).html())
 
     assert ["text", "number", "number", "number"] == [
         attributes["class"] for tag, attributes in walk.tags if tag == "th"
     ]
     assert "−" in "".join(walk.inside("td"))
-    assert 3 == walk.inside("td").count("–") + 1
+    assert 2 == walk.inside("td").count("–")
 
 
 def test_the_same_page_has_the_same_bytes(tmp_path: Path) -> None:

@@ -170,7 +170,12 @@ def _add_table(parent: Element, table: Table) -> None:
     numeric = [_numeric([row[column] for row in table.rows]) for column in range(len(table.header))]
     row_of_names = add(add(drawn, "thead"), "tr")
     for name, right in zip(table.header, numeric, strict=True):
-        add(row_of_names, "th", name, scope="col", class_="number" if right else "text")
+        kind = "number" if right else "text"
+        if name:
+            add(row_of_names, "th", name, scope="col", class_=kind)
+        else:
+            # A column without a name has no header.
+            add(row_of_names, "td", class_=kind)
     body = add(drawn, "tbody")
     for row in table.rows:
         line = add(body, "tr")
