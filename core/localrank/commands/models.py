@@ -19,7 +19,7 @@ from localrank.errors import InvalidConfiguration
 from localrank.exports.names import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from localrank import Registry
     from localrank.artifact import Manifest
@@ -279,11 +279,12 @@ def show(model: str, models_dir: str, *, as_json: bool) -> None:
     ):
         if members:
             print()
-            print_table((title, ""), _flat({k: v for k, v in members.items() if not _is_table(v)}))
-        for rows in members.values():
-            if _is_table(rows):
-                print()
-                print_table(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows], MANY)
+            print_table((title, ""), _flat(members))
+        for name, rows in _tables(members):
+            # What a row holds of tables itself, such as comparisons, is in --json.
+            columns = [column for column in rows[0] if not any(_is_table(row[column]) for row in rows)]
+            print(f"\n{title}.{name}")
+            print_table(columns, [[_cell(row[column]) for column in columns] for row in rows], MANY)
     print_notes(manifest.notes)
 
 
@@ -418,8 +419,24 @@ def _flat(members: Mapping[str, Any], path: str = "") -> list[tuple[str, object]
     rows: list[tuple[str, object]] = []
     for name, value in members.items():
         inner = f"{path}.{name}" if path else name
-        rows += _flat(value, inner) if isinstance(value, dict) else [(inner, _cell(value))]
+        if isinstance(value, dict):
+            rows += _flat(value, inner)
+        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            if not _is_table(value):
+                rows += _flat({str(place): one for place, one in enumerate(value, 1)}, inner)
+        else:
+            rows.append((inner, _cell(value)))
     return rows
+
+
+def _tables(members: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the tables within tables of a manifest, each with its place."""
+    for name, value in members.items():
+        inner = f"{path}.{name}" if path else name
+        if isinstance(value, dict):
+            yield from _tables(value, inner)
+        elif _is_table(value):
+            yield inner, value
 
 
 def _clusters(manifest: Manifest) -> str:

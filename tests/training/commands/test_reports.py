@@ -141,7 +141,7 @@ def test_an_assessment_and_an_evaluation_are_pages_too(
     assert 0 == train(judged)
     assert 0 == main(["assess", str(judged), "--workers", "1", "--report", str(folder / "a.html"), "--json"])
     capsys.readouterr()
-    asked = ["evaluate", "web", str(judged), "--models-dir", models, "--convention", "standard,letor4"]
+    asked = ["evaluate", "web", str(judged), "--models-dir", models, "--convention", "standard,standard-one"]
     assert 0 == main([*asked, "--report", str(folder / "e.html"), "--json"])
 
     found = json.loads(capsys.readouterr().out)["models"][0]["figures"]
@@ -150,9 +150,10 @@ def test_an_assessment_and_an_evaluation_are_pages_too(
     assert [] == assessed.open == evaluated.open
     assert "What would help most" in assessed.headings
     assert "What quick models gain over one linear model" in assessed.plots
-    assert ["Figures by the convention standard", "Figures by the convention letor4"] == evaluated.headings[
-        1:3
-    ]
+    assert [
+        "Figures by the convention standard",
+        "Figures by the convention standard-one",
+    ] == evaluated.headings[1:3]
     ndcg = next(one for one in found if one["metric"] == "ndcg@10")
     assert f"{ndcg['mean']:.4f}" == evaluated.facts[evaluated.facts.index("NDCG@10") + 1]
     assert "localrank evaluate web" in evaluated.text
