@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from localrank_training.learners.structural_metric import minimise_metric, row_lengths
+from localrank_training.learners.structural_metric import Size, minimise_metric, row_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,12 +29,13 @@ def oracle_of(losses: Vector, directions: Vector) -> Callable[[Vector], tuple[fl
     return oracle
 
 
-def objective(matrix: Vector, losses: Vector, directions: Vector, C: float) -> float:
+def objective(matrix: Vector, losses: Vector, directions: Vector, C: float, size: Size = "rows") -> float:
     values = losses - np.einsum("nij,ij->n", directions, matrix)
-    return float(np.sqrt((matrix**2).sum(axis=1)).sum() + C * max(0.0, values.max()))
+    small = matrix.diagonal().sum() if size == "trace" else np.sqrt((matrix**2).sum(axis=1)).sum()
+    return float(small + C * max(0.0, values.max()))
 
 
-def searched(losses: Vector, directions: Vector, C: float, d: int) -> float:
+def searched(losses: Vector, directions: Vector, C: float, d: int, size: Size = "rows") -> float:
     """Return the least value found by simplex searches over M = R'R, each from the last one's end."""
     best = np.inf
     places = np.triu_indices(d)
@@ -44,7 +45,7 @@ def searched(losses: Vector, directions: Vector, C: float, d: int) -> float:
         def value(entries: Vector) -> float:
             root = np.zeros((d, d))
             root[places] = entries
-            return objective(root.T @ root, losses, directions, C)
+            return objective(root.T @ root, losses, directions, C, size)
 
         for _ in range(8):
             found = minimize(
@@ -62,30 +63,31 @@ def problem(seed: int, d: int, n: int = 4) -> tuple[Vector, Vector]:
 
 
 @pytest.mark.parametrize(("seed", "d"), [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3)])
-@pytest.mark.parametrize("C", [0.5, 5.0])
-def test_the_metric_is_the_best_that_a_search_finds(seed: int, d: int, C: float) -> None:
+@pytest.mark.parametrize(("C", "size"), [(0.5, "rows"), (5.0, "rows"), (5.0, "trace")])
+def test_the_metric_is_the_best_that_a_search_finds(seed: int, d: int, C: float, size: Size) -> None:
     losses, directions = problem(seed, d)
 
-    solution = minimise_metric(oracle_of(losses, directions), d, C=C, tolerance=1e-6)
+    solution = minimise_metric(oracle_of(losses, directions), d, C=C, tolerance=1e-6, size=size)
 
-    reference = searched(losses, directions, C, d)
-    np.testing.assert_allclose(solution.objective, objective(solution.matrix, losses, directions, C))
+    reference = searched(losses, directions, C, d, size)
+    np.testing.assert_allclose(solution.objective, objective(solution.matrix, losses, directions, C, size))
     assert solution.objective <= reference * (1 + 1e-5)
     assert solution.bound <= reference * (1 + 1e-9)
     assert solution.gap <= 1e-4 * solution.objective
     assert np.linalg.eigvalsh(solution.matrix).min() >= -1e-12
 
 
-def test_the_bound_is_below_every_metric() -> None:
+@pytest.mark.parametrize("size", ["rows", "trace"])
+def test_the_bound_is_below_every_metric(size: Size) -> None:
     losses, directions = problem(7, 4)
     rng = np.random.default_rng(0)
 
-    solution = minimise_metric(oracle_of(losses, directions), 4, C=3.0, max_cuts=3)
+    solution = minimise_metric(oracle_of(losses, directions), 4, C=3.0, max_cuts=3, size=size)
 
     for scale in (0.01, 0.1, 1.0):
         for _ in range(200):
             root = rng.standard_normal((4, 4)) * scale
-            assert objective(root.T @ root, losses, directions, 3.0) >= solution.bound
+            assert objective(root.T @ root, losses, directions, 3.0, size) >= solution.bound
 
 
 def test_a_loss_that_is_not_worth_a_row_leaves_the_metric_zero() -> None:

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Anchor", "best_document", "relevant_mean", "usable_queries"]
+__all__ = ["ANCHOR", "Anchor", "best_document", "relevant_mean", "usable_queries"]
 
-Anchor: TypeAlias = Literal["document", "mean"]
+Anchor: TypeAlias = Literal["document", "mean", "origin"]
+#: What it means, for people.
+ANCHOR = (
+    "the ideal: a relevant document, the mean of the relevant ones, or the origin, for documents that are differences from a "
+    "query of the same space"
+)
 
 #: More queries than these do not change which document is the best, only what finding it costs.
 _ENOUGH = 300

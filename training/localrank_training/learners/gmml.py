@@ -19,7 +19,7 @@ from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 
 # `checked` reads the annotations of settings when it runs.
-from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
+from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner, settle_blocks
@@ -45,9 +45,7 @@ class GeometricMeanMetric(Learner):
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     balance: float = setting(1.0, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     rank: int | None = setting(None, low=1, meaning="rows of the metric that are kept; all by default")
-    anchor: Anchor = setting(
-        "document", meaning="the ideal: a relevant document, or the mean of the relevant ones"
-    )
+    anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
         "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
     )
@@ -75,7 +73,9 @@ class GeometricMeanMetric(Learner):
         transform = reduced(
             metric_transform(scatter, regularisation=self.regularisation, t=self.t), self.rank
         )
-        if self.anchor == "mean":
+        if self.anchor == "origin":
+            anchor = np.zeros(queries.n_features)
+        elif self.anchor == "mean":
             anchor = relevant_mean(queries, relevant, shares)
         else:
             anchor, value = best_document(

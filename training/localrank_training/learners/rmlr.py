@@ -10,8 +10,11 @@ with :math:`\phi_i = -(x_i - a)(x_i - a)^\top`, so that a document scores :math:
 a\|_M^2`, and :math:`\Delta = 1 - AP`. The score is linear in ``M``, so the most violated ranking is that of SVMmap
 (`localrank_training.learners.average_precision`).
 
+With the trace of ``M`` in the place of :math:`\|M\|_{2,1}` (``size = "trace"``) it is MLR [mcfee2010].
+
 The paper retrieves what is near to a query that is a point of the same space. Judged queries have no such point; an
-ideal document stands for it, as in `localrank_training.learners.gmml`.
+ideal document stands for it, as in `localrank_training.learners.gmml`. If there are such points, give the documents as
+differences from them, and ``anchor = "origin"``.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 
 # `checked` reads the annotations of settings when it runs.
-from localrank_training.learners.anchors import Anchor, best_document, relevant_mean, usable_queries
+from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner, settle_blocks
-from localrank_training.learners.structural_metric import minimise_metric, row_lengths
+from localrank_training.learners.structural_metric import Size, minimise_metric, row_lengths
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
@@ -56,9 +59,11 @@ class RobustMetric(Learner):
         meaning="weight of the loss against the size of the metric, for a mean squared distance of 1",
     )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
-    anchor: Anchor = setting(
-        "document", meaning="the ideal: a relevant document, or the mean of the relevant ones"
+    size: Size = setting(
+        "rows",
+        meaning="what is small of the metric: the lengths of its rows, so that few features take part (R-MLR), or its trace (MLR)",
     )
+    anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
         "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
     )
@@ -110,7 +115,12 @@ class RobustMetric(Learner):
             return float(own @ worst.losses), 0.5 * (direction + direction.T)
 
         solution = minimise_metric(
-            oracle, queries.n_features, C=self.C, tolerance=self.tolerance, max_cuts=self.max_cuts
+            oracle,
+            queries.n_features,
+            C=self.C,
+            tolerance=self.tolerance,
+            max_cuts=self.max_cuts,
+            size=self.size,
         )
         features = int(np.count_nonzero(row_lengths(solution.matrix)))
         note(
@@ -130,6 +140,8 @@ class RobustMetric(Learner):
         )
 
     def _anchor(self, queries: QuerySet, relevant: Bits, shares: Vector) -> Vector:
+        if self.anchor == "origin":
+            return np.zeros(queries.n_features)
         if self.anchor == "mean":
             return relevant_mean(queries, relevant, shares)
         anchor, _ = best_document(

@@ -1,4 +1,4 @@
-r"""Minimises a loss known through its cuts over metrics that few features take part in [lim2013].
+r"""Minimises a loss known through its cuts over metrics that few features take part in [lim2013], or of small trace [mcfee2010].
 
 .. math:: \min_{M \succeq 0} \; P(M) = \|M\|_{2,1} + C\,H(M), \qquad H(M) = \max_y \big(L_y - \langle M, G_y \rangle\big) \ge 0,
 
@@ -11,12 +11,15 @@ With cut weights :math:`\alpha \ge 0` of sum at most ``C``, any :math:`S \succeq
 no row of :math:`\sum_y \alpha_y G_y + S + A` is longer than one, :math:`\alpha \cdot L` is a lower bound of ``P``: the
 method's multipliers give all three, up to a factor that makes the rows short enough. What is returned is the best metric
 seen, with that proof of how good it is.
+
+With :math:`\mathrm{tr}\,M` in the place of :math:`\|M\|_{2,1}` the shrunk copy loses :math:`1/\rho` along its diagonal, and
+:math:`\alpha \cdot L` is a lower bound if no eigenvalue of :math:`\sum_y \alpha_y G_y` is larger than one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["MetricSolution", "minimise_metric", "row_lengths"]
+__all__ = ["MetricSolution", "Size", "minimise_metric", "row_lengths"]
+
+#: What is small of a metric: the lengths of its rows, so that some are zero, or its trace.
+Size: TypeAlias = Literal["rows", "trace"]
 
 #: Rounds of the alternating directions for one set of cuts, at most.
 _ROUNDS = 400
@@ -66,6 +72,7 @@ def minimise_metric(
     C: float,
     tolerance: float = 1e-2,
     max_cuts: int = 200,
+    size: Size = "rows",
 ) -> MetricSolution:
     """Minimise ``P`` until the gap is at most ``tolerance`` of the objective, or ``max_cuts`` cuts are made.
 
@@ -75,14 +82,15 @@ def minimise_metric(
         C: weight of the loss.
         tolerance: relative gap to stop at.
         max_cuts: a bound on the work.
+        size: what is small of the metric.
     """
     point = best = np.zeros((d, d))
     objective, bound = np.inf, 0.0
     cuts = _Cuts.none(d)
-    state = _State.start(d, C)
+    state = _State.start(d, C, size)
     while len(cuts.losses) <= max_cuts:
         loss, direction = oracle(point)
-        value = row_lengths(point).sum() + C * max(0.0, loss - float(np.vdot(point, direction)))
+        value = _size_of(point, size) + C * max(0.0, loss - float(np.vdot(point, direction)))
         if value < objective:
             objective, best = float(value), point
         # No metric better than zero is larger than C times its loss: what this cut adds to such a one is nothing.
@@ -99,6 +107,10 @@ def minimise_metric(
 def row_lengths(matrix: Vector) -> Vector:
     """Return the lengths of the rows, ``[d]``."""
     return np.asarray(np.sqrt(np.vecdot(matrix, matrix)), np.float64)
+
+
+def _size_of(matrix: Vector, size: Size) -> float:
+    return float(np.trace(matrix) if size == "trace" else row_lengths(matrix).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +153,7 @@ class _State:
         of_short: its multiplier over the penalty.
         of_positive: its multiplier over the penalty.
         penalty: for the copies' being apart.
+        size: what is small of the metric.
     """
 
     shares: Vector
@@ -149,11 +162,12 @@ class _State:
     of_short: Vector
     of_positive: Vector
     penalty: float = field(default=1.0)
+    size: Size = "rows"
 
     @classmethod
-    def start(cls, d: int, C: float) -> _State:
+    def start(cls, d: int, C: float, size: Size) -> _State:
         zero = np.zeros((d, d))
-        return cls(np.array([C]), zero, zero, zero, zero)
+        return cls(np.array([C]), zero, zero, zero, zero, size=size)
 
     def with_cut(self) -> _State:
         self.shares = np.append(self.shares, 0.0)
@@ -167,9 +181,9 @@ class _State:
             if turn % _LOOK:
                 continue
             # Near the optimum both copies are alike, but only the one has rows of exact zeros.
-            part = row_lengths(self.short) > 0
+            part = (row_lengths(self.short) > 0) | (self.size == "trace")
             matrix = self.positive * np.outer(part, part)
-            found = row_lengths(matrix).sum() + C * cuts.value(matrix)
+            found = _size_of(matrix, self.size) + C * cuts.value(matrix)
             if found < value:
                 best, value = matrix, float(found)
             bound = max(bound, self._bound(cuts))
@@ -187,8 +201,7 @@ class _State:
         meeting = middle + (self.shares @ cuts.directions).reshape(shape) / (2 * rho)
 
         wanted = meeting + self.of_short
-        lengths = row_lengths(wanted)
-        short = wanted * (np.maximum(lengths - 1 / rho, 0.0) / np.maximum(lengths, 1e-300))[:, None]
+        short = wanted - np.eye(len(wanted)) / rho if self.size == "trace" else _shrunk(wanted, 1 / rho)
         self.of_short = wanted - short
 
         wanted = meeting + self.of_positive
@@ -203,6 +216,10 @@ class _State:
         return apart, moved
 
     def _bound(self, cuts: _Cuts) -> float:
+        if self.size == "trace":
+            direction = (self.shares @ cuts.directions).reshape(self.short.shape)
+            largest = float(np.linalg.eigvalsh(0.5 * (direction + direction.T))[-1])
+            return float(self.shares @ cuts.losses) / max(1.0, largest)
         multiplier = -self.penalty * self.of_positive
         even, odd = 0.5 * (multiplier + multiplier.T), 0.5 * (multiplier - multiplier.T)
         values, axes = np.linalg.eigh(even)
@@ -217,3 +234,9 @@ class _State:
         self.penalty *= factor
         self.of_short = self.of_short / factor
         self.of_positive = self.of_positive / factor
+
+
+def _shrunk(matrix: Vector, by: float) -> Vector:
+    """Return a matrix whose rows are so much shorter."""
+    lengths = row_lengths(matrix)
+    return np.asarray(matrix * (np.maximum(lengths - by, 0.0) / np.maximum(lengths, 1e-300))[:, None], np.float64)
