@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.experiments import adaptive, local_rank, mhr
+from localrank_training.experiments import adaptive, lgmml, local_rank, mhr, pca_query
 from localrank_training.settings import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENTS", "named"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for paper in (local_rank, adaptive, mhr) for experiment in paper.EXPERIMENTS
+    experiment.name: experiment
+    for paper in (local_rank, adaptive, pca_query, lgmml, mhr)
+    for experiment in paper.EXPERIMENTS
 }
 
 

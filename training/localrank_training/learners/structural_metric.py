@@ -239,4 +239,6 @@ class _State:
 def _shrunk(matrix: Vector, by: float) -> Vector:
     """Return a matrix whose rows are so much shorter."""
     lengths = row_lengths(matrix)
-    return np.asarray(matrix * (np.maximum(lengths - by, 0.0) / np.maximum(lengths, 1e-300))[:, None], np.float64)
+    return np.asarray(
+        matrix * (np.maximum(lengths - by, 0.0) / np.maximum(lengths, 1e-300))[:, None], np.float64
+    )
