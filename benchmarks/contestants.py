@@ -6,7 +6,8 @@ the validation queries or by cross-validation over all of them, and then learns 
 - `auto`: ``localrank train`` without options.
 - `global`: ``localrank train --method global``, RankSVM with C chosen on the validation queries, refitted.
 - `lambdamart`: ``localrank train --learner lambdamart``, stopped on the validation queries, refitted.
-- `lightgbm`: LightGBM's lambdarank; leaves and rounds by cross-validation over queries.
+- `lightgbm`: LightGBM's lambdarank; leaves and rounds by cross-validation over queries. Labels that are not whole numbers
+  are numbered, each with its own gain.
 - `catboost`: CatBoost's YetiRank with its defaults; rounds by cross-validation over queries. It is not among the
   project's dependencies: ``pip install catboost``.
 """
@@ -80,12 +81,17 @@ def _lightgbm(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
     queries = concatenated([lesson, validation])
     part_of = np.random.default_rng(0).permutation(np.arange(len(queries)) % _PARTS)
 
+    whole = bool((queries.labels == np.trunc(queries.labels)).all())
+    levels = np.arange(31.0) if whole else np.unique(queries.labels)
+
     def dataset(some: QuerySet) -> lightgbm.Dataset:
-        return lightgbm.Dataset(some.documents, some.labels, group=some.lengths, free_raw_data=False)
+        grades = np.searchsorted(levels, some.labels)
+        return lightgbm.Dataset(some.documents, grades, group=some.lengths, free_raw_data=False)
 
     def settings(leaves: int) -> dict[str, Any]:
         return {
             "objective": "lambdarank",
+            "label_gain": (np.exp2(levels) - 1).tolist(),
             "metric": "ndcg",
             "eval_at": [10],
             "learning_rate": 0.05,

@@ -2,13 +2,15 @@
 
     LOCALRANK_DATA=… python -m benchmarks.quality rehearse [--sets …] [--contestants …]
     LOCALRANK_DATA=… python -m benchmarks.quality open --because TEXT [--sets …] [--contestants …]
-    LOCALRANK_DATA=… python -m benchmarks.quality report [--rehearsed] [--out benchmarks/results/quality.json]
+    LOCALRANK_DATA=… python -m benchmarks.quality cross [--contestants global lambdamart lightgbm auto]
+    LOCALRANK_DATA=… python -m benchmarks.quality report [--rehearsed | --crossed] [--out benchmarks/results/quality.json]
 
 `rehearse` looks at the partitions S1 to S4 only: each is scored by what was learned from the other three, the last of
 which is for validation. That is for development. `open` scores the test partition of each of the five official folds.
 Test folds are opened at most three times: each opening is a line of ``benchmarks/openings.md``, written before the first
-test fold is read. Both keep what each contestant scored (``--state``), and go on where they stopped. `report` reads that,
-prints the tables and the gates, and its exit status is 1 if a gate is missed or a contestant has not answered.
+test fold is read. `cross` does the same by four folds of three samples that have no official ones. All keep what each
+contestant scored (``--state``), and go on where they stopped. `report` reads that, prints the tables and the gates, and its
+exit status is 1 if a gate is missed or a contestant has not answered. The samples have no gates.
 
 The documents of every list come in random order, for every contestant the same one. In the files of three sets the order
 shows the labels: ranking by it alone has MAP .62 on answer-selection, .46 on OHSUMED and .50 on table-search, a random order
@@ -46,6 +48,13 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
 
 SETS = ("OHSUMED", "MQ2008", "table-search", "querywise", "answer-selection")
+#: Sets without folds, and the files of each.
+SAMPLES = {
+    "lightgbm-example": ("train.txt.gz", "test.txt.gz"),
+    "imat2009-sample": ("data.txt.gz",),
+    "MSLR-sample": ("data.txt.gz",),
+}
+_FOLDS = 4
 BASELINES = ("global", "lambdamart", "lightgbm", "catboost", "better")
 OPENINGS = Path(__file__).parent / "openings.md"
 MOST_OPENINGS = 3
@@ -85,10 +94,22 @@ def rehearsals(name: str) -> Iterator[Exam]:
         yield Exam(*(shuffled(read(some)) for some in (parts[:2], parts[2], parts[3])))
 
 
+def crossed(queries: QuerySet) -> Iterator[Exam]:
+    """Yield four exams: a seeded quarter of the queries is the test, the next one is for validation."""
+    part_of = np.random.default_rng(0).permutation(np.arange(len(queries)) % _FOLDS)
+    for test in range(_FOLDS):
+        validation = (test + 1) % _FOLDS
+        lesson = (part_of != test) & (part_of != validation)
+        picked = (lesson, part_of == validation, part_of == test)
+        yield Exam(*(queries.select(np.flatnonzero(some)) for some in picked))
+
+
 def exams(name: str, kind: str) -> Iterator[Exam]:
-    """Yield the exams of a set: `rehearsed`, or the official folds if `opened`."""
+    """Yield the exams of a set: `rehearsed`, `crossed`, or the official folds if `opened`."""
     if kind == "rehearsed":
         yield from rehearsals(name)
+    elif kind == "crossed":
+        yield from crossed(shuffled(read([data_dir() / name / file for file in SAMPLES[name]])))
     else:
         yield from (Exam(*map(shuffled, parts)) for parts in folds(name))
 
@@ -266,6 +287,9 @@ def report(state: Path, kind: str, sets: Sequence[str], out: Path | None) -> int
     outcomes = {name: outcome_of(state, kind, name) for name in sets}
     rows, aims = rows_of(outcomes), aims_of(outcomes)
     print("\n".join(lines(rows)))
+    if kind == "crossed":
+        results.write_beside(out, samples=rows)
+        return 0
     found = list(gates({name: outcome.figures() for name, outcome in outcomes.items()}))
     print()
     for gate in found:
@@ -274,7 +298,7 @@ def report(state: Path, kind: str, sets: Sequence[str], out: Path | None) -> int
     for aim in aims:
         print(f"aim: {aim['set']} {aim['metric']} ({aim['convention']}) {aim['aim']}: {aim['reached']:.4f}")
     checked: list[results.Row] = [{"gate": gate.text, "holds": gate.holds} for gate in found]
-    results.write(out, quality=rows, gates=checked, aims=aims)
+    results.write_beside(out, quality=rows, gates=checked, aims=aims)
     return int(not all(gate.holds for gate in found))
 
 
@@ -305,23 +329,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("rehearse", "open", "report"))
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    parser.add_argument("what", choices=("rehearse", "open", "cross", "report"))
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, *SAMPLES), help="all of a kind by default")
     parser.add_argument("--contestants", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS))
     parser.add_argument("--because", help="what the opening is for")
-    parser.add_argument("--rehearsed", action="store_true", help="report what was rehearsed")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--rehearsed", action="store_true", help="report what was rehearsed")
+    kinds.add_argument("--crossed", action="store_true", help="report the samples")
     parser.add_argument("--state", type=Path, default=Path("reports/quality"), metavar="FOLDER")
     results.add_out(parser)
     asked = parser.parse_args()
+    kind = {"rehearse": "rehearsed", "open": "opened", "cross": "crossed"}.get(asked.what, "opened")
     if asked.what == "report":
-        return report(asked.state, "rehearsed" if asked.rehearsed else "opened", asked.sets, asked.out)
+        kind = "rehearsed" if asked.rehearsed else "crossed" if asked.crossed else kind
+    sets = asked.sets or list(SAMPLES if kind == "crossed" else SETS)
+    if asked.what == "report":
+        return report(asked.state, kind, sets, asked.out)
     if asked.what == "open":
         if not asked.because:
             parser.error("open: expected --because")
         opening(asked.because, asked.state)
-    answer_all(
-        "rehearsed" if asked.what == "rehearse" else "opened", asked.sets, asked.contestants, asked.state
-    )
+    answer_all(kind, sets, asked.contestants, asked.state)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -133,6 +134,57 @@ def test_only_queries_with_a_relevant_document_count() -> None:
 
     assert outcome.figures()["auto"].shape == (2, 5)
     np.testing.assert_array_equal(outcome.figures()["auto"], 1.0)
+
+
+def test_every_query_of_a_sample_is_tested_once_by_what_has_not_seen_it() -> None:
+    queries = synthesize(22, Recipe(features=4))[0]
+
+    found = list(quality.crossed(queries))
+
+    tested = [name for exam in found for name in exam.test.query_ids]
+    assert sorted(queries.query_ids) == sorted(tested)
+    for exam in found:
+        parts = (exam.lesson, exam.validation, exam.test)
+        assert sorted(queries.query_ids) == sorted(name for part in parts for name in part.query_ids)
+        assert len(exam.validation) in {5, 6}
+
+
+def test_samples_have_figures_and_no_gates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = synthesize(12, Recipe(features=4))[0]
+    out = tmp_path / "quality.json"
+    out.write_text('{"command": "c", "machine": {}, "quality": [{"set": "kept"}]}')
+    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    answers = {"auto": 1.0, "global": -1.0}
+    monkeypatch.setattr(
+        quality,
+        "CONTESTANTS",
+        {
+            name: lambda _lesson, _validation, exam, sign=sign: Answer(sign * exam.labels, 1.0)
+            for name, sign in answers.items()
+        },
+    )
+    answer_all("crossed", ["MSLR-sample"], list(answers), tmp_path)
+
+    assert 0 == quality.report(tmp_path, "crossed", ["MSLR-sample"], out)
+
+    assert "missed" not in capsys.readouterr().out.lower()
+    found = json.loads(out.read_text())
+    assert found["quality"] == [{"set": "kept"}]
+    assert [row["contestant"] for row in found["samples"]] == ["auto", "global"] * 2
+    assert found["samples"][1]["map difference"] > 0
+
+
+def test_lightgbm_learns_from_labels_that_are_no_whole_numbers() -> None:
+    queries = synthesize(30, Recipe(features=5, kinds=1))[0]
+    queries = replace(queries, labels=queries.labels + np.where(queries.labels > 0, 0.25, 0.0))
+    lesson, validation, exam = (queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30)))
+
+    answer = CONTESTANTS["lightgbm"](lesson, validation, exam)
+
+    by_chance = figures_of(exam, np.random.default_rng(0).random(exam.n_docs)).mean()
+    assert figures_of(exam, answer.scores).mean() > by_chance + 0.1
 
 
 def test_openings_are_written_before_and_counted(tmp_path: Path) -> None:

@@ -330,6 +330,28 @@ def test_any_kind_of_data_will_do(case: str) -> None:
         assert set(trained.built.ranker.contract.missing) == {"reject"}
 
 
+@pytest.mark.parametrize("case", ["one query", "twelve queries with real labels and missing values"])
+def test_the_default_itself_copes_with_little_and_with_bad_data(case: str) -> None:
+    queries = kinds(1 if case == "one query" else 12)
+    if case != "one query":
+        rng = np.random.default_rng(0)
+        documents = queries.documents.copy()
+        documents[rng.random(documents.shape) < 0.2] = np.nan
+        documents[:, 2], documents[:, 5] = 7.0, np.nan
+        labels = queries.labels + np.where(queries.labels > 0, rng.random(len(queries.labels)), 0.0)
+        queries = replace(queries, documents=documents, labels=labels)
+
+    one, two = (train(queries, TrainingConfig.read()) for _ in range(2))
+
+    scorer = cast("BlendScorer", one.built.ranker.global_scorer)
+    assert (3 if len(queries) == 1 else 7) == len(scorer.rankers)
+    for query in range(len(queries)):
+        documents = queries.documents_of(query)
+        scores = one.built.ranker.rank(documents).scores
+        assert np.isfinite(scores).all()
+        np.testing.assert_array_equal(scores, two.built.ranker.rank(documents).scores)
+
+
 def test_documents_that_are_all_alike_leave_one_global_model() -> None:
     """No query has a shape. One member sees another block, in which the documents do differ."""
     queries = kinds(12)
