@@ -60,7 +60,12 @@ def gates(found: results.Results) -> list[str]:
 
 def filled(page: str, found: results.Results) -> str:
     """Return the page with its tables."""
-    blocks = {"leading": leading(found), "sets": list(lines(found["quality"])), "gates": gates(found)}
+    blocks = {
+        "leading": leading(found),
+        "gates": gates(found),
+        "sets": list(lines(found["quality"])),
+        "samples": list(lines(found.get("samples", []))),
+    }
     for name, made in blocks.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, after = page.index(begin) + len(begin), page.index(end)

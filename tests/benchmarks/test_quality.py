@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from benchmarks import quality
+from benchmarks import contestants, quality
 from benchmarks.contestants import CONTESTANTS, Answer, figures_of
 from benchmarks.folds import shuffled
 from benchmarks.quality import MOST_OPENINGS, Outcome, answer_all, gates, opening, outcome_of, rows_of
@@ -176,7 +176,8 @@ def test_samples_have_figures_and_no_gates(
     assert found["samples"][1]["map difference"] > 0
 
 
-def test_lightgbm_learns_from_labels_that_are_no_whole_numbers() -> None:
+def test_lightgbm_learns_from_labels_that_are_no_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contestants, "_LIGHTGBM_ROUNDS", 40)
     queries = synthesize(30, Recipe(features=5, kinds=1))[0]
     queries = replace(queries, labels=queries.labels + np.where(queries.labels > 0, 0.25, 0.0))
     lesson, validation, exam = (queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30)))

@@ -341,15 +341,12 @@ def test_the_default_itself_copes_with_little_and_with_bad_data(case: str) -> No
         labels = queries.labels + np.where(queries.labels > 0, rng.random(len(queries.labels)), 0.0)
         queries = replace(queries, documents=documents, labels=labels)
 
-    one, two = (train(queries, TrainingConfig.read()) for _ in range(2))
+    trained = train(queries, TrainingConfig.read())
 
-    scorer = cast("BlendScorer", one.built.ranker.global_scorer)
+    scorer = cast("BlendScorer", trained.built.ranker.global_scorer)
     assert (3 if len(queries) == 1 else 7) == len(scorer.rankers)
     for query in range(len(queries)):
-        documents = queries.documents_of(query)
-        scores = one.built.ranker.rank(documents).scores
-        assert np.isfinite(scores).all()
-        np.testing.assert_array_equal(scores, two.built.ranker.rank(documents).scores)
+        assert np.isfinite(trained.built.ranker.rank(queries.documents_of(query)).scores).all()
 
 
 def test_documents_that_are_all_alike_leave_one_global_model() -> None:
