@@ -806,7 +806,7 @@ def _in_query(member: Member, prefix: str = "") -> dict[str, Any]:
         "in": "query",
         "required": False,
         "description": prefix + member.meaning,
-        "schema": _TEXT if member.name == "query_id" else dict(member.kind.schema),
+        "schema": _TEXT if member.name in {"query_id", "session_id"} else dict(member.kind.schema),
     }
 
 

@@ -36,6 +36,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
         "properties": {
             "model": {"enum": [model.name, f"{model.name}@{model.version}"]},
             "query_id": {"$ref": "#/$defs/id"},
+            "session_id": {"$ref": "#/$defs/id"},
             "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
             "explain": {"enum": list(EXPLANATIONS)},
             "contract": {"const": contract.digest},

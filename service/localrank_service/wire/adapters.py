@@ -149,6 +149,7 @@ class AdaptedQuery:
             contract=settings.get("contract"),
             timeout_ms=settings.get("timeout_ms"),
             allow_degraded=settings.get("allow_degraded", True),
+            session_id=settings.get("session_id"),
         )
         self.top = _object(checked(body, limits), "the body")
         if engine.page not in self.top:

@@ -100,6 +100,8 @@ _MODEL = Member(
     _TEXT,
     "`name`, `name@version` or `name@alias`. Without it, the model that the server is set to, or the only one.",
 )
+_QUERY_ID = Member("query_id", _ID, "The caller's name for the query.")
+_SESSION_ID = Member("session_id", _ID, "The caller's name for the user's session.")
 _TOP_N = Member("top_n", _integer(1), "Answer only the best.")
 _CONTRACT = Member(
     "contract",
@@ -132,7 +134,8 @@ _COMPARE = Member(
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
     _MODEL,
-    Member("query_id", _ID, "The caller's name for the query."),
+    _QUERY_ID,
+    _SESSION_ID,
     _TOP_N,
     _EXPLAIN,
     _COMPARE,
@@ -232,6 +235,8 @@ COHERE = (
     _COMPARE,
     _TIMEOUT,
     _ALLOW,
+    _QUERY_ID,
+    _SESSION_ID,
     Member("max_tokens_per_doc", _ANYTHING, "Has no effect."),
     Member("priority", _ANYTHING, "Has no effect."),
     Member("rank_fields", _ANYTHING, "Has no effect."),
@@ -240,7 +245,8 @@ COHERE = (
 #: Of the query string of ``POST /v1/adapters/ENGINE``; any other is refused by name.
 ADAPTER = (
     _MODEL,
-    Member("query_id", _TEXT, "The caller's name for the query."),
+    _QUERY_ID._replace(kind=_TEXT),
+    _SESSION_ID._replace(kind=_TEXT),
     _TOP_N._replace(meaning="Return only the best hits."),
     _CONTRACT,
     Member(
@@ -277,6 +283,8 @@ INFER_PARAMETERS = (
         ),
         "Only 0: requests are answered in the order in which they come.",
     ),
+    _QUERY_ID,
+    _SESSION_ID,
     Member("binary_data_output", _FLAG, "Answer binary tensors, unless an output says otherwise."),
 )
 

@@ -39,6 +39,7 @@ MEDIA_TYPE = "application/x-npy"
 OPTIONS = (
     "model",
     "query_id",
+    "session_id",
     "top_n",
     "explain",
     "compare",

@@ -64,6 +64,7 @@ class Options:
     allow_degraded: bool = True
     fallback_feature: str | None = None
     timeout_at: str | None = "/timeout_ms"
+    session_id: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,7 @@ class JsonQuery:
             members.get("timeout_ms"),
             members.get("allow_degraded") is not False,
             members.get("fallback_feature"),
+            session_id=members.get("session_id"),
         )
         check_options(self.options)
         forms = [name for name in _FORMS if name in members]

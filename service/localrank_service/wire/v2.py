@@ -243,6 +243,8 @@ def read(body: bytes, header_length: str | None, limits: Limits) -> Call:
         parameters.get("top_n"),
         parameters.get("contract"),
         Options(
+            query_id=parameters.get("query_id"),
+            session_id=parameters.get("session_id"),
             timeout_ms=(parameters.get("timeout") or 0) / 1e3 or None,
             allow_degraded=parameters.get("allow_degraded") is not False,
             timeout_at="/parameters/timeout",
