@@ -44,7 +44,7 @@ COMMANDS = {
         "List, show, verify, sign, promote, roll back, prune, compare models.",
     ),
     "models import": Command(_OFFLINE, "train", "Publish a model of LightGBM, XGBoost, CatBoost or RankLib."),
-    "data": Command(_OFFLINE, "train", "Inspect, convert, split and synthesize judged queries."),
+    "data": Command(_OFFLINE, "train", "Inspect, convert, split, synthesize and export judged queries."),
     "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
 }
 

@@ -25,6 +25,8 @@ from localrank_service.http.edge import Edge
 from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
+from localrank_service.impressions.files import Files
+from localrank_service.impressions.log import ImpressionLog
 from localrank_service.models.copies import Copies
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
@@ -38,6 +40,8 @@ from localrank_service.routes import (
     batch,
     cohere,
     docs,
+    evaluate,
+    feedback,
     health,
     page,
     repository,
@@ -106,6 +110,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         admission=admission,
         rank=rank_plainly if not share else under_pressure(admission, share),
         connections=Connections(settings, meters),
+        impressions=_impressions(settings, meters),
     )
     app = FastAPI(
         title="LocalRank",
@@ -144,6 +149,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         cohere.router,
         adapters.router,
         v2.inference,
+        feedback.router,
+        evaluate.router,
         model_routes.router,
         v2.router,
         repository.router,
@@ -183,6 +190,15 @@ def _observer(settings: Settings) -> Observer:
     return Observer(access, Spans() if settings.otel else None)
 
 
+def _impressions(settings: Settings, meters: Meters) -> ImpressionLog | None:
+    """Return what logs to learn from, if the settings ask for it."""
+    if not settings.impression_log:
+        return None
+    folder = settings.impression_log_dir
+    files = Files(folder, settings.impression_log_bytes, max(1, settings.workers))
+    return ImpressionLog(settings.impression_log, folder, files, meters)
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     service: Service = app.state.service
@@ -190,6 +206,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     service.workers.enter()
     drain_on_sigterm(service)
     service.connections.start()
+    if service.impressions is not None:
+        service.impressions.start()
     seconds = service.settings.poll_seconds
     following = [asyncio.create_task(service.keys.follow(seconds))]
     if service.loader is not None:
@@ -209,6 +227,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
             with suppress(asyncio.CancelledError):
                 await task
         service.workers.leave()
+        if service.impressions is not None:
+            await asyncio.to_thread(service.impressions.close)
         await asyncio.to_thread(service.observer.close)
 
 

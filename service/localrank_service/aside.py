@@ -17,14 +17,15 @@ import asyncio
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "give_way"]
+__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "give_way", "giving_way"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -51,6 +52,16 @@ def give_way() -> None:
     if monotonic() > _TURNS.ends:
         sleep(_WAY)
         _TURNS.ends = monotonic() + _TURN
+
+
+@contextmanager
+def giving_way() -> Iterator[None]:
+    """Let `give_way` work in this thread, which is none of those below."""
+    _TURNS.ends = monotonic() + _TURN
+    try:
+        yield
+    finally:
+        _TURNS.ends = float("inf")
 
 
 class Permit(Protocol):

@@ -84,10 +84,12 @@ class Attempt:
         timing: begun by `begin`, when the whole body is there.
     """
 
-    __slots__ = ("_model", "_observation", "_ranked", "_service", "api", "timing")
+    __slots__ = ("_model", "_observation", "_query", "_ranked", "_request_id", "_service", "api", "timing")
 
-    def __init__(self, service: Service, api: str) -> None:
+    def __init__(self, service: Service, api: str, request_id: str, query: int = 0) -> None:
         self.api = api
+        self._request_id = request_id
+        self._query = query
         self._observation = OBSERVATION.get()
         self.begin()
         self._service = service
@@ -119,6 +121,8 @@ class Attempt:
                 self.timing.stop(),
                 degraded=done.degraded,
             )
+            if (impressions := self._service.impressions) is not None:
+                impressions.show(self.api, self._request_id, self._query, done)
             if self._observation is not None:
                 self._note(self._observation)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts
+    from localrank_service.impressions.log import ImpressionLog
     from localrank_service.models.live import LiveModel, LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from localrank_service.reranking import Rank
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
+    from localrank_service.wire.feedback import Event
     from localrank_service.wire.query import Limits
 
 __all__ = ["Service"]
@@ -31,6 +36,9 @@ class Service:
 
     Attributes:
         rank: ranks one query, in the way that the settings have chosen.
+        impressions: logs what was shown, and feedback to it; none if the settings do not ask for it.
+        evaluating: held by the evaluation that runs in this worker.
+        feedback_listeners: get every event of feedback, whether or not its request is logged.
     """
 
     settings: Settings
@@ -46,6 +54,9 @@ class Service:
     admission: Admission
     connections: Connections
     rank: Rank
+    impressions: ImpressionLog | None = None
+    feedback_listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
+    evaluating: asyncio.Lock = field(default_factory=asyncio.Lock)
     draining: bool = False
 
     def drain(self) -> None:

@@ -39,7 +39,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "demo", first.ranker, Provenance("2026-01-02T00:00:00Z", source={}, probe=first.probe.documents)
     )
     registry.promote("demo", 2)
-    with serving(models, "--admin-key", KEY) as client:
+    log = ("--impression-log", "1", "--impression-log-dir", str(models.parent / "impressions"))
+    with serving(models, "--admin-key", KEY, *log) as client:
         yield str(client.base_url).rstrip("/")
 
 

@@ -14,14 +14,17 @@ from fastapi.openapi.utils import get_openapi
 from localrank import __version__
 from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
-from localrank_service.wire import npy
+from localrank_service.wire import evaluate, letor, npy
 from localrank_service.wire.adapters import ENGINES
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
+from localrank_service.wire.feedback import MOST_EVENTS
 from localrank_service.wire.members import (
     ADAPTER,
     BINARY_INPUT,
     BINARY_OUTPUT,
     COHERE,
+    EVALUATE,
+    FEEDBACK,
     INFER_PARAMETERS,
     RERANK,
     names_of,
@@ -589,6 +592,21 @@ SCHEMAS: dict[str, Any] = {
             "refused": _map(_COUNT) | {"description": "Requests and connections since the start, by reason."},
             "deaths": _map(_COUNT) | {"description": "Workers since the start, by cause."},
             "windows": _closed(dict.fromkeys(WINDOWS, _ref("StatsWindow"))),
+            "impressions": _maybe(
+                _closed(
+                    {
+                        "share": _NUMBER | {"description": "Of the requests that are logged."},
+                        "logged": _COUNT,
+                        "dropped": _COUNT,
+                        "lost": _COUNT,
+                        "feedback": _map(_COUNT)
+                        | {"description": "Events since the start, by what became of them."},
+                        "bytes": _COUNT | {"description": "Of all files of the log."},
+                        "most_bytes": _COUNT,
+                    }
+                )
+            )
+            | {"description": "The impression log, and its queries since the start; null if it is off."},
         }
     ),
     "StatsWindow": _closed(
@@ -640,6 +658,82 @@ SCHEMAS: dict[str, Any] = {
             "global": _closed({"scorer": _TEXT}),
         }
     ),
+    "FeedbackRequest": _closed(
+        {
+            "events": _list(
+                _closed(
+                    _described_by(FEEDBACK),
+                    optional=tuple(name for name in names_of(FEEDBACK) if name != "request_id"),
+                    allOf=[
+                        {"oneOf": [{"required": ["id"]}, {"required": ["index"]}]},
+                        {"oneOf": [{"required": ["click"]}, {"required": ["grade"]}]},
+                    ],
+                ),
+                maxItems=MOST_EVENTS,
+            )
+        },
+        examples=[
+            {
+                "events": [
+                    {"request_id": "0f9d3c1e", "id": "d2", "click": True, "event_id": "c-1"},
+                    {"request_id": "0f9d3c1e", "index": 0, "grade": 3},
+                ]
+            }
+        ],
+    ),
+    "FeedbackAnswer": _closed(
+        {
+            "request_id": _TEXT,
+            "accepted": _COUNT | {"description": "Events that are to be logged."},
+            "unsampled": _COUNT | {"description": "Events of requests that are not logged."},
+            "dropped": _COUNT | {"description": "Events for which there was no room; send them again."},
+        }
+    ),
+    "EvaluateRequest": _closed(
+        _described_by(EVALUATE),
+        optional=tuple(name for name in names_of(EVALUATE) if name != "queries"),
+        examples=[
+            {
+                "model": "demo",
+                "metrics": ["ndcg@10", "mrr"],
+                "queries": [{"query_id": "q-17", "features": _ROWS, "labels": [1, 0]}],
+            }
+        ],
+    ),
+    "EvaluateAnswer": _closed(
+        {
+            "request_id": _TEXT,
+            "model": _TEXT,
+            "version": _COUNT,
+            "alias": _maybe(_TEXT) | {"description": "That was asked for; null if it was a version."},
+            "queries": _COUNT,
+            "documents": _COUNT,
+            "metrics": _list(
+                _closed(
+                    {
+                        "metric": _TEXT,
+                        "mean": _maybe(_NUMBER),
+                        "convention": _TEXT,
+                        "queries": _COUNT,
+                        "empty_queries": _COUNT,
+                        "empty_queries_are": _TEXT,
+                        "ties": _TEXT,
+                    }
+                )
+            ),
+            "latency_ms": _maybe(_closed(dict.fromkeys(("mean", "p50", "p90", "p99", "max"), _NUMBER)))
+            | {"description": "Of ranking one query, without reading and writing it."},
+            "stages_ms": _map(_NUMBER) | {"description": "Mean of each stage."},
+            "routes": _map(_COUNT) | {"description": "Queries by cluster, or `global`."},
+            "per_query": _list(
+                _closed(
+                    {"query_id": {"type": ["string", "integer", "null"]}, "metrics": _map(_maybe(_NUMBER))}
+                )
+            ),
+            "timings_ms": _closed(dict.fromkeys(("read", "rank", "measure"), _NUMBER)),
+        },
+        optional=("per_query",),
+    ),
     "Promotion": _closed(
         {"version": {"type": "integer", "minimum": 1}, "alias": _TEXT | {"default": "champion"}},
         optional=("alias",),
@@ -690,6 +784,18 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         )
         for engine in ENGINES
     },
+    ("post", "/v1/feedback"): (
+        "FeedbackRequest",
+        "FeedbackAnswer",
+        "application/json",
+        (400, 401, 403, 409, 413, 415, 422),
+    ),
+    ("post", "/v1/evaluate"): (
+        "EvaluateRequest",
+        "EvaluateAnswer",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
+    ),
     ("get", "/v1/stats"): (None, "Stats", "application/json", (401, 403)),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),
@@ -791,6 +897,15 @@ OTHER_BODIES: dict[tuple[str, str], dict[str, Any]] = {
             }
         }
     },
+    ("post", "/v1/evaluate"): {
+        letor.MEDIA_TYPE: {
+            "schema": {
+                "type": "string",
+                "description": "LETOR text, a line for each document: `2 qid:17 1:0.5 2:3 # comment`. Options stand in the "
+                "query string.",
+            }
+        }
+    },
     **{key: {"application/octet-stream": {"schema": _BINARY_TENSORS}} for key in _INFER},
 }
 
@@ -821,6 +936,16 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
         )
         for member in RERANK
         if member.name in npy.OPTIONS
+    ],
+    ("post", "/v1/evaluate"): [
+        _in_query(
+            member._replace(
+                meaning=member.meaning + (" Stands once for each." if member.name == "metrics" else "")
+            ),
+            f"With `{letor.MEDIA_TYPE}`. ",
+        )
+        for member in EVALUATE
+        if member.name in evaluate.OPTIONS
     ],
     **{("post", f"/v1/adapters/{engine}"): [_in_query(member) for member in ADAPTER] for engine in ENGINES},
     ("get", "/v1/models/{name}/sample"): [
@@ -856,10 +981,11 @@ _SUMMARIES = {
     401: "No key",
     403: "Another key, or not from here",
     404: "No such model or version",
-    409: "Another contract, or the version does not verify",
+    409: "Another contract, the version does not verify, or the feature is off",
     413: "Too many bytes or documents",
     415: "Another content type or encoding",
     422: "Breaks the feature contract",
+    429: "Too busy; try again",
     503: "Not ready, or the model is broken",
     504: "The request's timeout has passed",
 }

@@ -186,6 +186,33 @@ class Settings(BaseModel):
         le=1000,
         description="Documents of a logged request whose features the line shows, at most; 0 shows none.",
     )
+    impression_log: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the requests whose documents, with their features, and rankings are logged to learn from; "
+        "0 logs none and refuses feedback.",
+    )
+    impression_log_dir: Path = Field(
+        default=Path("impressions"), description="Folder of the impression log; all workers write there."
+    )
+    impression_log_bytes: int = Field(
+        default=2**30,
+        ge=2**20,
+        description="Bytes of the impression log, at most; the oldest files are removed.",
+    )
+    evaluate_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        le=3600,
+        description="Seconds that POST /v1/evaluate may take; 0 turns it off.",
+    )
+    evaluate_queries: int = Field(
+        default=1000, gt=0, le=1_000_000, description="Queries of one POST /v1/evaluate, at most."
+    )
+    evaluate_documents: int = Field(
+        default=50_000, gt=0, le=10_000_000, description="Documents of one POST /v1/evaluate, at most."
+    )
     otel: bool = Field(
         default=False,
         description="Send traces by OpenTelemetry, as its variables OTEL_... say; needs localrank[otel].",

@@ -40,7 +40,8 @@ async def solr(request: Request) -> Response:
 
 async def _adapt(engine: str, request: Request) -> Response:
     service: Service = request.app.state.service
-    with Attempt(service, engine) as attempt:
+    request_id: str = request.scope["request_id"]
+    with Attempt(service, engine, request_id) as attempt:
         media_type(request.headers, ("application/json",))
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
@@ -49,6 +50,5 @@ async def _adapt(engine: str, request: Request) -> Response:
         model = await attempt.find(query.options.model)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
-        request_id: str = request.scope["request_id"]
         content = await attempt.write(adapters.encode, len(body), query, ranked, attempt.timing, request_id)
         return Answer(content, server_timing(attempt.timing.stop()))

@@ -35,7 +35,7 @@ async def rerank_batch(request: Request) -> Response:
     """Order many queries' documents, each with the model of its own kind; one that fails does not fail the rest."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, "rerank_batch") as attempt:
+    with Attempt(service, "rerank_batch", request_id) as attempt:
         media_type(request.headers, (rerank_json.MEDIA_TYPE,))
         body = await read_body(request, service.settings.max_body_bytes)
         timing = Timing()
@@ -44,7 +44,9 @@ async def rerank_batch(request: Request) -> Response:
     room, warnings, written = service.limits.max_documents, _MOST_WARNINGS, 0
     for position, one in enumerate(queries):
         try:
-            content, ranked = await _answer(service, one.content, room, request_id, warnings)
+            content, ranked = await _answer(
+                service, one.content, room, request_id=request_id, position=position, most_warnings=warnings
+            )
         except Problem as problem:
             if problem.pointer is not None:
                 problem.pointer = f"/queries/{position}{problem.pointer}"
@@ -67,10 +69,10 @@ async def rerank_batch(request: Request) -> Response:
 
 
 async def _answer(
-    service: Service, body: bytes, room: int, request_id: str, most_warnings: int
+    service: Service, body: bytes, room: int, *, request_id: str, position: int, most_warnings: int
 ) -> tuple[bytes, Ranked]:
     """Return the answer to one query, within limits of documents and warnings, and what it is made from."""
-    with Attempt(service, "rerank_batch") as attempt:
+    with Attempt(service, "rerank_batch", request_id, position) as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)
         model = await attempt.find(query.options.model)

@@ -25,8 +25,9 @@ router = APIRouter(route_class=DirectRoute)
 async def rerank(request: Request) -> Response:
     """Order one query's documents; request and answer are those of Cohere's rerank API."""
     service: Service = request.app.state.service
+    request_id: str = request.scope["request_id"]
     try:
-        with Attempt(service, "cohere") as attempt:
+        with Attempt(service, "cohere", request_id) as attempt:
             media_type(request.headers, ("application/json",))
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
@@ -35,7 +36,6 @@ async def rerank(request: Request) -> Response:
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
             returned = await attempt.read(query.returned, query.cost)
-            request_id: str = request.scope["request_id"]
             content = await attempt.write(
                 cohere.encode, len(body), ranked, attempt.timing, request_id, returned
             )

@@ -27,7 +27,8 @@ _MEDIA_TYPES = (rerank_json.MEDIA_TYPE, npy.MEDIA_TYPE)
 async def rerank(request: Request) -> Response:
     """Order one query's documents with the model of its own kind."""
     service: Service = request.app.state.service
-    with Attempt(service, "rerank") as attempt:
+    request_id: str = request.scope["request_id"]
+    with Attempt(service, "rerank", request_id) as attempt:
         binary = media_type(request.headers, _MEDIA_TYPES) == npy.MEDIA_TYPE
         if binary:
             attempt.api = "rerank_npy"
@@ -43,7 +44,5 @@ async def rerank(request: Request) -> Response:
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         cost = 0 if binary else len(body)
-        content = await attempt.write(
-            rerank_json.encode, cost, ranked, attempt.timing, request.scope["request_id"]
-        )
+        content = await attempt.write(rerank_json.encode, cost, ranked, attempt.timing, request_id)
         return Answer(content, server_timing(attempt.timing.stop()))

@@ -23,6 +23,8 @@ async def stats(request: Request) -> Response:
     # Aside, because it takes milliseconds with many models and workers.
     living = await asyncio.to_thread(service.workers.living)
     members = {"workers": len(living), **await asyncio.to_thread(service.meters.stats)}
+    log = service.impressions
+    members["impressions"] = None if log is None else await asyncio.to_thread(log.state)
     return Response(
         orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
     )

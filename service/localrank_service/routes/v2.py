@@ -50,7 +50,8 @@ async def infer(request: Request) -> Response:
     """Rank the documents of one query, or of several."""
     service: Service = request.app.state.service
     headers = request.headers
-    with Attempt(service, "v2") as attempt:
+    request_id: str = request.scope["request_id"]
+    with Attempt(service, "v2", request_id) as attempt:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         declared = headers.get(v2.HEADER_LENGTH)
@@ -67,7 +68,7 @@ async def infer(request: Request) -> Response:
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
                 continue
             # Each query is counted; what they share is counted with the first.
-            with Attempt(service, "v2") as other:
+            with Attempt(service, "v2", request_id, len(rankings)) as other:
                 ranked = await other.rank(model, documents, call.options)
                 rankings.append(ranked.ranking)
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)

@@ -157,6 +157,19 @@ class Meters:
             "Values out of the training range.",
             ["model"],
         )
+        self.impressions = Counter(
+            counts,
+            "localrank_impressions_total",
+            "Queries of the impression log: logged, dropped because too many waited, or lost because they could not be "
+            "written.",
+            ["outcome"],
+        )
+        self.feedback = Counter(
+            counts,
+            "localrank_feedback_total",
+            "Events of feedback: logged, unsampled because their request is not logged, dropped or lost.",
+            ["outcome"],
+        )
         self.model_seconds = Counter(
             counts,
             "localrank_model_seconds_total",
@@ -212,6 +225,8 @@ class Meters:
             self.margin,
             self.imputed,
             self.out_of_range,
+            self.impressions,
+            self.feedback,
             self.model_seconds,
             self.last,
             self.model_version,
@@ -328,6 +343,18 @@ class Meters:
             "refused": values(self.refused_requests),
             "deaths": values(self.worker_deaths),
             "windows": self.recent.shown(counted, now, uptime),
+        }
+
+    def logged(self) -> dict[str, dict[str, int]]:
+        """Return what became of impressions and of feedback, over all workers."""
+        counted = self._counts.counted()
+        return {
+            name: {
+                sample.labels["outcome"]: int(sample.value)
+                for sample in instrument.family(counted).samples
+                if sample.value
+            }
+            for name, instrument in (("impressions", self.impressions), ("feedback", self.feedback))
         }
 
     def trained(self, model: LiveModel) -> None:

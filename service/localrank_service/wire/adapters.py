@@ -52,6 +52,7 @@ class Engine(NamedTuple):
         hits: the list in it.
         best: the page's member with the highest score.
         score: of a hit.
+        id: of a hit.
         logged: returns the features that a hit logged, by name, or None if it logged none.
         how: what to ask the engine for if it logged none.
     """
@@ -60,6 +61,7 @@ class Engine(NamedTuple):
     hits: str
     best: str
     score: str
+    id: str
     logged: Callable[[dict[str, Any], str | None, str], dict[str, Any] | None]
     how: str
 
@@ -118,13 +120,16 @@ _ELASTIC = Engine(
     "hits",
     "max_score",
     "_score",
+    "_id",
     _elastic_logged,
     'log them: "ext": {"ltr_log": {"log_specs": {...}}}',
 )
 ENGINES: dict[str, Engine] = {
     "elasticsearch": _ELASTIC,
     "opensearch": _ELASTIC,
-    "solr": Engine("response", "docs", "maxScore", "score", _solr_logged, "ask for them: fl=...,[features]"),
+    "solr": Engine(
+        "response", "docs", "maxScore", "score", "id", _solr_logged, "ask for them: fl=...,[features]"
+    ),
 }
 
 
@@ -201,7 +206,8 @@ class AdaptedQuery:
                     matrix[position, column] = _number(name, value, at)
         if self.hits:
             self._check_names(seen, unknown, contract, root)
-        return Documents(to_float32(matrix), None, partial(_locate, root), dict(unknown))
+        ids = [hit.get(engine.id) for hit in self.hits]
+        return Documents(to_float32(matrix), ids, partial(_locate, root), dict(unknown))
 
     def _check_names(
         self, seen: set[str], unknown: Mapping[str, int], contract: FeatureContract, at: str

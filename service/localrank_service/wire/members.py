@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from localrank.metrics import CONVENTIONS
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.query import DTYPES, EXPLANATIONS
 from localrank_service.wire.text import refuse
@@ -17,7 +18,10 @@ __all__ = [
     "BINARY_INPUT",
     "BINARY_OUTPUT",
     "COHERE",
+    "EVALUATE",
+    "FEEDBACK",
     "INFER_PARAMETERS",
+    "JUDGED",
     "RERANK",
     "Kind",
     "Member",
@@ -76,6 +80,8 @@ _FEATURES = {
     "description": "In the model's order, or by name; a name left out is missing.",
 }
 
+#: The highest grade that a document may get.
+HIGHEST_GRADE = 100
 #: Milliseconds that a request may give the server at most: an hour.
 LONGEST_TIMEOUT = 3_600_000
 _TIMEOUT = Member(
@@ -286,6 +292,123 @@ INFER_PARAMETERS = (
     _QUERY_ID,
     _SESSION_ID,
     Member("binary_data_output", _FLAG, "Answer binary tensors, unless an output says otherwise."),
+)
+
+#: Of each event of ``POST /v1/feedback``; any other is refused by name.
+FEEDBACK = (
+    Member(
+        "request_id",
+        Kind(
+            "a text of 1 to 128 characters",
+            {"type": "string", "minLength": 1, "maxLength": 128},
+            lambda value: type(value) is str and 0 < len(value) <= 128,
+        ),
+        "The `request_id` of the answer that the documents were shown from; also its header `X-Request-ID`.",
+        nullable=False,
+    ),
+    Member(
+        "query",
+        _integer(0),
+        "Position of the query in its request, if that had several; the first if left out.",
+    ),
+    Member("id", _ID, "The document, by the id that it had in the request; the first of that id."),
+    Member("index", _integer(0), "The document, by its position in the request, if it is not named by `id`."),
+    Member(
+        "click",
+        Kind("true", {"const": True}, lambda value: value is True),
+        "The user chose the document.",
+        nullable=False,
+    ),
+    Member(
+        "grade",
+        Kind(
+            f"a number from 0 to {HIGHEST_GRADE}",
+            {"type": "number", "minimum": 0, "maximum": HIGHEST_GRADE},
+            lambda value: type(value) in {int, float} and 0 <= value <= HIGHEST_GRADE,
+        ),
+        "How relevant the document is, higher is better; the last one counts. An event has either `click` or `grade`.",
+        nullable=False,
+    ),
+    Member(
+        "event_id",
+        _ID,
+        "The caller's name for the event. An event that is sent again with the same name counts once.",
+    ),
+)
+
+#: Of each query of ``POST /v1/evaluate``: documents as in ``POST /v1/rerank``, and what they are judged.
+JUDGED = (
+    *(
+        member
+        for member in RERANK
+        if member.name
+        in {
+            "query_id",
+            "feature_names",
+            "documents",
+            "ids",
+            "features",
+            "features_b64",
+            "dtype",
+            "shape",
+        }
+    ),
+    Member(
+        "labels",
+        Kind(
+            "a list of numbers of at least 0",
+            {"type": "array", "items": {"type": "number", "minimum": 0}},
+            lambda value: (
+                type(value) is list and all(type(one) in {int, float} and one >= 0 for one in value)
+            ),
+        ),
+        "How relevant each document is, in the order of the documents; higher is better.",
+        nullable=False,
+    ),
+)
+
+#: Of ``POST /v1/evaluate``; any other is refused by name.
+EVALUATE = (
+    _MODEL,
+    Member(
+        "metrics",
+        Kind(
+            "a list of texts",
+            {"type": "array", "items": {"type": "string"}},
+            lambda value: type(value) is list and all(type(one) is str for one in value),
+        ),
+        "What to measure: `map`, `mean_ndcg`, `mrr`, `ndcg@10`, `p@5`, `err@20`, with any cutoff. If left out, `ndcg@10` and "
+        "`map`.",
+    ),
+    Member(
+        "convention",
+        _one_of(CONVENTIONS),
+        "How to measure; `standard` if left out. Conventions differ in discounts, queries without relevant documents and "
+        "short lists.",
+    ),
+    Member("top_grade", _integer(1), "The largest label, for `err`; 4 if left out."),
+    _CONTRACT,
+    Member("per_query", _FLAG, "Answer the figures of each query too.", nullable=False),
+    Member(
+        "queries",
+        Kind(
+            "a list of objects",
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        member.name: dict(member.kind.schema) | {"description": member.meaning}
+                        for member in JUDGED
+                    },
+                    "required": ["labels"],
+                    "additionalProperties": False,
+                },
+            },
+        ),
+        "The judged queries: documents as in `/v1/rerank`, and `labels`.",
+        nullable=False,
+    ),
 )
 
 #: Of ``parameters`` of an input, and of an output.

@@ -89,13 +89,13 @@ class Documents:
 
     Attributes:
         matrix: ``[n_docs, n_features]`` float32 in the model's order; NaN is a missing value.
-        ids: one per document, if the request named them.
+        ids: one per document, if the request named them; bytes if they came as a binary tensor.
         locate: the JSON pointer of a document, or of one of its features.
         ignored: ``{feature name: documents that had it}`` of features that the model does not know.
     """
 
     matrix: Matrix
-    ids: Sequence[str | int | None] | None
+    ids: Sequence[Any] | None
     locate: Callable[[int, int | None], str]
     ignored: dict[str, int] = field(default_factory=dict)
 

@@ -123,7 +123,11 @@ class Call:
         def queries() -> Iterator[Documents]:
             start = 0
             for size in sizes:
-                yield Documents(matrix[start : start + size], None, _from(start, locate))
+                yield Documents(
+                    matrix[start : start + size],
+                    ids if ids is None or size == n_docs else ids[start : start + size],
+                    _from(start, locate),
+                )
                 start += size
 
         return queries(), ids

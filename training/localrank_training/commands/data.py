@@ -1,4 +1,4 @@
-"""``localrank data``: look at judged queries, convert them, split them, make them up."""
+"""``localrank data``: look at judged queries, convert them, split them, make them up, take them from a service's log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank_training.commands.arguments import described
+from localrank_training.commands.export import export
 from localrank_training.commands.output import AsJson, given, progress
 from localrank_training.commands.reading import (
     Id,
@@ -33,7 +34,7 @@ app = typer.Typer(
     name="data",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Inspect, convert, split and synthesize judged queries.",
+    help="Inspect, convert, split, synthesize judged queries, and export them from a service's log.",
 )
 
 Data = Annotated[
@@ -256,7 +257,7 @@ def synthesize(
         typer.echo(f"{out}: {len(made)} queries, {made.n_docs} documents, {made.n_features} features")
 
 
-for command in (inspect, convert, split):
+for command in (inspect, convert, split, export):
     app.command(help=described(command))(command)
 
 

@@ -1,0 +1,146 @@
+"""What a service has logged of rankings and of feedback, read from its files (`localrank.journal`).
+
+Files may be those of a running service: what it removes meanwhile is left out, what it adds may be. Nothing in them is
+believed before it was looked at; a record that is not what it should be counts as damaged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank.journal import Journal, journals_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from localrank.journal import Record
+
+__all__ = ["Logged"]
+
+_ID = (str, int)
+
+
+class Logged:
+    """The impression log: files of records, or folders that hold such files among others.
+
+    Every pass reads the files again and counts anew what is wrong with them.
+
+    Attributes:
+        files: in the order given, those of a folder in the order of their age.
+        names: of the features, by the digest of their contract, as far as a pass has met them.
+        damaged: records of the last pass that could not be read.
+        torn: files of the last pass whose end is not a whole record.
+        foreign: files of folders that are named like files of records and are none.
+    """
+
+    def __init__(self, paths: Iterable[str | Path]) -> None:
+        self.files: list[Path] = []
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.damaged = self.torn = 0
+        self.foreign: list[Path] = []
+        self._named: set[Path] = set()
+        for path in map(Path, paths):
+            if path.is_dir():
+                found = journals_in(path)
+                if not found:
+                    raise InvalidData(
+                        f"{path}: expected files of logged records (impressions-….journal), found none"
+                    )
+                self.files += found
+            else:
+                self.files.append(path)
+                self._named.add(path)
+
+    def impressions(self) -> Iterator[dict[str, Any]]:
+        """Yield what was shown: the members of each record, its arrays ``features``, ``scores`` and ``order`` among them.
+
+        ``order`` holds the positions of the documents, best first; ``shown`` says how many of them the answer had.
+        """
+        for record in self._records("impression"):
+            if _is_impression(record):
+                yield record.members | record.arrays
+            else:
+                self.damaged += 1
+
+    def feedback(self) -> Iterator[dict[str, Any]]:
+        """Yield what callers said of documents."""
+        for record in self._records("feedback"):
+            if _is_feedback(record.members):
+                yield record.members
+            else:
+                self.damaged += 1
+
+    def _records(self, kind: str) -> Iterator[Record]:
+        self.damaged = self.torn = 0
+        self.foreign = []
+        for path in self.files:
+            if path not in self._named and not path.exists():
+                continue
+            journal = Journal(path)
+            try:
+                for record in journal.records():
+                    found = record.members.get("kind")
+                    if found == "contract":
+                        self._learn(record.members)
+                    elif found == kind:
+                        yield record
+            except InvalidData:
+                if path in self._named:
+                    raise
+                self.foreign.append(path)
+            self.damaged += journal.damaged
+            self.torn += journal.torn > 0
+
+    def _learn(self, members: Mapping[str, Any]) -> None:
+        digest, names = members.get("contract"), members.get("names")
+        if (
+            isinstance(digest, str)
+            and isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+        ):
+            self.names[digest] = tuple(names)
+
+
+def _is_impression(record: Record) -> bool:
+    members, arrays = record
+    if arrays.keys() != {"features", "scores", "order"}:
+        return False
+    features, order = arrays["features"], arrays["order"]
+    count, ids = len(order), members.get("ids")
+    return (
+        _has(
+            members,
+            request_id=str,
+            query=int,
+            time=(int, float),
+            model=str,
+            version=int,
+            contract=str,
+            shown=int,
+        )
+        and features.ndim == 2
+        and order.ndim == 1
+        and (len(features), arrays["scores"].shape) == (count, (count,))
+        and np.array_equal(np.sort(order), np.arange(count))
+        and 0 <= members["shown"] <= count
+        and (ids is None or (isinstance(ids, list) and len(ids) == count))
+        and all(isinstance(members.get(name), (*_ID, type(None))) for name in ("query_id", "session_id"))
+    )
+
+
+def _is_feedback(members: Mapping[str, Any]) -> bool:
+    grade, index = members.get("grade"), members.get("index")
+    return (
+        _has(members, request_id=str, query=int, time=(int, float), click=bool)
+        and (members["click"] or (isinstance(grade, int | float) and 0 <= grade < np.inf))
+        and (isinstance(members.get("id"), _ID) or (isinstance(index, int) and index >= 0))
+        and isinstance(members.get("event_id"), (*_ID, type(None)))
+    )
+
+
+def _has(members: Mapping[str, Any], **kinds: type | tuple[type, ...]) -> bool:
+    return all(isinstance(members.get(name), kind) for name, kind in kinds.items())

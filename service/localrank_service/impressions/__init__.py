@@ -1,0 +1,1 @@
+"""What was shown and what became of it, logged to learn from."""

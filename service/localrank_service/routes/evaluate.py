@@ -1,0 +1,66 @@
+"""``POST /v1/evaluate``."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank.registry import CHAMPION
+from localrank_service.evaluating import Evaluation
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.problems import Problem
+from localrank_service.wire import evaluate as wire
+from localrank_service.wire import letor
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["online"])
+
+_JSON = "application/json"
+
+
+@router.post("/v1/evaluate")
+async def evaluate(request: Request) -> Response:
+    """Measure how well a model ranks judged queries, and how fast."""
+    service: Service = request.app.state.service
+    settings = service.settings
+    if not settings.evaluate_seconds:
+        raise Problem(
+            409,
+            "evaluation is off: set LOCALRANK_EVALUATE_SECONDS to more than 0 and start again",
+            kind="feature-off",
+        )
+    is_text = media_type(request.headers, (_JSON, letor.MEDIA_TYPE)) == letor.MEDIA_TYPE
+    body = await read_body(request, settings.max_body_bytes)
+    if service.evaluating.locked():
+        raise Problem(
+            429,
+            "another evaluation runs in this worker; try again when it is done",
+            headers={"Retry-After": "1"},
+        )
+    async with service.evaluating:
+        limits = replace(service.limits, max_documents=settings.evaluate_documents)
+        most = settings.evaluate_queries
+        if is_text:
+            exam = wire.read_text(body, request.query_params.multi_items(), limits, most)
+        else:
+            exam = await asyncio.to_thread(wire.read_json, body, limits, most)
+        model = await service.resolve(exam.model, at=None if is_text else "/model")
+        evaluation = Evaluation(exam, model, service.admission, settings.evaluate_seconds)
+        members = await asyncio.to_thread(evaluation.run)
+    alias = (exam.model or "").partition("@")[2] or CHAMPION
+    members = {
+        "request_id": request.scope["request_id"],
+        "model": members.pop("model"),
+        "version": members.pop("version"),
+        "alias": None if alias.isdecimal() else alias,
+        **members,
+    }
+    return Response(orjson.dumps(members), media_type=_JSON, headers={"cache-control": "no-store"})

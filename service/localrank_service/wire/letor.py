@@ -1,0 +1,105 @@
+"""Judged queries as LETOR text: ``2 qid:17 1:0.5 2:3 # a comment``, one line for each document.
+
+An index that a line leaves out is zero, ``nan`` is missing, as `localrank data` reads them. Lines of a query need not
+stand together.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from localrank_service.aside import give_way
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix, Vector
+    from localrank_service.wire.query import Limits
+
+__all__ = ["MEDIA_TYPE", "Judged", "read"]
+
+MEDIA_TYPE = "text/plain"
+
+
+class Judged(NamedTuple):
+    """One judged query.
+
+    Attributes:
+        query_id: as it was sent.
+        matrix: ``[n_docs, n_features]`` float32.
+        labels: ``[n_docs]``.
+        lines: ``[n_docs]`` from 1.
+    """
+
+    query_id: str
+    matrix: Matrix
+    labels: Vector
+    lines: list[int]
+
+
+def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> list[Judged]:
+    """Return the queries in the order of their first lines, or raise a `Problem`: 400, 413 or 422."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"the body is no UTF-8 at byte {error.start}", pointer="") from None
+    found: dict[str, tuple[list[float], list[list[float]], list[int]]] = {}
+    documents = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        content = line.partition("#")[0].split()
+        if not content:
+            continue
+        give_way()
+        documents += 1
+        if documents > limits.max_documents:
+            raise _too_many("documents", limits.max_documents)
+        if len(content) < 2 or not content[1].startswith("qid:") or len(content[1]) == 4:
+            raise _wrong(number, "a label, qid:QUERY and INDEX:VALUE pairs", line)
+        label = _number(content[0], number)
+        if not (math.isfinite(label) and label >= 0):
+            raise _wrong(number, "a finite label of at least 0", content[0])
+        query_id = content[1][4:]
+        if query_id not in found and len(found) >= most_queries:
+            raise _too_many("queries", most_queries)
+        labels, rows, lines = found.setdefault(query_id, ([], [], []))
+        labels.append(label)
+        rows.append(_row(content, n_features, number))
+        lines.append(number)
+    with np.errstate(over="ignore"):
+        return [
+            Judged(query_id, np.array(rows, np.float64).astype(np.float32), np.array(labels), lines)
+            for query_id, (labels, rows, lines) in found.items()
+        ]
+
+
+def _row(content: list[str], n_features: int, number: int) -> list[float]:
+    row = [0.0] * n_features
+    before = 0
+    for pair in content[2:]:
+        index, colon, value = pair.partition(":")
+        if not colon or not index.isascii() or not index.isdecimal() or len(index) > 9:
+            raise _wrong(number, "INDEX:VALUE", pair)
+        at = int(index)
+        if not before < at <= n_features:
+            raise _wrong(number, f"rising indices from 1 to {n_features}, the model's features", pair)
+        row[at - 1] = _number(value, number)
+        before = at
+    return row
+
+
+def _number(text: str, number: int) -> float:
+    try:
+        # Python's own numbers may have underscores.
+        return float(text.replace("_", "x"))
+    except ValueError:
+        raise _wrong(number, "a number", text) from None
+
+
+def _wrong(number: int, expected: str, found: str) -> Problem:
+    return Problem(422, f"line {number}: expected {expected}, found {found[:80]!r}", pointer="")
+
+
+def _too_many(what: str, most: int) -> Problem:
+    return Problem(413, f"more than {most} {what}, which this server evaluates at most", pointer="")

@@ -1,0 +1,249 @@
+"""What is logged, what is not, and what becomes of it if the disk or the queue is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.logged import Logged
+from localrank_service.impressions import log as log_module
+from localrank_service.impressions.log import sampled
+from localrank_service.process.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
+
+    from localrank_service.models.live import LiveModel
+
+pytestmark = pytest.mark.anyio
+
+ROWS: list[list[float | None]] = [[1.5, 2.25, 3, 4], [4.75, 3, 2, None], [0, 0, 1, 9]]
+BODY: dict[str, Any] = {
+    "ids": ["a", 2, "c"],
+    "features": ROWS,
+    "query_id": "q-1",
+    "session_id": 17,
+    "top_n": 2,
+}
+
+
+def settings(folder: Path, **more: Any) -> Settings:
+    return Settings.model_validate({"impression_log": 1.0, "impression_log_dir": folder, **more})
+
+
+def contents(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.iterdir()]
+
+
+def metric(text: str, name: str) -> float:
+    return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(name)), 0.0)
+
+
+async def test_an_impression_has_all_that_it_takes_to_learn_from_it(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path
+) -> None:
+    async with connect(settings(tmp_path), models=[tiny_model]) as client:
+        answer = (await client.post("/v1/rerank", json=BODY, headers={"x-request-id": "r-1"})).json()
+
+    logged = Logged([tmp_path])
+    [one] = logged.impressions()
+    assert {"r-1", 0, "q-1", 17, "rerank", "tiny", 3} == {
+        *(one[name] for name in ("request_id", "query", "query_id", "session_id", "api", "model", "version"))
+    }
+    np.testing.assert_array_equal(np.array(ROWS, np.float32), one["features"])
+    assert [one["index"] for one in answer["results"]] == one["order"][: one["shown"]].tolist()
+    assert [one["score"] for one in answer["results"]] == one["scores"][one["order"][:2]].tolist()
+    assert ["a", 2, "c"] == one["ids"]
+    assert (answer["route"], None, None) == (one["route"], one["degraded"], one["experiment"])
+    assert {tiny_model.ranker.contract.digest: tiny_model.ranker.contract.names} == logged.names
+
+
+async def test_every_wire_is_logged_and_no_key(connect: Any, tiny_model: LiveModel, tmp_path: Path) -> None:
+    named = [dict(zip(tiny_model.ranker.contract.names, row, strict=True)) for row in ROWS]
+    hits = [
+        {"_id": f"h{position}", "_score": 1.0, "fields": {"_ltrlog": [{"log": [
+            {"name": name, "value": value} for name, value in document.items() if value is not None
+        ]}]}}
+        for position, document in enumerate(named)
+    ]  # fmt: skip
+    tensor = {"name": "features", "datatype": "FP32", "shape": [3, 4]}
+    infer = {
+        "inputs": [
+            tensor | {"data": [[0 if cell is None else cell for cell in row] for row in ROWS]},
+            {"name": "doc_ids", "datatype": "BYTES", "shape": [3], "data": ["x", "y", "z"]},
+            {"name": "group", "datatype": "INT32", "shape": [2], "data": [2, 1]},
+        ],
+        "parameters": {"query_id": "q-v2"},
+    }
+    async with connect(settings(tmp_path, api_key="search:the-serving-key"), models=[tiny_model]) as client:
+        for path, body in (
+            ("/v1/rerank", BODY),
+            ("/v1/rerank/batch", {"queries": [BODY, {"features": [[1]]}, BODY]}),
+            ("/v2/rerank", {"documents": [{"features": row} for row in ROWS], "session_id": "s"}),
+            ("/v1/adapters/elasticsearch?session_id=s-7", {"hits": {"hits": hits}}),
+            ("/v2/models/tiny/infer", infer),
+        ):
+            await client.post(path, json=body, headers={"x-api-key": "the-serving-key"})
+
+    logged = list(Logged([tmp_path]).impressions())
+    assert [
+        ("cohere", 0, None, "s", None),
+        ("elasticsearch", 0, None, "s-7", ["h0", "h1", "h2"]),
+        ("rerank", 0, "q-1", 17, ["a", 2, "c"]),
+        ("rerank_batch", 0, "q-1", 17, ["a", 2, "c"]),
+        ("rerank_batch", 2, "q-1", 17, ["a", 2, "c"]),
+        ("v2", 0, "q-v2", None, ["x", "y"]),
+        ("v2", 1, "q-v2", None, ["z"]),
+    ] == sorted((one["api"], one["query"], one["query_id"], one["session_id"], one["ids"]) for one in logged)
+    assert not any(b"the-serving-key" in content for content in contents(tmp_path))
+
+
+async def test_off_is_the_default_and_costs_nothing_but_a_sentence(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with connect(Settings(), models=[tiny_model]) as client:
+        await client.post("/v1/rerank", json=BODY)
+        refused = await client.post("/v1/feedback", json={"events": []})
+
+    assert [] == contents(tmp_path)
+    assert 409 == refused.status_code
+    assert "set LOCALRANK_IMPRESSION_LOG" in refused.json()["detail"]
+
+
+async def test_feedback_is_logged_next_to_what_was_shown(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path
+) -> None:
+    events = [
+        {"request_id": "r-1", "id": "a", "click": True, "event_id": "e1"},
+        {"request_id": "r-1", "query": 2, "index": 1, "grade": 3},
+    ]
+    async with connect(settings(tmp_path), models=[tiny_model]) as client:
+        answer = await client.post("/v1/feedback", json={"events": events}, headers={"x-request-id": "r-2"})
+        metrics = (await client.get("/metrics")).text
+
+    assert {"request_id": "r-2", "accepted": 2, "unsampled": 0, "dropped": 0} == answer.json()
+    first, second = Logged([tmp_path]).feedback()
+    assert ("r-1", 0, "a", None, True, None, "e1") == tuple(
+        first[name] for name in ("request_id", "query", "id", "index", "click", "grade", "event_id")
+    )
+    assert (2, 1, False, 3.0) == tuple(second[name] for name in ("query", "index", "click", "grade"))
+    assert "localrank_feedback_total" in metrics
+
+
+async def test_the_share_is_logged_and_feedback_to_the_rest_is_not(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path
+) -> None:
+    names = [f"r-{number}" for number in range(100)]
+    async with connect(settings(tmp_path, impression_log=0.3), models=[tiny_model]) as client:
+        for name in names:
+            await client.post("/v1/rerank", json=BODY, headers={"x-request-id": name})
+        events = [{"request_id": name, "index": 0, "click": True} for name in names]
+        answer = (await client.post("/v1/feedback", json={"events": events})).json()
+
+    logged = Logged([tmp_path])
+    shown = {one["request_id"] for one in logged.impressions()}
+    assert {name for name in names if sampled(name, 0.3)} == shown
+    assert shown == {one["request_id"] for one in logged.feedback()}
+    assert (len(shown), 100 - len(shown)) == (answer["accepted"], answer["unsampled"])
+
+
+@pytest.mark.parametrize("form", ["{}", "r-{}", "0{:031x}", "{:09d}-a"])
+async def test_ids_that_count_up_are_sampled_evenly(form: str) -> None:
+    taken = [sampled(form.format(number), 0.1) for number in range(50_000)]
+
+    # Binomial: 5,000 +- 5 standard deviations of 67.
+    assert abs(sum(taken) - 5000) < 335
+    runs = np.array(taken[:50_000]).reshape(50, 1000).sum(axis=1)
+    assert runs.max() < 100 + 6 * 9.5
+    assert runs.min() > 100 - 6 * 9.5
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 1000)])
+async def test_none_and_all_are_exact(share: float, expected: int) -> None:
+    assert expected == sum(sampled(f"{number}", share) for number in range(1000))
+
+
+async def test_a_queue_that_is_full_drops_and_counts_and_answers_all_the_same(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_RECORDS", 5)
+    monkeypatch.setattr(log_module, "_GATHER", 3600.0)
+    async with connect(settings(tmp_path), models=[tiny_model]) as client:
+        answers = [await client.post("/v1/rerank", json=BODY) for _ in range(9)]
+        events = [{"request_id": "r", "index": 0, "click": True}] * 3
+        said = (await client.post("/v1/feedback", json={"events": events})).json()
+        metrics = (await client.get("/metrics")).text
+
+    assert [200] * 9 == [one.status_code for one in answers]
+    assert (0, 3) == (said["accepted"], said["dropped"])
+    assert 4 == metric(metrics, 'localrank_impressions_total{outcome="dropped"}')
+    assert 3 == metric(metrics, 'localrank_feedback_total{outcome="dropped"}')
+    assert 5 == len(list(Logged([tmp_path]).impressions()))
+
+
+async def test_large_documents_fill_the_queue_by_their_bytes(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(log_module, "_GATHER", 3600.0)
+    body = {"features": [[1.0, 2.0, 3.0, 4.0]] * 300}
+    async with connect(settings(tmp_path), models=[tiny_model]) as client:
+        for _ in range(5):
+            await client.post("/v1/rerank", json=body)
+        metrics = (await client.get("/metrics")).text
+
+    assert 4 == metric(metrics, 'localrank_impressions_total{outcome="dropped"}')
+
+
+async def test_a_full_disk_loses_records_and_nothing_else(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any
+) -> None:
+    def full(_descriptor: int, _parts: list[bytes]) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with connect(settings(tmp_path), models=[tiny_model]) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "writev", full)
+            answers = [await client.post("/v1/rerank", json=BODY) for _ in range(3)]
+            await until(client, 'localrank_impressions_total{outcome="lost"}', 3)
+        answers.append(await client.post("/v1/rerank", json=BODY))
+        await until(client, 'localrank_impressions_total{outcome="logged"}', 1)
+
+    assert [200] * 4 == [one.status_code for one in answers]
+    logged = Logged([tmp_path])
+    assert 1 == len(list(logged.impressions()))
+    assert 0 == logged.damaged
+    assert 1 == len(logged.names)
+
+
+async def test_a_folder_that_cannot_be_written_loses_records_and_nothing_else(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, until: Any
+) -> None:
+    (tmp_path / "log").write_text("a file stands where the folder should be")
+    async with connect(settings(tmp_path / "log"), models=[tiny_model]) as client:
+        assert 200 == (await client.post("/v1/rerank", json=BODY)).status_code
+        await until(client, 'localrank_impressions_total{outcome="lost"}', 1)
+        events = {"events": [{"request_id": "r", "index": 0, "click": True}]}
+        assert 200 == (await client.post("/v1/feedback", json=events)).status_code
+        await until(client, 'localrank_feedback_total{outcome="lost"}', 1)
+
+
+async def test_stats_say_how_the_log_is(
+    connect: Any, tiny_model: LiveModel, tmp_path: Path, client: httpx.AsyncClient, until: Any
+) -> None:
+    assert (await client.get("/v1/stats")).json()["impressions"] is None
+    async with connect(settings(tmp_path, impression_log=1), models=[tiny_model]) as logging:
+        await logging.post("/v1/rerank", json=BODY)
+        await until(logging, 'localrank_impressions_total{outcome="logged"}', 1)
+        stats = (await logging.get("/v1/stats")).json()["impressions"]
+
+    assert (1.0, 1, 0, 0) == tuple(stats[name] for name in ("share", "logged", "dropped", "lost"))
+    assert (2**30, {}) == (stats["most_bytes"], stats["feedback"])
+    assert 0 < stats["bytes"] == sum(map(len, contents(tmp_path)))

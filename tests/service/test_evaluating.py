@@ -1,0 +1,267 @@
+"""``POST /v1/evaluate``: the same figures as offline, under limits of its own, after live requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.metrics import measure
+from localrank_service import evaluating
+from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.process.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
+    from localrank_service.models.live import LiveModel
+
+pytestmark = pytest.mark.anyio
+TEXT = {"content-type": "text/plain"}
+
+
+def judged(queries: list[Matrix]) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(4)
+    return [
+        {
+            "query_id": f"q{number}",
+            "features": query.tolist(),
+            "labels": rng.integers(0, 3, len(query)).tolist(),
+        }
+        for number, query in enumerate(queries)
+    ]
+
+
+def letor(queries: list[dict[str, Any]]) -> bytes:
+    """Documents of all queries in turns."""
+    lines = [
+        (
+            row,
+            number,
+            f"{label} qid:{one['query_id']} " + " ".join(f"{i}:{x!r}" for i, x in enumerate(values, 1)),
+        )
+        for number, one in enumerate(queries)
+        for row, (label, values) in enumerate(zip(one["labels"], one["features"], strict=True))
+    ]
+    return "\n".join(line for _, _, line in sorted(lines)).encode()
+
+
+async def test_figures_are_those_of_the_ranker_itself(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    exam = judged(queries)
+    labels = np.concatenate([one["labels"] for one in exam])
+    offsets = np.concatenate([[0], np.cumsum([len(one["labels"]) for one in exam])])
+    rankings = [tiny_ranker.rank(query) for query in queries]
+    names = ["ndcg@5", "map", "err@10"]
+    expected = measure(
+        labels, np.concatenate([one.scores for one in rankings]), offsets, names, "standard-skip"
+    )
+
+    answer = await client.post(
+        "/v1/evaluate",
+        json={"queries": exam, "metrics": names, "convention": "standard-skip", "per_query": True},
+    )
+
+    found = answer.json()
+    assert 200 == answer.status_code
+    assert [one.to_json() for one in expected] == found["metrics"]
+    assert [one.per_query[3] for one in expected] == list(found["per_query"][3]["metrics"].values())
+    assert ("tiny", 3, "champion", 12, 240) == tuple(
+        found[name] for name in ("model", "version", "alias", "queries", "documents")
+    )
+    assert 12 == sum(found["routes"].values())
+    assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p99"] <= found["latency_ms"]["max"]
+    assert {"sign", "route", "score", "order"} == set(found["stages_ms"])
+    assert found["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_letor_text_gives_the_same_figures(client: httpx.AsyncClient, queries: list[Matrix]) -> None:
+    exam = judged(queries)
+    in_json = await client.post("/v1/evaluate", json={"queries": exam, "metrics": ["ndcg@3", "mrr"]})
+
+    in_text = await client.post(
+        "/v1/evaluate?metrics=ndcg@3&metrics=mrr&model=tiny@3", content=letor(exam), headers=TEXT
+    )
+
+    assert 200 == in_text.status_code
+    assert in_json.json()["metrics"] == in_text.json()["metrics"]
+    assert (None, "champion") == (in_text.json()["alias"], in_json.json()["alias"])
+
+
+async def test_all_forms_of_documents_are_read(client: httpx.AsyncClient) -> None:
+    named = {"bm25": 1, "pagerank": 2, "ctr:7d": None, "age": 4}
+    forms: list[dict[str, Any]] = [
+        {"documents": [{"id": "a", "features": named}, {"features": [4, 3, 2, 1]}], "labels": [1, 0]},
+        {"features": [1, 2, None, 4, 4, 3, 2, 1], "shape": [2, 4], "labels": [1, 0], "ids": ["a", "b"]},
+        {"features": [], "labels": []},
+    ]
+
+    answer = await client.post("/v1/evaluate", json={"queries": forms})
+
+    assert 200 == answer.status_code
+    assert (3, 4, ["ndcg@10", "map"]) == (
+        answer.json()["queries"], answer.json()["documents"], [one["metric"] for one in answer.json()["metrics"]]
+    )  # fmt: skip
+
+
+async def test_nothing_to_evaluate_is_answered(client: httpx.AsyncClient) -> None:
+    answer = (await client.post("/v1/evaluate", json={"queries": []})).json()
+
+    assert (0, None, None) == (answer["queries"], answer["latency_ms"], answer["metrics"][0]["mean"])
+
+
+QUERY: dict[str, Any] = {"features": [[1, 2, 3, 4]], "labels": [1]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer", "detail"),
+    [
+        ({}, 422, "/queries", "queries: expected a list of objects, found null"),
+        ({"queries": {}}, 422, "/queries", "expected a list of objects"),
+        ({"queries": [QUERY], "metric": "map"}, 422, "/metric", "unknown member 'metric'"),
+        ({"queries": [QUERY], "metrics": ["auc"]}, 422, "/metrics", "metric 'auc': expected one of map"),
+        ({"queries": [QUERY], "metrics": ["map"] * 33}, 422, "/metrics", "33 metrics; expected at most 32"),
+        ({"queries": [QUERY], "convention": "trec"}, 422, "/convention", "expected one of letor3"),
+        ({"queries": [QUERY], "convention": "mslr", "top_grade": 9}, 422, "/top_grade", "its top grade is 4"),
+        ({"queries": [QUERY], "model": "other"}, 404, "/model", "no model 'other'"),
+        ({"queries": [QUERY], "contract": "sha256:0"}, 409, "/contract", "the model's is"),
+        ({"queries": [QUERY, [1]]}, 422, "/queries/1", "expected an object"),
+        ({"queries": [QUERY, {"features": [[1, 2, 3, 4]]}]}, 422, "/queries/1", "the query has no labels"),
+        ({"queries": [QUERY | {"labels": [1, 2]}]}, 422, "/queries/0/labels", "2 labels for 1 documents"),
+        ({"queries": [QUERY | {"labels": [-1]}]}, 422, "/queries/0/labels", "numbers of at least 0"),
+        ({"queries": [QUERY | {"labels": [1.5]}], "convention": "mslr"}, 422, "/queries", "grades 0 to 4"),
+        ({"queries": [QUERY | {"top_n": 3}]}, 422, "/queries/0/top_n", "unknown member 'top_n'"),
+        ({"queries": [QUERY, QUERY | {"features": [[1, 2]]}]}, 422, "/queries/1/features/0", "expected 4"),
+        ({"queries": [QUERY | {"features": [[None, 2, 3, 4]]}]}, 422, "/queries/0/features/0/0", "bm25"),
+    ],
+)
+async def test_what_is_wrong_is_said(
+    client: httpx.AsyncClient, body: dict[str, Any], status: int, pointer: str, detail: str
+) -> None:
+    answer = await client.post("/v1/evaluate", json=body)
+
+    assert (status, pointer) == (answer.status_code, answer.json()["pointer"])
+    assert detail in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        (b"1 qid:1 1:2 2:x 3:1 4:1", "line 1: expected a number, found 'x'"),
+        (b"1 qid:1 1:1 # fine\n\n1 1:2", "line 3: expected a label, qid:QUERY and INDEX:VALUE pairs"),
+        (b"-1 qid:1 1:1", "line 1: expected a finite label of at least 0, found '-1'"),
+        (b"nan qid:1 1:1", "line 1: expected a finite label"),
+        (
+            b"1 qid:1 1:1 5:1",
+            "line 1: expected rising indices from 1 to 4, the model's features, found '5:1'",
+        ),
+        (b"1 qid:1 2:1 1:1", "line 1: expected rising indices"),
+        (b"1 qid:1 1:1_0", "line 1: expected a number"),
+        (b"1 qid:1 1", "line 1: expected INDEX:VALUE, found '1'"),
+        (b"1 qid:1 1:1\xff", "no UTF-8 at byte 11"),
+        (b"1 qid:7 1:1 2:1 3:1 4:1e39", "query 7:"),
+    ],
+)
+async def test_what_is_wrong_with_text_is_said(client: httpx.AsyncClient, text: bytes, detail: str) -> None:
+    answer = await client.post("/v1/evaluate", content=text, headers=TEXT)
+
+    assert answer.status_code in {400, 422}
+    assert detail in answer.json()["detail"]
+
+
+async def test_options_of_text_are_checked(client: httpx.AsyncClient) -> None:
+    for options, detail in (
+        ("top_n=3", "unknown option 'top_n'"),
+        ("model=tiny&model=tiny", "stands twice"),
+        ("top_grade=x", "expected an integer of at least 1"),
+        ("per_query=yes", "expected true or false"),
+    ):
+        answer = await client.post(f"/v1/evaluate?{options}", content=b"1 qid:1 1:1", headers=TEXT)
+        assert answer.status_code in {400, 422}
+        assert detail in answer.json()["detail"]
+        assert answer.json()["pointer"] is None
+
+
+async def test_it_has_limits_of_its_own(connect: Any, tiny_model: LiveModel) -> None:
+    limits = Settings(evaluate_queries=2, evaluate_documents=3, max_documents=1)
+    two = QUERY | {"features": [[1, 2, 3, 4]] * 2, "labels": [1, 0]}
+    async with connect(limits, models=[tiny_model]) as client:
+        fits = await client.post("/v1/evaluate", json={"queries": [QUERY, two]})
+        queries = await client.post("/v1/evaluate", json={"queries": [QUERY] * 3})
+        documents = await client.post("/v1/evaluate", json={"queries": [two, two]})
+        text = await client.post("/v1/evaluate", content=letor([two | {"query_id": 1}] * 2), headers=TEXT)
+        many = [two | {"query_id": number, "features": [[1, 2, 3, 4]], "labels": [1]} for number in range(3)]
+        text_queries = await client.post("/v1/evaluate", content=letor(many), headers=TEXT)
+
+    assert 200 == fits.status_code
+    assert [413] * 4 == [one.status_code for one in (queries, documents, text, text_queries)]
+    assert "3 queries; this server evaluates 2 per request" == queries.json()["detail"]
+    assert "more than 3 documents" in documents.json()["detail"]
+
+
+async def test_it_can_be_off(connect: Any, tiny_model: LiveModel) -> None:
+    async with connect(Settings(evaluate_seconds=0), models=[tiny_model]) as client:
+        answer = await client.post("/v1/evaluate", json={"queries": []})
+
+    assert 409 == answer.status_code
+    assert "set LOCALRANK_EVALUATE_SECONDS" in answer.json()["detail"]
+
+
+async def test_it_waits_for_live_requests_and_gives_up_in_time(
+    connect: Any, tiny_model: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = threading.Event()
+    monkeypatch.setattr(evaluating, "sleep", lambda seconds: pauses.set() if seconds else None)
+    async with connect(Settings(evaluate_seconds=0.2), models=[tiny_model]) as client:
+        admission = client._transport.app.state.service.admission
+        admission.waiting = 1
+        late = await client.post("/v1/evaluate", json={"queries": [QUERY]})
+        admission.waiting = 0
+        in_time = await client.post("/v1/evaluate", json={"queries": []})
+
+    assert pauses.is_set()
+    assert (504, 200) == (late.status_code, in_time.status_code)
+    assert "has ranked 0 of 1 queries in 0.2 s" in late.json()["detail"]
+
+
+async def test_one_evaluation_at_a_time(
+    connect: Any, tiny_model: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    run = evaluating.Evaluation.run
+
+    def slow(self: evaluating.Evaluation) -> dict[str, Any]:
+        loop.call_soon_threadsafe(begun.set)
+        go.wait(30)
+        return run(self)
+
+    monkeypatch.setattr(evaluating.Evaluation, "run", slow)
+    async with connect(models=[tiny_model]) as client:
+        first = asyncio.create_task(client.post("/v1/evaluate", json={"queries": [QUERY]}))
+        await begun.wait()
+        second = await client.post("/v1/evaluate", json={"queries": [QUERY]})
+        ranked = await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]]})
+        go.set()
+        answered = await first
+
+    assert (200, 429, 200) == (answered.status_code, second.status_code, ranked.status_code)
+    assert "1" == second.headers["retry-after"]
+
+
+async def test_it_is_not_counted_among_live_requests(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/evaluate", json={"queries": [QUERY]})
+
+    assert "localrank_requests_total{" not in (await client.get("/metrics")).text
+
+
+async def test_the_example_of_the_documentation_is_one(client: httpx.AsyncClient) -> None:
+    [example] = SCHEMAS["EvaluateRequest"]["examples"]
+
+    assert 404 == (await client.post("/v1/evaluate", json=example)).status_code

@@ -1,0 +1,270 @@
+"""From the log of a service to files that training reads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.__main__ import main
+from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.journal import file_name, frame
+from localrank.logged import Logged
+from localrank_training.clicks.export import export
+from localrank_training.clicks.joining import join
+from localrank_training.clicks.propensities import Propensities
+from localrank_training.data.columns import AS_NAMED, Columns
+from localrank_training.data.reading import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank_training.data.queries import QuerySet
+
+
+class Log:
+    """A file of records, as a service writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / file_name(1, 1)
+        self.time = 0.0
+        self._write({"kind": "contract", "contract": "c", "names": ["bm25", "age"]})
+
+    def _write(self, members: dict[str, Any], *arrays: np.ndarray) -> None:
+        self.time += 1
+        members = {"time": self.time, **members}
+        with self.path.open("ab") as file:
+            for part in frame(json.dumps(members).encode(), [array.tobytes() for array in arrays]):
+                file.write(part)
+
+    def show(self, request_id: str, order: list[int], **more: Any) -> None:
+        n = len(order)
+        features = more.pop("features", np.arange(2 * n, dtype="<f4").reshape(n, 2))
+        members = {
+            "kind": "impression", "request_id": request_id, "query": 0, "query_id": "q", "session_id": None,
+            "model": "web", "version": 1, "contract": "c", "shown": n, "degraded": None,
+            "ids": [f"d{one}" for one in range(n)],
+            "arrays": {"features": ["<f4", list(features.shape)], "scores": ["<f8", [n]], "order": ["<i4", [n]]},
+            **more,
+        }  # fmt: skip
+        self._write(members, features, np.zeros(n), np.array(order, "<i4"))
+
+    def say(self, request_id: str, **more: Any) -> None:
+        event = {
+            "query": 0,
+            "id": None,
+            "index": None,
+            "click": False,
+            "grade": None,
+            "event_id": None,
+            **more,
+        }
+        self._write({"kind": "feedback", "request_id": request_id, **event})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def labels(queries: QuerySet) -> dict[str, list[float]]:
+    return {name: queries.labels_of(query).tolist() for query, name in enumerate(queries.query_ids)}
+
+
+def test_an_impression_becomes_a_query_in_the_order_shown(log: Log) -> None:
+    log.show("r1", [2, 0, 1])
+    log.say("r1", id="d0", click=True)
+    log.show("r2", [0, 1])
+
+    joined = join(Logged([log.folder]))
+
+    assert {"r1": [0, 1, 0]} == labels(joined.queries)
+    assert [[4, 5], [0, 1], [2, 3]] == joined.queries.documents.tolist()
+    assert ("bm25", "age") == joined.queries.feature_names
+    assert joined.queries.positions is not None
+    assert [1, 2, 3] == joined.queries.positions.tolist()
+    assert joined.queries.weights is None
+    assert (2, 1, 1, 0) == (joined.impressions, joined.unjudged, joined.clicks, joined.grades)
+
+
+def test_a_grade_beats_a_click_and_the_last_grade_counts(log: Log) -> None:
+    log.show("r1", [0, 1, 2])
+    log.say("r1", id="d0", grade=3)
+    log.say("r1", id="d0", click=True)
+    log.say("r1", index=0, grade=2)
+    log.say("r1", index=1, click=True)
+
+    assert {"r1": [2, 5, 0]} == labels(join(Logged([log.folder]), click_label=5).queries)
+
+
+def test_an_event_that_is_sent_again_counts_once(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.say("r1", id="d0", grade=1, event_id="e1")
+    log.say("r1", id="d0", grade=4, event_id="e2")
+    log.say("r1", id="d0", grade=1, event_id="e1")
+
+    joined = join(Logged([log.folder]))
+
+    assert {"r1": [4, 0]} == labels(joined.queries)
+    assert (2, 1) == (joined.events, joined.repeated_events)
+
+
+def test_documents_without_judgement_may_be_left_out(log: Log) -> None:
+    log.show("r1", [2, 1, 0])
+    log.say("r1", id="d0", grade=0)
+    log.say("r1", id="d2", grade=2)
+
+    queries = join(Logged([log.folder]), rest="drop").queries
+
+    assert {"r1": [2, 0]} == labels(queries)
+    assert queries.positions is not None
+    assert [1, 3] == queries.positions.tolist()
+
+
+def test_documents_that_were_not_shown_are_left_out_unless_somebody_judged_them(log: Log) -> None:
+    log.show("r1", [3, 2, 1, 0], shown=2)
+    log.say("r1", id="d3", click=True)
+    log.say("r1", id="d0", grade=1)
+
+    queries = join(Logged([log.folder])).queries
+
+    assert {"r1": [1, 0, 1]} == labels(queries)
+    assert queries.positions is not None
+    assert [1, 2, 0] == queries.positions.tolist()
+
+
+def test_what_belongs_to_nothing_is_counted(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.show("r1", [1, 0])
+    log.show("r1", [1, 0], query=1, degraded={"rung": "global", "reason": "timeout"})
+    log.say("r1", id="d1", click=True)
+    log.say("r1", id="d1", click=True, query=1)
+    log.say("r1", id="d7", click=True)
+    log.say("r9", id="d0", click=True)
+
+    joined = join(Logged([log.folder]))
+
+    assert {"r1": [0, 1], "r1/1": [1, 0]} == labels(joined.queries)
+    assert (2, 1, 2, 1) == (joined.impressions, joined.repeated, joined.unmatched, joined.degraded)
+
+
+def test_with_propensities_each_click_is_a_query_with_its_weight(log: Log) -> None:
+    """Joachims, Swaminathan and Schnabel (2017), equation 5: each click counts one over its propensity."""
+    log.show("r1", [2, 0, 1, 3])
+    log.say("r1", id="d0", click=True)
+    log.say("r1", id="d3", click=True)
+    ratios = Propensities(np.array([1.0, 0.5, 0.25, 0.02]), 4, "test")
+
+    queries = join(Logged([log.folder]), propensities=ratios, max_weight=10).queries
+
+    assert {"r1:2": [0, 1, 0], "r1:4": [0, 0, 1]} == labels(queries)
+    assert queries.weights is not None
+    assert [1 / 0.5, 10] == queries.weights.tolist()
+
+
+def test_corrected_clicks_agree_with_what_users_prefer() -> None:
+    """The weighted number of pairs in which one document is better has the expectation of attraction alone."""
+    rng = np.random.default_rng(0)
+    looks, attraction = np.array([1.0, 0.3]), np.array([0.4, 0.6])
+    weighted, plain = np.zeros(2), np.zeros(2)
+    for _ in range(40_000):
+        clicked = rng.random(2) < looks * attraction
+        weighted += clicked / looks
+        plain += clicked
+
+    assert plain[0] > plain[1]
+    np.testing.assert_allclose(attraction, weighted / 40_000, atol=0.02)
+
+
+def test_models_of_other_features_are_exported_one_at_a_time(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.show("r2", [1, 0], model="other", contract="d", features=np.ones((2, 3), "<f4"))
+    log.say("r1", id="d1", click=True)
+    log.say("r2", id="d1", click=True)
+
+    with pytest.raises(
+        InvalidData, match=r"model 'other' has other features.*export one model at a time: --model NAME"
+    ):
+        join(Logged([log.folder]))
+    other = join(Logged([log.folder]), model="other")
+    assert (("f1", "f2", "f3"), 0) == (other.queries.feature_names, other.unmatched)
+
+
+def test_a_log_without_judgements_is_refused(log: Log) -> None:
+    log.show("r1", [0, 1])
+
+    with pytest.raises(InvalidData, match="the log has 1 impressions and 0 events"):
+        join(Logged([log.folder]))
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.txt", "out.txt.gz"])
+def test_what_is_written_reads_back(log: Log, name: str) -> None:
+    log.show("r1", [1, 0, 2], features=np.array([[0.1, np.nan], [1e-9, 2], [3, 4]], "<f4"))
+    log.say("r1", id="d2", grade=2)
+    out = log.folder / name
+
+    written = export([log.folder], out).joined.queries
+    found = read([out], columns=Columns(position="position") if name.endswith(".csv") else AS_NAMED)
+
+    np.testing.assert_array_equal(written.documents, found.documents)
+    assert (labels(written), written.feature_names) == (labels(found), found.feature_names)
+    if name.endswith((".csv", ".parquet")):
+        assert found.positions is not None
+        assert [1, 2, 3] == found.positions.tolist()
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
+def test_weights_are_written(log: Log, name: str) -> None:
+    log.show("r1", [1, 0])
+    log.say("r1", id="d0", click=True)
+    out = log.folder / name
+
+    export([log.folder], out, propensities="power:2")
+    csv = Columns(weight="weight", position="position")
+    found = read([out], columns=csv if name.endswith(".csv") else AS_NAMED)
+
+    assert found.weights is not None
+    assert [4.0] == found.weights.tolist()
+
+
+def test_what_cannot_be_written_is_refused_first(log: Log) -> None:
+    log.show("r1", [1, 0])
+    log.say("r1", id="d0", click=True)
+
+    with pytest.raises(InvalidData, match="expected a format that keeps query weights"):
+        export([log.folder], log.folder / "out.txt", propensities="em")
+    with pytest.raises(InvalidConfiguration, match="expected --unjudged zero, found drop"):
+        export([log.folder], log.folder / "out.csv", propensities="em", rest="drop")
+    with pytest.raises(InvalidConfiguration, match="--max-weight: expected a number above 0, found 0"):
+        export([log.folder], log.folder / "out.csv", max_weight=0)
+    with pytest.raises(InvalidData, match="expected em, power:ETA or a file, found none"):
+        export([log.folder], log.folder / "out.csv", propensities="none")
+    (log.folder / "out.csv").write_text("mine")
+    with pytest.raises(InvalidData, match="--overwrite replaces it"):
+        export([log.folder], log.folder / "out.csv")
+    assert "mine" == (log.folder / "out.csv").read_text()
+
+
+def test_the_command_says_what_became_of_the_log(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    log.show("r1", [1, 0])
+    log.show("r2", [0, 1])
+    log.say("r1", id="d0", click=True)
+    with log.path.open("ab") as file:
+        file.write(b"\x93LRJ half")
+    out, places = log.folder / "out.parquet", log.folder / "places.json"
+    command = ["data", "export", str(log.folder), "--out", str(out), "--propensities", "power:1"]
+
+    assert 0 == main([*command, "--write-propensities", str(places)])
+    text = capsys.readouterr().out
+    assert "1 queries, 2 documents, 2 features, from 2 impressions with 1 clicks and 0 grades" in text
+    assert "1 impressions have no feedback" in text
+    assert "1 files end in the middle of a record" in text
+    assert [1, 0.5] == json.loads(places.read_text())["ratios"][:2]
+
+    assert 0 == main([*command[:-1], str(places), "--overwrite", "--json"])
+    figures = json.loads(capsys.readouterr().out)
+    assert (1, 2, 1, 1) == (figures["queries"], figures["impressions"], figures["unjudged"], figures["torn"])
+    assert 1 == main(["data", "export", str(log.folder / "none"), "--out", str(out), "--overwrite"])

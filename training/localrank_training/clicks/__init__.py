@@ -1,0 +1,1 @@
+"""From what users did with rankings to judged queries."""

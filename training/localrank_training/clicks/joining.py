@@ -1,0 +1,307 @@
+r"""Impressions and feedback of a service's log, joined into judged queries.
+
+Each impression becomes a query, each document of it that was shown a row. A grade is a label; where there is none, a click
+is one; the rest is 0 or left out. Impressions that nobody judged are left out.
+
+With propensities, clicks are corrected for the places at which documents were shown, by inverse propensity weights
+[joachims2017]_: each click becomes a query of its own, in which the clicked document is better than all others, and which counts
+
+.. math:: w = \min(1 / \theta_k, \text{max weight})
+
+for a click at place :math:`k`. Other documents that were clicked in the same list are left out of it: their own clicks
+speak for them. So the pairs that a learner sees have, on average, the weights that they would have if users looked
+everywhere. A greater ``max weight`` has less bias and more variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from localrank.errors import InvalidData
+from localrank_training.clicks.propensities import Tally
+from localrank_training.data.queries import QuerySet, default_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.logged import Logged
+    from localrank_training.clicks.propensities import Propensities
+
+__all__ = ["Joined", "Judged", "Rest", "join", "tally"]
+
+#: What becomes of documents that were shown and not judged.
+Rest: TypeAlias = Literal["zero", "drop"]
+
+
+@dataclass(slots=True)
+class Joined:
+    """The judged queries, and what became of the records.
+
+    Attributes:
+        impressions: read, without repeated ones.
+        repeated: impressions of a request that was there already.
+        unjudged: impressions without feedback.
+        events: of feedback, without repeated ones.
+        repeated_events: that have the name of another one.
+        unmatched: events of requests that are not in the log, or of documents that they did not have.
+        degraded: impressions that a cheaper ranking answered; they are used as any other.
+        clicks: documents with a click and no grade.
+        grades: documents with a grade.
+    """
+
+    queries: QuerySet
+    impressions: int = 0
+    repeated: int = 0
+    unjudged: int = 0
+    events: int = 0
+    repeated_events: int = 0
+    unmatched: int = 0
+    degraded: int = 0
+    clicks: int = 0
+    grades: int = 0
+
+
+class _Key(NamedTuple):
+    request_id: str
+    query: int
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said of the documents of one impression, by id or position."""
+
+    clicks: set[tuple[str, Any]] = field(default_factory=set)
+    grades: dict[tuple[str, Any], tuple[float, float]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.clicks) + len(self.grades)
+
+
+class Judged(NamedTuple):
+    """One impression with what was said of its documents.
+
+    Attributes:
+        impression: as it was logged.
+        places: ``[n_docs]`` from 1; 0 is not shown.
+        clicked: positions of the documents that were clicked.
+        grades: by position.
+    """
+
+    impression: dict[str, Any]
+    places: Indices
+    clicked: set[int]
+    grades: dict[int, float]
+
+
+class _Feedback:
+    """All feedback of a log, by impression."""
+
+    def __init__(self, logged: Logged) -> None:
+        self.events = self.repeated = 0
+        self.said: dict[_Key, _Said] = {}
+        self._matched: set[_Key] = set()
+        seen: set[str | int] = set()
+        for event in logged.feedback():
+            name = event["event_id"]
+            if name is not None:
+                if name in seen:
+                    self.repeated += 1
+                    continue
+                seen.add(name)
+            self.events += 1
+            said = self.said.setdefault(_Key(event["request_id"], event["query"]), _Said())
+            document = ("id", event["id"]) if event.get("id") is not None else ("index", event["index"])
+            if event["click"]:
+                said.clicks.add(document)
+            elif (before := said.grades.get(document)) is None or before[0] <= event["time"]:
+                said.grades[document] = event["time"], float(event["grade"])
+
+    def unmatched(self) -> int:
+        """Return how many judgements are of impressions that were not met."""
+        return sum(len(said) for key, said in self.said.items() if key not in self._matched)
+
+    def judge(self, key: _Key, impression: dict[str, Any]) -> tuple[Judged, int]:
+        """Return the impression with its judgements, and how many of them are of documents that it does not have."""
+        self._matched.add(key)
+        order, n_documents = impression["order"], len(impression["order"])
+        places = np.zeros(n_documents, np.int64)
+        places[order[: impression["shown"]]] = np.arange(1, impression["shown"] + 1)
+        said = self.said.get(key)
+        if said is None:
+            return Judged(impression, places, set(), {}), 0
+        found = {("index", position): position for position in range(n_documents)}
+        for position in range(n_documents - 1, -1, -1):
+            if impression["ids"] is not None:
+                found["id", impression["ids"][position]] = position
+        clicked = {found[one] for one in said.clicks if one in found}
+        latest: dict[int, tuple[float, float]] = {}
+        for one, graded in said.grades.items():
+            if one in found and latest.get(found[one], graded)[0] <= graded[0]:
+                latest[found[one]] = graded
+        lacking = sum(one not in found for one in (*said.clicks, *said.grades))
+        return Judged(
+            impression, places, clicked, {one: grade for one, (_, grade) in latest.items()}
+        ), lacking
+
+
+def _judged(logged: Logged, model: str | None, joined: Joined, feedback: _Feedback) -> Iterator[Judged]:
+    """Yield every impression once, with its judgements; count on the way."""
+    seen: set[_Key] = set()
+    for impression in logged.impressions():
+        if model is not None and impression["model"] != model:
+            feedback.judge(_Key(impression["request_id"], impression["query"]), impression)
+            continue
+        key = _Key(impression["request_id"], impression["query"])
+        if key in seen:
+            joined.repeated += 1
+            continue
+        seen.add(key)
+        joined.impressions += 1
+        joined.degraded += impression["degraded"] is not None
+        judged, lacking = feedback.judge(key, impression)
+        joined.unmatched += lacking
+        yield judged
+    joined.unmatched += feedback.unmatched()
+
+
+def tally(logged: Logged, *, model: str | None = None) -> Tally:
+    """Count how often each document of each query was shown and clicked at each place.
+
+    Queries without `query_id` and documents without id cannot be found again and are left out.
+    """
+    found = Tally()
+    for judged in _judged(logged, model, Joined(_nothing()), _Feedback(logged)):
+        impression = judged.impression
+        query, ids = impression["query_id"], impression["ids"]
+        if query is None or ids is None:
+            continue
+        for position in np.flatnonzero(judged.places).tolist():
+            if ids[position] is not None:
+                pair = impression["model"], query, ids[position]
+                found.add(pair, int(judged.places[position]), clicked=position in judged.clicked)
+    return found
+
+
+def join(
+    logged: Logged,
+    *,
+    model: str | None = None,
+    rest: Rest = "zero",
+    click_label: float = 1.0,
+    propensities: Propensities | None = None,
+    max_weight: float = 10.0,
+) -> Joined:
+    """Return judged queries.
+
+    Args:
+        logged: the log.
+        model: of the impressions that are used; all if there is none.
+        rest: what becomes of documents that were shown and not judged.
+        click_label: of documents that were clicked and not graded.
+        propensities: by which clicks are corrected; without them each impression is one query, all of weight 1.
+        max_weight: of a query.
+
+    Raises:
+        InvalidData: there is nothing to export, or the impressions have different features.
+    """
+    joined = Joined(_nothing())
+    parts = _Parts(logged)
+    for judged in _judged(logged, model, joined, feedback := _Feedback(logged)):
+        clicks = judged.clicked - judged.grades.keys()
+        if not clicks and not judged.grades:
+            joined.unjudged += 1
+            continue
+        joined.clicks += len(clicks)
+        joined.grades += len(judged.grades)
+        impression = judged.impression
+        name = impression["request_id"] + (f"/{impression['query']}" if impression["query"] else "")
+        shown = [position for position in impression["order"].tolist() if judged.places[position]]
+        if propensities is None or judged.grades:
+            labels = dict.fromkeys(clicks, click_label) | judged.grades
+            # What was judged although the answer did not have it is kept: somebody has seen it.
+            rows = [one for one in shown if rest == "zero" or one in labels]
+            rows += sorted(one for one in labels if not judged.places[one])
+            parts.add(judged, name, rows, [labels.get(one, 0.0) for one in rows], 1.0)
+            continue
+        for position in sorted(clicks, key=lambda one: judged.places[one]):
+            place = int(judged.places[position])
+            if not place:
+                continue
+            weight = min(1 / propensities.of(place), max_weight)
+            rows = [one for one in shown if one == position or (one not in clicks and rest == "zero")]
+            labels_of = [click_label if one == position else 0.0 for one in rows]
+            parts.add(judged, f"{name}:{place}", rows, labels_of, weight)
+    joined.events, joined.repeated_events = feedback.events, feedback.repeated
+    if not parts.lengths:
+        raise InvalidData(
+            f"the log has {joined.impressions} impressions and {joined.events} events of feedback, and nothing to learn "
+            "from: expected an impression with a click or a grade"
+        )
+    joined.queries = parts.queries(weighted=propensities is not None)
+    return joined
+
+
+class _Parts:
+    """Judged queries as they are put together."""
+
+    def __init__(self, logged: Logged) -> None:
+        self._logged = logged
+        self._contract: str | None = None
+        self._names: tuple[str, ...] = ()
+        self._ids: list[str] = []
+        self._documents: list[Matrix] = []
+        self._labels: list[float] = []
+        self._places: list[int] = []
+        self._weights: list[float] = []
+        self.lengths: list[int] = []
+
+    def add(self, judged: Judged, name: str, rows: list[int], labels: list[float], weight: float) -> None:
+        impression = judged.impression
+        self._check(impression)
+        self._ids.append(name)
+        self._documents.append(np.asarray(impression["features"][rows], np.float32))
+        self._labels += labels
+        self._places += judged.places[rows].tolist()
+        self._weights.append(weight)
+        self.lengths.append(len(rows))
+
+    def _check(self, impression: dict[str, Any]) -> None:
+        """Refuse other features than those before."""
+        if impression["contract"] == self._contract:
+            return
+        width = impression["features"].shape[1]
+        names = self._logged.names.get(impression["contract"], default_names(width))
+        if self._contract is not None and names != self._names:
+            raise InvalidData(
+                f"request {impression['request_id']!r} of model {impression['model']!r} has other features than those before: "
+                f"expected {len(self._names)} ({self._names[0]!r}, …), found {len(names)} ({names[0]!r}, …); export one "
+                "model at a time: --model NAME"
+            )
+        if width != len(names):
+            raise InvalidData(
+                f"request {impression['request_id']!r}: expected {len(names)} features, found {width}"
+            )
+        self._contract, self._names = impression["contract"], names
+
+    def queries(self, *, weighted: bool) -> QuerySet:
+        labels: Vector = np.array(self._labels, np.float64)
+        return QuerySet(
+            documents=np.ascontiguousarray(np.concatenate(self._documents)),
+            labels=labels,
+            offsets=np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64),
+            query_ids=tuple(self._ids),
+            feature_names=self._names,
+            lines=np.arange(len(labels)),
+            weights=np.array(self._weights) if weighted else None,
+            positions=np.array(self._places, np.int64),
+        )
+
+
+def _nothing() -> QuerySet:
+    return QuerySet(
+        np.zeros((0, 1), np.float32), np.zeros(0), np.zeros(1, np.int64), (), ("f1",), np.zeros(0, np.int64)
+    )
