@@ -58,6 +58,7 @@ BENCHMARKS = {
     "stages": Benchmark(short=("--short",), writes=True),
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
     "overload": Benchmark(writes=True),
+    "impressions": Benchmark(),
     # Beside the servers that a user would take instead; installs them first.
     "peers": Benchmark(
         short=("--peers", "localrank,fastapi", "--documents", "1000", "--repeats", "3", "--rates", ""),

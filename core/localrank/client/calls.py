@@ -8,15 +8,19 @@ import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
 from localrank.client.retrying import Budget, Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from localrank.client.query import Query
+    from localrank.client.values import Reranked
 
 __all__ = ["KEPT_IDLE", "Caller", "Request", "headers_of"]
 
@@ -74,6 +78,45 @@ class Caller:
                 | ({"documents": documents} if documents is not None else _packed(query.array()))
             )
         return Request("/v1/rerank/batch", json.dumps({"queries": bodies}).encode())
+
+    def _feedback(
+        self, answer: Reranked | str, clicks: Iterable[int], grades: Mapping[int, float], query: int
+    ) -> Request:
+        about = {"request_id": answer if isinstance(answer, str) else answer.request_id, "query": query}
+        said: list[dict[str, Any]] = [{"index": int(index), "click": True} for index in clicks]
+        said += [{"index": int(index), "grade": float(grade)} for index, grade in grades.items()]
+        # A name for each, so that what is sent again counts once.
+        events = [{**about, **one, "event_id": uuid4().hex} for one in said]
+        return Request("/v1/feedback", json.dumps({"events": events}).encode())
+
+    def _evaluate(
+        self,
+        queries: Sequence[Query],
+        labels: Sequence[npt.ArrayLike],
+        metrics: Sequence[str],
+        convention: str,
+        model: str | None,
+        *,
+        per_query: bool,
+    ) -> Request:
+        if len(queries) != len(labels):
+            raise ValueError(f"{len(labels)} lists of labels for {len(queries)} queries")
+        bodies = []
+        for query, judged in zip(queries, labels, strict=True):
+            documents = query.named()
+            body = {"documents": documents} if documents is not None else _packed(query.array())
+            for name in ("query_id", "feature_names"):
+                if (value := getattr(query, name)) is not None:
+                    body[name] = value if name == "query_id" else list(value)
+            bodies.append(body | {"labels": np.asarray(judged, np.float64).tolist()})
+        members = {
+            "queries": bodies,
+            "metrics": list(metrics),
+            "convention": convention,
+            "per_query": per_query,
+            "model": model or self.model,
+        }
+        return Request("/v1/evaluate", json.dumps(members).encode())
 
 
 def headers_of(api_key: str | None) -> dict[str, str]:

@@ -32,6 +32,8 @@ class Query:
         timeout_ms: milliseconds in which the service should rank; a cheaper ranking answers if that is too little.
         allow_degraded: false asks for an error instead of a cheaper ranking.
         fallback_feature: with a timeout, the feature whose order is answered if there is no time to rank at all.
+        query_id: the caller's name for the query, for the service's log and experiments.
+        session_id: the caller's name for the user's session.
     """
 
     features: npt.ArrayLike | Sequence[Mapping[str, Any]]
@@ -45,6 +47,8 @@ class Query:
     timeout_ms: float | None = None
     allow_degraded: bool = True
     fallback_feature: str | None = None
+    query_id: str | int | None = None
+    session_id: str | int | None = None
 
     def options(self, model: str | None) -> dict[str, Any]:
         """Return everything but the documents."""
@@ -56,6 +60,8 @@ class Query:
             "timeout_ms": self.timeout_ms,
             "allow_degraded": None if self.allow_degraded else False,
             "fallback_feature": self.fallback_feature,
+            "query_id": self.query_id,
+            "session_id": self.session_id,
             "compare": None if self.compare is None else list(self.compare),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }

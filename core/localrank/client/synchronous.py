@@ -13,7 +13,7 @@ from localrank.client.query import Query
 from localrank.client.retrying import pause_after_failure, pause_after_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     import numpy.typing as npt
@@ -67,6 +67,8 @@ class Client(Caller):
         timeout_ms: float | None = None,
         allow_degraded: bool = True,
         fallback_feature: str | None = None,
+        query_id: str | int | None = None,
+        session_id: str | int | None = None,
         timeout: float | None = None,
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
@@ -82,6 +84,8 @@ class Client(Caller):
             timeout_ms,
             allow_degraded,
             fallback_feature,
+            query_id,
+            session_id,
         )
         return reranked(self._send(self._one(query), timeout), query)
 
@@ -90,6 +94,46 @@ class Client(Caller):
     ) -> list[Reranked | ServiceError]:
         """Order the documents of many queries; one that fails has its error in its place."""
         return all_reranked(self._send(self._many(queries), timeout), queries)
+
+    def feedback(
+        self,
+        answer: Reranked | str,
+        *,
+        clicks: Iterable[int] = (),
+        grades: Mapping[int, float] | None = None,
+        query: int = 0,
+        timeout: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Say which documents of an answer users clicked, or how relevant they are.
+
+        Args:
+            answer: that they were shown from, or its request id.
+            clicks: positions of the documents in the request, as ``order`` has them.
+            grades: by position in the request.
+            query: position of the query in a batch.
+            timeout: in seconds.
+
+        Returns:
+            How many events were ``accepted``, were ``unsampled`` (their request is not logged), and were ``dropped``.
+        """
+        found: Mapping[str, Any] = self._send(self._feedback(answer, clicks, grades or {}, query), timeout)
+        return found
+
+    def evaluate(
+        self,
+        queries: Sequence[Query],
+        labels: Sequence[npt.ArrayLike],
+        *,
+        metrics: Sequence[str] = ("ndcg@10", "map"),
+        convention: str = "standard",
+        per_query: bool = False,
+        model: str | None = None,
+        timeout: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Return how well and how fast a model ranks judged queries: the answer of ``POST /v1/evaluate``."""
+        request = self._evaluate(queries, labels, metrics, convention, model, per_query=per_query)
+        found: Mapping[str, Any] = self._send(request, timeout)
+        return found
 
     def models(self, *, timeout: float | None = None) -> list[Served]:
         """Return what is served."""

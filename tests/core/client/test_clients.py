@@ -405,3 +405,54 @@ def test_one_client_serves_many_threads() -> None:
             thread.join()
 
     assert [(3, 1)] * 8 == [answer.ids for answer in answers]
+
+
+def test_feedback_names_the_answer_and_positions_and_each_event_once() -> None:
+    service = Answers(httpx.Response(200, json={"accepted": 3}))
+    with service.client() as client:
+        assert {"accepted": 3} == client.feedback("r-1", clicks=[2, 0], grades={1: 3}, query=4)
+
+    [request] = service.requests
+    events = json.loads(request.content)["events"]
+    assert "/v1/feedback" == request.url.path
+    assert 3 == len({event.pop("event_id") for event in events})
+    assert [
+        {"request_id": "r-1", "query": 4, "index": 2, "click": True},
+        {"request_id": "r-1", "query": 4, "index": 0, "click": True},
+        {"request_id": "r-1", "query": 4, "index": 1, "grade": 3.0},
+    ] == events
+
+
+def test_feedback_takes_the_answer_itself() -> None:
+    service = Answers(ok(), httpx.Response(200, json={}))
+    with service.client() as client:
+        client.feedback(client.rerank(FEATURES, query_id="q", session_id=7), clicks=[0])
+
+    asked, said = service.requests
+    assert {"query_id": "q", "session_id": "7"} == dict(asked.url.params)
+    assert "r" == json.loads(said.content)["events"][0]["request_id"]
+
+
+@pytest.mark.anyio
+async def test_both_clients_evaluate_alike() -> None:
+    service = Answers(httpx.Response(200, json={"metrics": []}))
+    named: list[dict[str, Any]] = [{"bm25": 1.0}, {"bm25": None}]
+    exam = [Query(FEATURES, query_id="q"), Query(named)]
+    labels: list[Any] = [[0, 1, 2], np.array([1, 0])]
+    with service.client(model="web") as client:
+        assert {"metrics": []} == client.evaluate(exam, labels, metrics=["map"], per_query=True)
+        with pytest.raises(ValueError, match="1 lists of labels for 2 queries"):
+            client.evaluate(exam, labels[:1])
+    async with AsyncClient(transport=httpx.MockTransport(service), model="web") as other:
+        await other.evaluate(exam, labels, metrics=["map"], per_query=True)
+        await other.feedback("r", grades={0: 1})
+
+    one, same, said = service.requests
+    assert one.content == same.content
+    assert 1 == len(json.loads(said.content)["events"])
+    first, second = (members := json.loads(one.content))["queries"]
+    assert ("web", ["map"], "standard", True) == tuple(
+        members[name] for name in ("model", "metrics", "convention", "per_query")
+    )
+    assert ("q", [0, 1, 2], [3, 4]) == (first["query_id"], first["labels"], first["shape"])
+    assert (named, [1, 0]) == ([one["features"] for one in second["documents"]], second["labels"])

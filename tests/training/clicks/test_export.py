@@ -13,7 +13,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.journal import file_name, frame
 from localrank.logged import Logged
 from localrank_training.clicks.export import export
-from localrank_training.clicks.joining import join
+from localrank_training.clicks.joining import join, tally
 from localrank_training.clicks.propensities import Propensities
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.reading import read
@@ -268,3 +268,20 @@ def test_the_command_says_what_became_of_the_log(log: Log, capsys: pytest.Captur
     figures = json.loads(capsys.readouterr().out)
     assert (1, 2, 1, 1) == (figures["queries"], figures["impressions"], figures["unjudged"], figures["torn"])
     assert 1 == main(["data", "export", str(log.folder / "none"), "--out", str(out), "--overwrite"])
+
+
+def test_places_are_compared_by_documents_of_the_same_query(log: Log) -> None:
+    """By id, and without ids by features; a query without a name is not known again."""
+    features = np.array([[1, 2], [3, 4]], "<f4")
+    log.show("r1", [0, 1])
+    log.show("r2", [1, 0])
+    log.show("r3", [0, 1], ids=None, features=features)
+    log.show("r4", [0, 1], ids=None, features=features[::-1].copy())
+    log.show("r5", [0, 1], query_id=None)
+    log.say("r2", id="d1", click=True)
+
+    pairs, places, shown, clicks = tally(Logged([log.folder])).arrays()
+
+    assert [0, 0, 1, 1, 2, 2, 3, 3] == sorted(pairs.tolist())
+    assert ([1.0] * 8, 1) == (shown.tolist(), int(clicks.sum()))
+    assert 0 == places[clicks == 1]

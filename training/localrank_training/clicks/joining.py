@@ -171,18 +171,20 @@ def _judged(logged: Logged, model: str | None, joined: Joined, feedback: _Feedba
 def tally(logged: Logged, *, model: str | None = None) -> Tally:
     """Count how often each document of each query was shown and clicked at each place.
 
-    Queries without `query_id` and documents without id cannot be found again and are left out.
+    Queries without `query_id` cannot be found again and are left out. Documents without id are known by their features.
     """
     found = Tally()
     for judged in _judged(logged, model, Joined(_nothing()), _Feedback(logged)):
         impression = judged.impression
         query, ids = impression["query_id"], impression["ids"]
-        if query is None or ids is None:
+        if query is None:
             continue
         for position in np.flatnonzero(judged.places).tolist():
-            if ids[position] is not None:
-                pair = impression["model"], query, ids[position]
-                found.add(pair, int(judged.places[position]), clicked=position in judged.clicked)
+            document = None if ids is None else ids[position]
+            if document is None:
+                document = impression["features"][position].tobytes()
+            pair = impression["model"], query, document
+            found.add(pair, int(judged.places[position]), clicked=position in judged.clicked)
     return found
 
 
