@@ -254,7 +254,7 @@ def _shown(record: _Shown) -> list[Buffer]:
         "contract": ranked.ranker.contract.digest,
         "route": route_members(ranking.route),
         "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
-        "experiment": None if (part := getattr(ranked, "experiment", None)) is None else part.record(),
+        "experiment": None if ranked.experiment is None else ranked.experiment.record(),
         "shown": shown,
         "ids": _texts(documents.ids),
         "arrays": {
