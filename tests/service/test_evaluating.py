@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +166,8 @@ async def test_what_is_wrong_is_said(
         (b"1 qid:1 2:1 1:1", "line 1: expected rising indices"),
         (b"1 qid:1 1:1_0", "line 1: expected a number"),
         (b"1 qid:1 1", "line 1: expected INDEX:VALUE, found '1'"),
-        (b"1 qid:1 1:1\xff", "no UTF-8 at byte 11"),
+        (b"1 qid:1 1:1\n1 qid:1 1:1\xff", "line 2: no UTF-8 at byte 11"),
+        (b"1 qid:1 1:1 # " + b"x" * 20_000, "line 1: expected at most 16640 bytes, found 20014"),
         (b"1 qid:7 1:1 2:1 3:1 4:1e39", "query 7:"),
     ],
 )
@@ -203,6 +206,29 @@ async def test_it_has_limits_of_its_own(connect: Any, tiny_model: LiveModel) -> 
     assert [413] * 4 == [one.status_code for one in (queries, documents, text, text_queries)]
     assert "3 queries; this server evaluates 2 per request" == queries.json()["detail"]
     assert "more than 3 documents" in documents.json()["detail"]
+
+
+async def test_few_named_features_of_many_documents_cannot_fill_the_memory(
+    connect: Any, tiny_model: LiveModel
+) -> None:
+    """Each row that is read has all features of the model, however few its text names."""
+    limits = Settings(max_body_bytes=2**18)
+    row = {"features": {"bm25": 1, "pagerank": 1, "ctr:7d": 1}}
+    short = {"documents": [row] * 1000, "labels": [0] * 1000}
+    async with connect(limits, models=[tiny_model]) as client:
+        # 65,536 numbers are 16,384 documents of four features.
+        text = await client.post("/v1/evaluate", content=b"1 qid:1 1:1\n" * 16_385, headers=TEXT)
+        fits = await client.post("/v1/evaluate", content=b"1 qid:1 1:1\n" * 16_384, headers=TEXT)
+        packed = gzip.compress(json.dumps({"queries": [short] * 17}).encode())
+        named = await client.post(
+            "/v1/evaluate",
+            content=packed,
+            headers={"content-encoding": "gzip", "content-type": "application/json"},
+        )
+
+    assert (413, 200) == (text.status_code, fits.status_code)
+    assert "more than 65536 numbers" in text.json()["detail"]
+    assert 413 == named.status_code
 
 
 async def test_it_can_be_off(connect: Any, tiny_model: LiveModel) -> None:

@@ -68,7 +68,7 @@ class Exam(NamedTuple):
             for one in letor.read(self.body, contract.n_features, self.most_queries, self.limits):
                 yield Judged(one.query_id, Documents(one.matrix, None, _on_a_line), one.labels)
             return
-        room = self.limits.max_documents
+        room, numbers = self.limits.max_documents, self.limits.max_numbers
         for position, text in enumerate(self.texts):
             give_way()
             try:
@@ -78,6 +78,13 @@ class Exam(NamedTuple):
                     problem.pointer = f"/queries/{position}{problem.pointer}"
                 raise
             room -= len(judged.labels)
+            numbers -= judged.documents.matrix.size
+            if numbers < 0:
+                raise Problem(
+                    413,
+                    f"the queries have more than {self.limits.max_numbers} numbers, which this server evaluates at most",
+                    pointer="/queries",
+                )
             if room < 0:
                 raise Problem(
                     413,

@@ -7,12 +7,14 @@ stand together.
 from __future__ import annotations
 
 import math
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from localrank_service.aside import give_way
 from localrank_service.http.problems import Problem
+from localrank_service.wire.query import to_float32
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["MEDIA_TYPE", "Judged", "read"]
 
 MEDIA_TYPE = "text/plain"
+#: Bytes that a line may have besides its features, and for each of them.
+_SHORT_LINE, _CELL = 2**14, 64
 
 
 class Judged(NamedTuple):
@@ -41,20 +45,27 @@ class Judged(NamedTuple):
 
 def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> list[Judged]:
     """Return the queries in the order of their first lines, or raise a `Problem`: 400, 413 or 422."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise Problem(400, f"the body is no UTF-8 at byte {error.start}", pointer="") from None
-    found: dict[str, tuple[list[float], list[list[float]], list[int]]] = {}
+    found: dict[str, tuple[list[float], list[Matrix], list[int]]] = {}
     documents = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    longest = _SHORT_LINE + _CELL * n_features
+    for number, raw in enumerate(BytesIO(body), 1):
+        give_way()
+        if len(raw) > longest:
+            raise Problem(
+                422, f"line {number}: expected at most {longest} bytes, found {len(raw)}", pointer=""
+            )
+        try:
+            line = raw.decode().strip()
+        except UnicodeDecodeError as error:
+            raise Problem(400, f"line {number}: no UTF-8 at byte {error.start}", pointer="") from None
         content = line.partition("#")[0].split()
         if not content:
             continue
-        give_way()
         documents += 1
         if documents > limits.max_documents:
             raise _too_many("documents", limits.max_documents)
+        if documents * n_features > limits.max_numbers:
+            raise _too_many("numbers", limits.max_numbers)
         if len(content) < 2 or not content[1].startswith("qid:") or len(content[1]) == 4:
             raise _wrong(number, "a label, qid:QUERY and INDEX:VALUE pairs", line)
         label = _number(content[0], number)
@@ -65,13 +76,12 @@ def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> lis
             raise _too_many("queries", most_queries)
         labels, rows, lines = found.setdefault(query_id, ([], [], []))
         labels.append(label)
-        rows.append(_row(content, n_features, number))
+        rows.append(to_float32(np.array(_row(content, n_features, number))))
         lines.append(number)
-    with np.errstate(over="ignore"):
-        return [
-            Judged(query_id, np.array(rows, np.float64).astype(np.float32), np.array(labels), lines)
-            for query_id, (labels, rows, lines) in found.items()
-        ]
+    return [
+        Judged(query_id, np.stack(rows), np.array(labels), lines)
+        for query_id, (labels, rows, lines) in found.items()
+    ]
 
 
 def _row(content: list[str], n_features: int, number: int) -> list[float]:
