@@ -107,4 +107,12 @@ class InvalidConfiguration(LocalRankError):
 
 
 class InvalidData(LocalRankError):
-    """Judged data cannot be read."""
+    """Judged data cannot be read.
+
+    Attributes:
+        document: position of the document whose label is wrong, if it is that.
+    """
+
+    def __init__(self, message: str, *, document: int | None = None) -> None:
+        super().__init__(message)
+        self.document = document

@@ -163,7 +163,8 @@ class Convention:
         if not np.isfinite(labels).all():
             position = int(np.flatnonzero(~np.isfinite(labels))[0])
             raise InvalidData(
-                f"label of document {position}: expected a finite number, found {labels[position]}"
+                f"label of document {position}: expected a finite number, found {labels[position]}",
+                document=position,
             )
         if self.official:
             strange = (labels != np.floor(labels)) | (labels < 0) | (labels > self.top_grade)
@@ -172,13 +173,15 @@ class Convention:
                 raise InvalidData(
                     f"label of document {position}: convention {self.name} defines the grades 0 to "
                     f"{self.top_grade}, found {labels[position]:g}; conventions standard, standard-one and "
-                    "standard-skip take any number from 0 up"
+                    "standard-skip take any number from 0 up",
+                    document=position,
                 )
         strange = (labels < 0) | (labels > _LARGEST_LABEL)
         if strange.any():
             position = int(np.flatnonzero(strange)[0])
             raise InvalidData(
-                f"label of document {position}: expected 0 to {_LARGEST_LABEL:g}, found {labels[position]:g}"
+                f"label of document {position}: expected 0 to {_LARGEST_LABEL:g}, found {labels[position]:g}",
+                document=position,
             )
 
     def discounts(self, n: int) -> Vector:
@@ -367,7 +370,8 @@ class Judgements:
             position = int(np.flatnonzero(self.labels > top)[0])
             raise InvalidData(
                 f"label of document {position}: ERR in convention {self.convention.name} has the top grade {top}, "
-                f"found {self.labels[position]:g}; set another top grade"
+                f"found {self.labels[position]:g}; set another top grade",
+                document=position,
             )
 
     def per_query(self, scores: ArrayLike, metric: Metric | str) -> Vector:

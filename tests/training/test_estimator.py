@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -54,7 +55,7 @@ def test_scores_are_those_of_the_ranker_query_by_query(data: tuple[Any, Any, Any
     assert pytest.approx(expected) == ranker.score(X, y, qid=qid)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_column_qid_stands_for_the_argument(data: tuple[Any, Any, Any], frame: Any) -> None:
     X, y, qid = data
     table = frame({"bm25": X[:, 0], "qid": qid, "age": X[:, 1], "clicks": X[:, 2], "length": X[:, 3]})
@@ -123,10 +124,59 @@ def test_wrong_input_is_a_value_error_in_a_sentence(data: tuple[Any, Any, Any]) 
         LocalRanker(**QUICK).fit(X, y - 1, qid=qid)
     with pytest.raises(ValueError, match="Input X contains infinity"):
         LocalRanker(**QUICK).fit(np.where(X > 2, np.inf, X), y, qid=qid)
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match=r"Input X contains NaN, .*contract\.missing"):
         LocalRanker(**QUICK).fit(np.where(X > 2, np.nan, X), y, qid=qid)
     with pytest.raises(ValueError, match="X has 3 features, but LocalRanker is expecting 4"):
         LocalRanker(**QUICK).fit(X, y, qid=qid).predict(X[:, :3])
+
+
+def test_queries_that_are_not_there_are_refused(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    row = int(np.flatnonzero(qid == 103)[0])
+    for unknown in (np.where(qid == 103, np.nan, qid), [None if q == 103 else f"q{q}" for q in qid]):
+        with pytest.raises(ValueError, match=f"qid: expected a query for each row, found none in row {row}$"):
+            LocalRanker(**QUICK).fit(X, y, qid=unknown)
+    with pytest.raises(ValueError, match=r"found an array of shape \(150, 2\)"):
+        LocalRanker(**QUICK).fit(X, y, qid=qid.reshape(-1, 2))
+    with pytest.raises(ValueError, match=r"for each of 300 rows, found 30; .* np.repeat"):
+        LocalRanker(**QUICK).fit(X, y, qid=[10] * 30)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ({"label": 1}, r"the column 'label' \(labels, which are y\)"),
+        ({"doc_id": 7}, r"the column 'doc_id' \(which names the documents\)"),
+        ({"url": "a"}, "found text in the column 'url'"),
+        ({"when": pd.Timestamp("2026-01-02")}, r"found datetime64\[.*\] in the column 'when'"),
+    ],
+)
+def test_a_column_that_is_no_feature_is_refused(
+    data: tuple[Any, Any, Any], column: dict[str, Any], expected: str
+) -> None:
+    X, y, qid = data
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(**column)
+
+    with pytest.raises(ValueError, match=expected):
+        LocalRanker(**QUICK).fit(table, y, qid=qid)
+
+
+def test_labels_that_are_text_and_columns_that_stand_twice_are_refused(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    with pytest.raises(ValueError, match="y: expected numbers, found the text 'bad'"):
+        LocalRanker(**QUICK).fit(X, np.where(y > 9, "good", "bad"), qid=qid)
+    with pytest.raises(ValueError, match="X: expected every column once, found 'a' again"):
+        LocalRanker(**QUICK).fit(pd.DataFrame(X, columns=["a", "b", "c", "a"]), y, qid=qid)
+
+
+def test_what_it_prints_is_one_line_however_many_settings_there_are() -> None:
+    ranker = LocalRanker(
+        "global", learner="lambdamart", settings={f"learner.{name}": 1 for name in "abcdefghij"}
+    )
+
+    assert "\n" not in repr(ranker)
+    assert repr(ranker).startswith("LocalRanker('global'") or repr(ranker).startswith("LocalRanker(learner=")
+    assert "sk-global" in ranker._repr_html_()
 
 
 class InPairs(LocalRanker):

@@ -27,6 +27,7 @@ from localrank.registry import Registry
 from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
+from localrank_training.data.tables import IDS
 from localrank_training.data.weights import QueryWeights
 from localrank_training.evaluation import rank_all
 from localrank_training.publishing import publish as publish_trained
@@ -34,7 +35,7 @@ from localrank_training.reports import report_of
 from localrank_training.training import train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.registry import Reference
@@ -43,6 +44,10 @@ __all__ = ["LocalRanker"]
 
 #: The column of a table that says which query a row belongs to.
 _QID = "qid"
+#: Columns of judged queries that would be features by mistake.
+_NO_FEATURES = {"label": "labels, which are y"} | {
+    name: "which names the documents" for name in IDS if name != "comment"
+}
 
 
 class _Rows(NamedTuple):
@@ -90,6 +95,10 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.metric = metric
         self.workers = workers
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return one line, as for everything public here."""
+        return " ".join(super().__repr__(N_CHAR_MAX).split())
 
     def fit(self, X: Any, y: Any, qid: Any = None, query_weight: Any = None) -> Self:
         """Learn from judged documents.
@@ -162,7 +171,11 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         tags.estimator_type = "ranker"
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
-        tags.input_tags.allow_nan = self._configuration().contract.missing != "reject"
+        try:
+            tags.input_tags.allow_nan = self._configuration().contract.missing != "reject"
+        except ValueError:
+            # A wrong setting is said by `fit`; until then the estimator can be shown.
+            tags.input_tags.allow_nan = False
         return tags
 
     def _configuration(self) -> TrainingConfig:
@@ -178,11 +191,13 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, qid: Any, y: Any = None, *, reset: bool = False) -> tuple[_Rows, Any]:
         """Check the input as scikit-learn does; with ``reset`` remember the columns, else compare them."""
-        if qid is None and _QID in (names := [str(name) for name in getattr(X, "columns", ())]):
-            qid = X[_QID]
-            rest = [name for name in names if name != _QID]
-            X = X[rest]
-        finite = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
+        if (columns := _columns(X)) is not None:
+            if qid is None and _QID in columns:
+                qid = X[_QID]
+                columns = [name for name in columns if name != _QID]
+                X = X.select(columns) if hasattr(X, "column_names") else X[columns]
+            _refuse_other_columns(X, columns)
+        finite: str | bool = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
         how = {
             "dtype": np.float32,
             "ensure_all_finite": finite,
@@ -192,10 +207,13 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         labels = None
         if reset and y is None:
             raise ValueError("LocalRanker requires y to be passed, but the target y is None: expected labels")
-        if y is None:
-            documents = validate_data(self, X, **how)
-        else:
-            documents, labels = validate_data(self, X, y, y_numeric=True, **how)
+        if y is not None and np.asarray(y).dtype.kind in "USO":
+            y = _numbers(y)
+        with _with_advice():
+            if y is None:
+                documents = validate_data(self, X, **how)
+            else:
+                documents, labels = validate_data(self, X, y, y_numeric=True, **how)
         queries, ids = (
             (np.zeros(len(documents), np.int64), ("all",)) if qid is None else _numbered(qid, len(documents))
         )
@@ -203,11 +221,65 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         return _Rows(np.ascontiguousarray(documents), queries, ids, tuple(map(str, names))), labels
 
 
+def _columns(X: Any) -> list[Any] | None:
+    """Return the names of a table's columns; None for an array.
+
+    Raises:
+        ValueError: a name stands twice.
+    """
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or isinstance(X, dict):
+        return None
+    columns = list(names)
+    twice = sorted({str(name) for name in columns if columns.count(name) > 1})
+    if twice:
+        raise ValueError(f"X: expected every column once, found {twice[0]!r} again")
+    return columns
+
+
+def _refuse_other_columns(X: Any, columns: Sequence[Any]) -> None:
+    """Refuse columns that are no features: labels, ids of documents, what is no number."""
+    for name in columns:
+        if name in _NO_FEATURES:
+            raise ValueError(
+                f"X: expected features only, found the column {name!r} ({_NO_FEATURES[name]}); drop it or rename it"
+            )
+        values = np.asarray(X[name])
+        if values.dtype.kind in "biufO" and not (values.dtype.kind == "O" and _holds_text(values)):
+            continue
+        found = "text" if values.dtype.kind in "OUST" else str(values.dtype)
+        raise ValueError(f"X: expected columns of numbers, found {found} in the column {name!r}")
+
+
+def _holds_text(values: Any) -> bool:
+    return any(isinstance(value, str | bytes) for value in values)
+
+
+def _numbers(y: Any) -> Any:
+    """Return labels that are objects as numbers."""
+    values = np.asarray(y)
+    wrong = next((value for value in values.ravel() if isinstance(value, str | bytes)), None)
+    if wrong is not None:
+        raise ValueError(f"y: expected numbers, found the text {str(wrong)!r}")
+    return values
+
+
 def _numbered(qid: Any, n_docs: int) -> tuple[Indices, tuple[str, ...]]:
     """Number the queries by first appearance."""
-    values = np.asarray(qid).ravel()
+    values = np.asarray(qid)
+    if values.ndim > 1 and values.shape[1:] != (1,) * (values.ndim - 1):
+        raise ValueError(f"qid: expected one query for each row, found an array of shape {values.shape}")
+    values = values.ravel()
     if len(values) != n_docs:
-        raise ValueError(f"qid: expected a query for each of {n_docs} rows, found {len(values)}")
+        sizes = values.dtype.kind in "iu" and int(values.sum()) == n_docs
+        hint = "; sizes of groups become queries by np.repeat(np.arange(len(sizes)), sizes)" if sizes else ""
+        raise ValueError(f"qid: expected a query for each of {n_docs} rows, found {len(values)}{hint}")
+    # NaN and NaT are not equal to themselves.
+    unknown = np.flatnonzero([value is None or bool(value != value) for value in values.tolist()])  # noqa: PLR0124
+    if len(unknown):
+        raise ValueError(f"qid: expected a query for each row, found none in row {unknown[0]}")
+    if values.dtype.kind == "O":
+        values = values.astype(str)
     distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty(len(distinct), np.int64)
@@ -247,6 +319,20 @@ def _grouped(rows: _Rows, labels: Any) -> tuple[QuerySet, Indices]:
         lines=order,
     )
     return queries, order
+
+
+@contextmanager
+def _with_advice() -> Iterator[None]:
+    """Say what to do about missing values here, not in scikit-learn."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        raise ValueError(
+            "Input X contains NaN, and nothing is said of what a missing value becomes: "
+            "settings={'contract.missing': 'median'}, or 'zero', 'constant', 'nan', 'learned'"
+        ) from None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
 from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_training.comparisons import compare_family
 from localrank_training.data.alignment import aligned
+from localrank_training.data.usable import placed
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
@@ -262,9 +263,10 @@ def evaluate(
         )
     wanted = [Metric.parse(metric) if isinstance(metric, str) else metric for metric in metrics]
     # Before the long part, so that labels that a convention refuses are refused at once.
-    judged = [Judgements(queries.labels, queries.offsets, convention) for convention in conventions]
-    for judgements in judged:
-        judgements.check(wanted)
+    with placed(queries):
+        judged = [Judgements(queries.labels, queries.offsets, convention) for convention in conventions]
+        for judgements in judged:
+            judgements.check(wanted)
     ranked = rank_all(ranker, queries, progress=progress, task=f"ranking {name}")
     local, global_ = _measured(judged, ranked.scores, wanted), _measured(judged, ranked.global_scores, wanted)
     bounds = [

@@ -19,11 +19,12 @@ import numpy as np
 from localrank.blocks import union
 from localrank.brief import one_line
 from localrank.errors import InvalidData
-from localrank.metrics import Judgements
+from localrank.metrics import CONVENTIONS, Judgements
 from localrank_training import cross_fitting, guarding
 from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.data.queries import concatenated
+from localrank_training.data.usable import placed, refuse_missing
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.notes import Note, collected
@@ -125,6 +126,7 @@ def train(
     progress: Progress = silent,
 ) -> Trained:
     """Make the open choices, measure the result, and build the ranker."""
+    _check_usable(queries, validation, config)
     if cross_fitting.takes(config):
         return _cross_fitted(queries, config, validation, workers, progress)
     choices = choices_of(config)
@@ -190,6 +192,21 @@ def train(
         tuple(trials) if len(choices) > 1 else (),
         tuple(warnings),
     )
+
+
+#: What to do about missing values.
+_MISSING = "[contract] missing says what becomes of missing values: median, zero, constant, nan or learned"
+
+
+def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:
+    """Refuse labels and missing values by their place in the input, before hours of work."""
+    policies = config.contract.policies(queries.feature_names, queries.documents)
+    for part in (queries, validation):
+        if part is None or part.n_features != queries.n_features:
+            continue
+        with placed(part):
+            CONVENTIONS["standard"].check(part.labels)
+        refuse_missing(part, policies, _MISSING)
 
 
 def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> Fits | None:

@@ -120,3 +120,35 @@ def test_the_decision_does_not_depend_on_where_blocks_end(
     monkeypatch.setattr("localrank_training.data.sources._PIECE", 64)
 
     assert expected == message(path)
+
+
+@pytest.mark.parametrize("feature", [0, 3])
+def test_a_lost_feature_is_told_if_it_may_be_a_zero(tmp_path: Path, documents: Matrix, feature: int) -> None:
+    """Nothing shows whether the file leaves zeros out: it is read, and what was made of it is said."""
+    path = tmp_path / "train.txt"
+    path.write_text(text(documents, without=(7, feature)))
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    expected = (
+        f"{path}: 1 of 40 lines lack features that the others have, the first is line 8, without feature "
+        f"{feature + 1}; they are read as zeros"
+    )
+    assert [f"{expected}; --sparse says that this is right"] == said
+    assert [expected] == [str(gap) for gap in queries.gaps]
+    assert () == read([path], columns=Columns(sparse=True)).gaps
+
+
+def test_a_file_that_often_leaves_features_out_is_not_mentioned(tmp_path: Path, documents: Matrix) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(
+        "".join(
+            f"{i % 3} qid:{i // 4} " + " ".join(f"{j + 1}:{v:g}" for j, v in enumerate(row) if v > 3) + "\n"
+            for i, row in enumerate(documents)
+        )
+    )
+    said: list[str] = []
+
+    assert () == read([path], say=said.append).gaps
+    assert [] == said

@@ -138,7 +138,7 @@ WRONG = {
     "only a header": (["label,qid,x"], "expected judged documents, found only a header"),
     "no label": (
         ["grade,qid,x", "1,a,2"],
-        "expected a column 'label', found 'grade', 'qid', 'x'; --label names",
+        "expected a column 'label', found 'grade', 'qid', 'x'; is it 'grade'? --label grade",
     ),
     "column twice": (["label,qid,x,x", "1,a,2,3"], "expected every column once, found 'x' again"),
     "text as label": (["label,qid,x", "good,a,2"], "expected numbers as 'label', found text"),
@@ -246,3 +246,78 @@ def test_what_is_wrong_with_a_table_in_memory_is_named() -> None:
         read_table(np.ones((3, 2)))
     with pytest.raises(InvalidData, match="found no rows"):
         read_table(pd.DataFrame(FRAME).head(0))
+
+
+@pytest.mark.parametrize("name", ["product_id", "docId", "id", "Unnamed: 0"])
+def test_a_feature_that_is_called_like_an_id_is_told(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / "a.csv", [f"label,qid,bm25,{name}", "1,q1,2.5,3", "0,q1,1.5,4"])
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    assert ("bm25", name) == queries.feature_names
+    taken = f"{path}: label 'label', query 'qid', 2 features ('bm25', {name!r})"
+    assert [f"{taken}; features, though called like ids: {name!r} (--ignore {name} if they are)"] == said
+
+
+def test_a_column_without_a_name_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    pd.DataFrame({"label": [1, 0], "qid": ["q1", "q1"], "bm25": [2.5, 1.5]}).to_csv(path)
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    assert ("bm25",) == queries.feature_names
+    assert said[0].endswith("1 feature ('bm25'); left out: '' (without a name)")
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("grade,qid,bm25", "expected a column 'label', found 'grade', 'qid', 'bm25'; is it 'grade'? --label grade"),
+        ("Label,qid,bm25", "expected a column 'label', found 'Label', 'qid', 'bm25'; is it 'Label'? --label Label"),
+        ("label,query_id,bm25", "expected a column 'qid', found 'label', 'query_id', 'bm25'; is it 'query_id'? --qid query_id"),
+        ("label,where,bm25", "expected a column 'qid', found 'label', 'where', 'bm25'; --qid names another one"),
+        ("1,q7,2.5", "expected a header line with the names of the columns, found '1' in the first line"),
+    ],
+)  # fmt: skip
+def test_a_header_that_is_not_as_expected_is_answered_with_what_may_be_meant(
+    tmp_path: Path, header: str, expected: str
+) -> None:
+    path = written(tmp_path / "a.csv", [header, "1,q1,2.5", "0,q1,1.5"])
+
+    assert f"{path}: {expected}" == message(path)
+
+
+@pytest.mark.parametrize("cell", ["1,5", "-1,5", "1,000", "12,345.5"])
+def test_numbers_with_commas_are_refused(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"label;qid;price;title\n1;q1;{cell};a, b\n0;q1;{cell};c, d\n")
+
+    assert message(path) == (
+        f"{path}: row 1, column 'price': expected a number with a decimal point and without commas, found {cell!r}; "
+        "--ignore price leaves the column out"
+    )
+    path.write_text(f"label;qid;price;bm25\n1;q1;{cell};1\n0;q1;{cell};2\n")
+    assert ("bm25",) == read([path], columns=Columns(ignore=("price",))).feature_names
+
+
+@pytest.mark.parametrize(("header", "cell"), [("", ""), ("label,", "-1,"), ("label,", "unknown,")])
+def test_labels_are_not_looked_at_if_they_are_not_wanted(tmp_path: Path, header: str, cell: str) -> None:
+    path = written(tmp_path / "a.csv", [f"{header}qid,bm25", f"{cell}q1,2.5", f"{cell}q1,1.5"])
+
+    queries = read([path], columns=Columns(judged=False))
+
+    assert ("bm25",) == queries.feature_names
+    assert [0, 0] == queries.labels.tolist()
+
+
+def test_json_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", ['{"label": 1, "qid": "q1", "bm25": 2.5}'])
+
+    assert message(path).endswith("found JSON")
+
+
+def test_a_table_that_must_be_collected_first_says_so() -> None:
+    with pytest.raises(InvalidData, match="found a LazyFrame; collect\\(\\) it first"):
+        read_table(pl.DataFrame({"label": [1]}).lazy())

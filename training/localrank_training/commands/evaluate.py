@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,6 +133,8 @@ def evaluate(
     columns = columns_of(
         label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
     )
+    # Labels come from elsewhere.
+    columns = replace(columns, judged=qrels is None)
     with progress() as advance:
         queries = read(
             paths,

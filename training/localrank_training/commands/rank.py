@@ -43,13 +43,15 @@ def rank(
 ) -> None:
     """Print one score per input line, in input order; higher is better.
 
-    A query's documents may stand anywhere in its file. The scores read back to the same double, and are those that
+    Labels are not looked at, and a table need not have them. A query's documents may stand anywhere in its file. The scores read back to the same double, and are those that
     the service answers.
 
     Examples:
       localrank rank demo data/test.txt
       localrank rank web@challenger data/test.txt.gz --out scores.txt
     """
+    from dataclasses import replace
+
     import numpy as np
     from threadpoolctl import threadpool_limits
 
@@ -61,11 +63,14 @@ def rank(
     columns = columns_of(
         label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
     )
+    columns = replace(columns, judged=False)
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract
         queries = aligned(
-            read(data, progress=advance, n_features=contract.n_features, columns=columns, say=say), contract
+            read(data, progress=advance, n_features=contract.n_features, columns=columns, say=say),
+            contract,
+            say,
         )
         scores = np.empty(queries.n_docs)
         for query in range(len(queries)):

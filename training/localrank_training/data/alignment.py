@@ -9,9 +9,10 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank_training.data.queries import default_names
+from localrank_training.data.usable import refuse_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from localrank.contract import FeatureContract
     from localrank_training.data.queries import QuerySet
@@ -19,15 +20,30 @@ if TYPE_CHECKING:
 __all__ = ["aligned"]
 
 
-def aligned(queries: QuerySet, contract: FeatureContract) -> QuerySet:
+def aligned(
+    queries: QuerySet, contract: FeatureContract, say: Callable[[str], None] = lambda _: None
+) -> QuerySet:
     """Return the queries with the columns of the contract.
 
     Columns are found by their names, and further ones are left out. Data that name no features (LETOR text without
     names) are taken by position, and then must have as many as the contract.
 
+    Args:
+        queries: as they were read.
+        contract: of the model.
+        say: told which columns were left out.
+
     Raises:
-        InvalidData: a feature of the contract is missing.
+        InvalidData: a feature of the contract is missing, or a value that the contract does not replace.
     """
+    queries = _with_columns(queries, contract, say)
+    refuse_missing(
+        queries, contract.missing, "the model was trained without missing values and does not replace them"
+    )
+    return queries
+
+
+def _with_columns(queries: QuerySet, contract: FeatureContract, say: Callable[[str], None]) -> QuerySet:
     names = queries.feature_names
     if names == contract.names:
         return queries
@@ -43,6 +59,9 @@ def aligned(queries: QuerySet, contract: FeatureContract) -> QuerySet:
         raise InvalidData(
             f"the model needs the features {_listed(missing)}, which the data do not have; they have {_listed(names)}"
         )
+    known = set(contract.names)
+    if further := [name for name in names if name not in known]:
+        say(f"left out, since the model does not know them: {_listed(further)}")
     columns = [positions[name] for name in contract.names]
     documents = np.ascontiguousarray(queries.documents[:, columns])
     return replace(queries, documents=documents, feature_names=contract.names)

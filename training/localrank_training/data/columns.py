@@ -19,6 +19,7 @@ class Columns:
         position: the column that says at which place a document was shown; None without one.
         ignore: columns that are no features.
         sparse: text lines leave zeros out, whatever they look like.
+        judged: labels are wanted; otherwise a table may lack them, and all are 0.
     """
 
     label: str = "label"
@@ -28,6 +29,7 @@ class Columns:
     position: str | None = None
     ignore: tuple[str, ...] = ()
     sparse: bool = False
+    judged: bool = True
 
 
 #: The usual names.

@@ -26,6 +26,8 @@ _DELIMITERS = (b"\t", b",", b";", b"|")
 #: What stands for a missing value.
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 _NUMBER = r"^\s*\"?[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\"?\s*$"
+#: Decimal commas, or commas between thousands.
+_WITH_COMMAS = r"^\s*[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
 _BLOCK = 1 << 22
 
 
@@ -64,11 +66,14 @@ class DelimitedReader:
             # Names that are not UTF-8 are found out here.
             schema = pa.schema([pa.field(field.name, _type(field.type)) for field in table.schema])
             first = next(iter(table), None)
+        self._refuse_data_as_header(schema.names, columns)
         if first is None or not first.num_rows:
             raise InvalidData(f"{source.path}: expected judged documents, found only a header")
+        #: Columns in which commas or words are no mistake.
+        self._known = {columns.qid, columns.id, *IDS, *columns.ignore}
+        self._refuse_broken_numbers(first)
         self.layout = Layout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
-        self._refuse_broken_numbers(first)
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
         """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
@@ -107,13 +112,32 @@ class DelimitedReader:
                 f"{self._source.path}: expected a table of delimited text, found: {found}"
             ) from None
 
+    def _refuse_data_as_header(self, names: Sequence[str], columns: Columns) -> None:
+        """Refuse a first line that is a document."""
+        numbers = [name for name in names if re.match(_NUMBER, name)]
+        if numbers and columns.qid not in names and columns.label not in names:
+            raise InvalidData(
+                f"{self._source.path}: expected a header line with the names of the columns, found {numbers[0]!r} in "
+                "the first line"
+            )
+
     def _refuse_broken_numbers(self, batch: Any) -> None:
-        """Refuse a column of numbers that a few words have made a column of text."""
-        for name, why in self.layout.left_out:
-            if why != "text":
+        """Refuse a column of numbers that a few words, or commas in them, have made a column of text."""
+        names = batch.schema.names
+        for name in names:
+            # `Layout` refuses a name that stands twice.
+            if name in self._known or names.count(name) > 1 or not _is_text(batch[name].type):
                 continue
             # Bytes that are no UTF-8 make a column of binary.
             texts = batch[name] if pa.types.is_binary(batch[name].type) else batch[name].cast(pa.string())
+            commas = pc.match_substring_regex(texts, _WITH_COMMAS)
+            share = pc.mean(commas.cast(pa.float64())).as_py()
+            if share is not None and share >= 0.5:
+                row = pc.index(commas, pa.scalar(value=True)).as_py()
+                raise InvalidData(
+                    f"{self._source.path}: row {row + 1}, column {name!r}: expected a number with a decimal point and "
+                    f"without commas, found {texts[row].as_py()!r}; --ignore {name} leaves the column out"
+                )
             numbers = pc.match_substring_regex(texts, _NUMBER)
             share = pc.mean(numbers.cast(pa.float64())).as_py()
             if share is not None and share >= 0.5:
@@ -124,6 +148,10 @@ class DelimitedReader:
                     f"{self._source.path}: row {row + 1}, column {name!r}: expected a number, found {shown!r}; "
                     f"--ignore {name} leaves the column out"
                 )
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
 
 
 def _type(found: Any) -> Any:

@@ -8,7 +8,8 @@ does not show which of the two a file is, so all lines are looked at before it i
   other features than their last ones.
 - More than half of the lines have all indices, some do not, and several lines write a zero: dense, and a line is
   damaged. (One written zero may only show how many features there are.)
-- Anything else: sparse.
+- Anything else: sparse. If most lines of it are complete, it may still be a dense file whose damage shows nowhere: then
+  there is a `Gap`, which readers are told.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.queries import Gap
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
@@ -78,6 +80,17 @@ class Density:
         if self._with_zeros > 1 and 2 * complete > self._lines:
             self._refuse_incomplete()
         return None
+
+    def gap(self) -> Gap | None:
+        """Return what most lines have and a few do not; None unless that is so."""
+        complete, _ = self._runs.get(self._width, (0, 0))
+        if complete == self._lines or 2 * complete <= self._lines:
+            return None
+        lacking = [(line, width + 1) for width, (_, line) in self._runs.items() if width < self._width]
+        if self._hole is not None:
+            lacking.append(self._hole)
+        line, feature = min(lacking)
+        return Gap(self._name, line, feature, self._lines - complete, self._lines)
 
     def _refuse_ragged(self) -> None:
         most = max(self._runs, key=lambda width: (self._runs[width][0], width))

@@ -29,6 +29,8 @@ _MOST_CORRELATED = 3000
 _LEVELS_SHOWN = 20
 _PAIRS_SHOWN = 10
 _EXAMPLES = 3
+#: Among fewer documents whole numbers may all differ by chance.
+_FEWEST_IDS = 20
 #: float32 counts in steps of more than one above this.
 _EXACT_INTEGERS = 2.0**24
 _QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "max": 1.0}
@@ -400,6 +402,17 @@ def _suspicions(
         if 2 * count < queries.n_docs:
             yield from of_documents("documents whose comment another of their query has", count, where)
 
+    for gap in queries.gaps:
+        yield Suspicion(
+            "lines lack features that the others have, and they are read as zeros",
+            gap.lines,
+            gap.of,
+            (f"{gap.file}:{gap.line} has no feature {gap.feature}",),
+        )
+    yield from of_features(
+        "features that look like numbers of documents: whole, and another one in every document",
+        [feature for feature in features if _numbers_documents(queries, feature)],
+    )
     empty = [feature for feature in features if feature.missing == queries.n_docs]
     constant = [feature for feature in features if feature.constant and feature.missing < queries.n_docs]
     yield from of_features("features without a single value", empty)
@@ -435,6 +448,19 @@ def _suspicions(
         "features with values above 16,777,216, where float32 no longer tells neighbouring integers apart",
         [f for f in features if max(abs(f.minimum), abs(f.maximum)) > _EXACT_INTEGERS],
     )
+
+
+def _numbers_documents(queries: QuerySet, feature: Feature) -> bool:
+    """Tell whether a column may be an id that was taken for a feature."""
+    if queries.n_docs < _FEWEST_IDS or feature.missing or not feature.maximum - feature.minimum < np.inf:
+        return False
+    if feature.maximum - feature.minimum < queries.n_docs - 1:
+        return False
+    values = np.asarray(queries.documents[:, queries.feature_names.index(feature.name)])
+    whole = bool((values[:1000] == np.floor(values[:1000])).all()) and bool(
+        (values == np.floor(values)).all()
+    )
+    return whole and len(np.unique(values)) == len(values)
 
 
 def _same_columns(features: Sequence[Feature], spread: _Spread) -> Iterator[Suspicion]:

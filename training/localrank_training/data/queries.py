@@ -7,7 +7,7 @@ query begins. Files may come in any order; ``lines`` remembers it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Origin", "QuerySet", "concatenated", "default_names"]
+__all__ = ["Gap", "Origin", "QuerySet", "concatenated", "default_names"]
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
@@ -50,6 +50,31 @@ class Origin:
         return f"{self.files[file]}:{self.numbers[position]}"
 
 
+class Gap(NamedTuple):
+    """Values that most lines of a sparse file have and a few do not: zeros, or values that were lost.
+
+    Attributes:
+        file: of text.
+        line: the first that lacks a feature.
+        feature: which one, from 1.
+        lines: how many lack some.
+        of: lines in all.
+    """
+
+    file: str
+    line: int
+    feature: int
+    lines: int
+    of: int
+
+    def __str__(self) -> str:
+        """Say what was found and what was made of it."""
+        return (
+            f"{self.file}: {self.lines} of {self.of} lines lack features that the others have, the first is line "
+            f"{self.line}, without feature {self.feature}; they are read as zeros"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QuerySet:
     """Judged queries.
@@ -66,6 +91,7 @@ class QuerySet:
         weights: ``[n_queries]`` how much each query counts where models are learned; None if all count the same.
         positions: ``[n_docs]`` the place at which each document was shown, from 1; 0 if it was not, or nobody knows.
             None if the data do not say. No learner uses them.
+        gaps: files of text in which a few lines lack features that most have.
     """
 
     documents: Matrix
@@ -78,6 +104,7 @@ class QuerySet:
     origin: Origin | None = None
     weights: Vector | None = None
     positions: Indices | None = None
+    gaps: tuple[Gap, ...] = ()
 
     __repr__ = one_line
 

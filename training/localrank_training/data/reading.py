@@ -90,6 +90,7 @@ def read(
         origin=origin,
         weights=scan.weights.of_queries() if weighted else None,
         positions=positions,
+        gaps=tuple(scan.gaps),
     )
 
 
@@ -112,8 +113,10 @@ def read_table(
         arrow = pa.table(table)
     except (TypeError, ValueError, pa.ArrowException) as error:
         found = str(error).splitlines()[0][:160]
+        kind = type(table).__name__
+        hint = "; collect() it first" if hasattr(table, "collect") else ""
         raise InvalidData(
-            f"expected a table with named columns (pandas, polars, Arrow, a dictionary), found: {found}"
+            f"expected a table with named columns (pandas, polars, Arrow, a dictionary), found a {kind}{hint}: {found}"
         ) from None
     if not arrow.num_rows:
         raise InvalidData("table: expected judged documents, found no rows")

@@ -20,7 +20,7 @@ from localrank_training.data.density import Density
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
 from localrank_training.data.mapped import check_chosen, open_mapped
 from localrank_training.data.parquet import ParquetReader
-from localrank_training.data.queries import default_names
+from localrank_training.data.queries import Gap, default_names
 from localrank_training.data.sources import Source, blocks, first_line
 from localrank_training.data.weights import QueryWeights
 from localrank_training.progress import Progress, silent
@@ -99,6 +99,7 @@ class Scan:
         feature_names: known once the data or a sidecar has named the features.
         n_columns: the widest document met so far.
         weights: of the queries met so far, if the sources have them.
+        gaps: files of text in which a few lines lack features that most have.
     """
 
     sources: Sequence[Source]
@@ -110,6 +111,7 @@ class Scan:
     feature_names: tuple[str, ...] | None = None
     n_columns: int = 0
     weights: QueryWeights = field(default_factory=QueryWeights)
+    gaps: list[Gap] = field(default_factory=list)
     _weighted: tuple[Path, bool] | None = None
     _named_by: Path | None = None
     _described: str = ""
@@ -235,7 +237,10 @@ class Scan:
             return
         width = density.width()
         if width is not None:
-            self._same_width(source.path, width)
+            self._same_width(source.path, width, "; if absent features are zeros here, add --sparse")
+        elif (gap := density.gap()) is not None:
+            self.gaps.append(gap)
+            self.say(f"{gap}; --sparse says that this is right")
 
     def _table(
         self,
@@ -300,14 +305,12 @@ class Scan:
             codes[i] = code
         return codes
 
-    def _same_width(self, path: Path, width: int) -> None:
+    def _same_width(self, path: Path, width: int, hint: str = "") -> None:
         """Refuse a dense file that has not as many columns as the others, or as the caller asks for."""
         if self._limit() < MAX_FEATURES:
             if width != self._limit():
-                raise InvalidData(
-                    f"{path}: expected {self._limit()} features, found {width} on every line; "
-                    "if absent features are zeros here, add --sparse"
-                )
+                where = " on every line" if hint else ""
+                raise InvalidData(f"{path}: expected {self._limit()} features, found {width}{where}{hint}")
             return
         if self._dense is not None and self._dense[1] != width:
             raise InvalidData(

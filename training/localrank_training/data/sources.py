@@ -51,6 +51,7 @@ _OTHER = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"\x93NUMPY", "a numpy array"),
     (b"\x80\x04\x95", "a pickle"),
+    (b"\x80\x05\x95", "a pickle"),
     (b"ARROW1", "an Arrow file"),
     (b"\x89HDF", "HDF5"),
     (b"\xff\xfe", "UTF-16 text"),
@@ -131,6 +132,8 @@ def _kind(path: Path) -> Kind:
     for magic, what in _OTHER:
         if head.startswith(magic):
             raise InvalidData(f"{path}: expected {_EXPECTED}, found {what}")
+    if head.lstrip()[:1] in (b"{", b"["):
+        raise InvalidData(f"{path}: expected {_EXPECTED}, found JSON")
     if b"\x00" in head:
         raise InvalidData(
             f"{path}: expected {_EXPECTED}, found a binary file (byte {head.index(0) + 1} is 0x00)"

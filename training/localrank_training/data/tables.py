@@ -8,6 +8,7 @@ row and the column of whatever is wrong. How a file is opened: `localrank_traini
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,11 +64,13 @@ class Layout:
         path: of the file, or what a table in memory is called in messages.
         names: of the features, in the order of the file.
         named: False if the file has a list of values and ``names`` only counts them.
-        label, qid: columns.
+        label: the column, or None if there need be none.
+        qid: the column.
         id: the column of the document ids, or None.
         weight, position: columns, or None.
         listed: whether the features are one column of lists.
         left_out: columns that are not used, each with its reason.
+        doubtful: features that are called like ids.
     """
 
     def __init__(
@@ -75,7 +78,8 @@ class Layout:
     ) -> None:
         """Decide; ``list_width`` is the length of the lists, if the schema does not say it."""
         self.path = path
-        self.label, self.qid = columns.label, columns.qid
+        self.label = columns.label if columns.judged else None
+        self.qid = columns.qid
         self.weight = _chosen(columns.weight, schema, WEIGHT)
         self.position = _chosen(columns.position, schema, POSITION)
         self._refuse_bad_choices(schema, columns)
@@ -94,12 +98,17 @@ class Layout:
         )
         used = {self.label, self.qid, self.id, self.weight, self.position}
         self.left_out: list[tuple[str, str]] = []
+        self.doubtful: list[str] = []
         features = []
         for field in schema:
             if field.name in used or (self.listed and field.name == FEATURES):
                 continue
             if field.name in columns.ignore:
                 self.left_out.append((field.name, "ignored"))
+            elif field.name == columns.label:
+                self.left_out.append((field.name, "labels, which are not needed"))
+            elif not field.name.strip():
+                self.left_out.append((field.name, "without a name"))
             elif self.listed:
                 self.left_out.append((field.name, f"beside the list {FEATURES!r}"))
             elif field.name in IDS:
@@ -108,6 +117,8 @@ class Layout:
                 self.left_out.append((field.name, _kind(field.type)))
             else:
                 features.append(field.name)
+                if _called_like_an_id(field):
+                    self.doubtful.append(field.name)
         self.named = not self.listed or NAMES in (schema.metadata or {})
         self.names = self._list_names(schema, list_width) if self.listed else tuple(features)
         if not self.names:
@@ -126,7 +137,9 @@ class Layout:
 
     def describe(self) -> str:
         """One sentence: what was taken and what was left out."""
-        parts = [f"label {self.label!r}", f"query {self.qid!r}"]
+        parts = [f"query {self.qid!r}"]
+        if self.label is not None:
+            parts.insert(0, f"label {self.label!r}")
         if self.id is not None:
             parts.append(f"document id {self.id!r}")
         if self.weight is not None:
@@ -139,6 +152,9 @@ class Layout:
         if self.left_out:
             shown = ", ".join(f"{name!r} ({why})" for name, why in self.left_out[:6])
             text += f"; left out: {shown}" + (", …" if len(self.left_out) > 6 else "")
+        if self.doubtful:
+            shown = ", ".join(map(repr, self.doubtful[:6]))
+            text += f"; features, though called like ids: {shown} (--ignore {','.join(self.doubtful[:6])} if they are)"
         return text
 
     def wrong(self, row: int, column: str, expected: str, found: str) -> InvalidData:
@@ -158,9 +174,10 @@ class Layout:
         }
         for option, column in options.items():
             if column is not None and column not in schema.names:
+                usual = _usual(option, schema.names)
                 raise InvalidData(
                     f"{self.path}: expected a column {column!r}, found {_listed(schema.names)}; "
-                    f"{option} names another one"
+                    + (f"is it {usual!r}? {option} {usual}" if usual else f"{option} names another one")
                 )
         chosen = [column for column in options.values() if column is not None]
         if len(set(chosen)) < len(chosen):
@@ -214,7 +231,11 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
         if column is not None and batch[column].null_count:
             first = int(np.flatnonzero(batch[column].is_null().to_numpy(zero_copy_only=False))[0])
             raise layout.wrong(row + first, column, "a value", "nothing")
-    labels = _at_least_zero(batch, row, layout, layout.label, "a finite label of at least 0")
+    labels = (
+        np.zeros(batch.num_rows)
+        if layout.label is None
+        else _at_least_zero(batch, row, layout, layout.label, "a finite label of at least 0")
+    )
     encoded = batch[layout.qid].cast(pa.string()).dictionary_encode()
     comments = None
     if layout.id is not None:
@@ -315,6 +336,27 @@ def is_number(kind: Any) -> bool:
     return any(
         is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     )
+
+
+#: What labels and queries are often called, for suggestions.
+_USUAL = {
+    "--label": ("label", "relevance", "rel", "grade", "target", "judgement", "judgment", "rating", "y"),
+    "--qid": ("qid", "query_id", "queryid", "query", "search_id", "session_id", "group", "group_id"),
+}
+#: The last word of a name: ``product_id``, ``docId``, ``Unnamed: 0`` (the index that pandas writes).
+_LIKE_AN_ID = re.compile(
+    r"(^|[_\-. ])(id|ids|key|uuid|index)$|[a-z]I[dD]$|^Unnamed: \d+$|^index$", re.IGNORECASE
+)
+
+
+def _usual(option: str, names: Sequence[str]) -> str | None:
+    """Return the column that is called like what an option names."""
+    lower = {name.lower(): name for name in names}
+    return next((lower[usual] for usual in _USUAL.get(option, ()) if usual in lower), None)
+
+
+def _called_like_an_id(field: Any) -> bool:
+    return not pa.types.is_boolean(field.type) and _LIKE_AN_ID.search(field.name) is not None
 
 
 def _is_id(kind: Any) -> bool:
