@@ -21,7 +21,6 @@ from localrank.ranker import Ranker
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
 from localrank_training.experiments.choosing import (
     Chosen,
     choose,
@@ -36,7 +35,6 @@ from localrank_training.experiments.fits import Fit
 from localrank_training.experiments.geometry import Geometry, Nearness, contract_of, nearness
 from localrank_training.experiments.transfer import METRICS, Models
 from localrank_training.pages import Axis, Dots, Level, Plot, Table
-from localrank_training.representations import make_representation
 from localrank_training.stability import CHANGES, flip_rates
 
 if TYPE_CHECKING:
@@ -83,9 +81,7 @@ def flips(fold: Fold, *, geometry: Mapping[str, Any], clusters: int, seed: int) 
     settings = Geometry(**geometry)
     near = Nearness.of(nearness(fold, **geometry))
     clouds = Clouds(fold.train, contract_of(fold))
-    config = TrainingConfig.from_tables({"representation": {"method": settings.representation}})
-    config = config.replace(representation=replace(config.representation, share=settings.share))
-    representation = make_representation(clouds, config)
+    representation = settings.representing(clouds)
     labels = np.unique(near.tree.cut(clusters), return_inverse=True)[1]
     points = representation.of_all(clouds).take(near.tree.queries)
     # Nothing is scored.

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.contract import FeatureContract
-from localrank.measures import one_to_many
+from localrank.measures import all_pairs, one_to_many
 from localrank.signature import PcaRepresentation, Signatures, spectrum
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import merges
 from localrank_training.config import TrainingConfig
 from localrank_training.experiments.dendrogram import Dendrogram
 from localrank_training.experiments.fits import Fit
+from localrank_training.experiments.labelled import labelled_points
 from localrank_training.representations import make_representation
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.representation import Points
+    from localrank.representation import Points, Representation
     from localrank_training.clustering import Link
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
+    from localrank_training.experiments.labelled import ClusteredBy
 
 __all__ = ["Geometry", "Nearness", "contract_of", "nearness"]
 
@@ -33,17 +35,22 @@ class Geometry:
 
     Attributes:
         representation: as in ``[representation]`` of a configuration.
+        most: directions at most, of ``pca``.
         similarity: as `localrank.measures` call it.
         link: of the dendrogram.
         own_components: as many directions for each query as cover the share, instead of as many for all (of ``pca``).
+        clustered_by: what training queries are clustered by; all but ``routing`` look at their labels (`labelled`). Queries
+            find their cluster by the representation in any case, since a new query has no labels.
     """
 
     representation: str = "pca"
     share: float = 0.8
     shrink: float = 0.5
+    most: int = 8
     similarity: str = "eq5"
     link: Link = "complete"
     own_components: bool = False
+    clustered_by: ClusteredBy = "routing"
 
     def fit(self, fold: Fold) -> Fit:
         """Return the fit of one fold; `Nearness.of` reads it."""
@@ -53,12 +60,17 @@ class Geometry:
         """Return the points of training, validation and test queries."""
         contract = contract_of(fold)
         train, *others = (Clouds(part, contract) for part in (fold.train, fold.validation, fold.test))
-        method = {"method": self.representation, "share": self.share, "shrink": self.shrink}
-        config = TrainingConfig.from_tables({"representation": method, "similarity": _similarity(self)})
-        representation = make_representation(train, config)
+        representation = self.representing(train)
         if self.own_components:
             return tuple(_own(one, self.share) for one in (train, *others))  # type: ignore[return-value]
         return tuple(representation.of_all(one) for one in (train, *others))  # type: ignore[return-value]
+
+    def representing(self, train: Clouds) -> Representation:
+        """Return what makes the points."""
+        named = ("share", "shrink", "most")
+        method = {"method": self.representation, **{name: getattr(self, name) for name in named}}
+        config = TrainingConfig.from_tables({"representation": method, "similarity": _similarity(self)})
+        return make_representation(train, config)
 
 
 def _similarity(geometry: Geometry) -> dict[str, str]:
@@ -102,7 +114,13 @@ def nearness(fold: Fold, **settings: Any) -> Arrays:
         widest = max(one.directions.shape[1] for one in (train, validation, test))  # type: ignore[attr-defined]
         train, validation, test = (_widened(one, widest) for one in (train, validation, test))  # type: ignore[arg-type]
     known = np.flatnonzero(train.known)
-    found = {"queries": known, "merges": merges(train.take(known), geometry.similarity, geometry.link)}
+    if geometry.clustered_by == "routing":
+        tree = merges(train.take(known), geometry.similarity, geometry.link)
+    else:
+        by, similarity = labelled_points(Clouds(fold.train, contract_of(fold)), geometry.clustered_by)
+        known = np.flatnonzero(np.asarray(train.known) & np.asarray(by.known))
+        tree = merges(by.take(known), similarity, geometry.link)
+    found = {"queries": known, "merges": tree, "train": all_pairs(train.take(known), geometry.similarity)}
     for name, points in (("validation", validation), ("test", test)):
         similarities = np.zeros((len(points), len(known)))
         for query in np.flatnonzero(points.known).tolist():
@@ -128,11 +146,13 @@ class Nearness:
         tree: of the training queries.
         similarities: by part (``validation``, ``test``): ``[n_queries, n]`` of every query to the tree's queries.
         known: by part: ``[n_queries]`` which queries can be compared; the others go to the global model.
+        among: ``[n, n]`` similarities of the tree's queries.
     """
 
     tree: Dendrogram
     similarities: dict[str, Vector]
     known: dict[str, Vector]
+    among: Vector
 
     @classmethod
     def of(cls, arrays: Arrays) -> Nearness:
@@ -141,4 +161,5 @@ class Nearness:
             Dendrogram(arrays["merges"], arrays["queries"]),
             {part: arrays[part] for part in ("validation", "test")},
             {part: arrays[f"{part} known"] for part in ("validation", "test")},
+            arrays["train"],
         )

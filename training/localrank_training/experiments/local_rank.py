@@ -18,7 +18,7 @@ UNAVAILABLE = (
 YANDEX = "the whole Yandex set of 2009 is not to be had any more"
 
 #: Candidates for the number of clusters; one cluster is among them.
-CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
+CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10)
 #: The paper's B; it prints 0.01 twice.
 STRENGTHS = tuple({"C": strength} for strength in (10.0, 1.0, 0.1, 0.01, 0.001))
 #: The paper's method: complete link by equation 5, SVMmap in every cluster.

@@ -7,7 +7,8 @@ levels and random routing all read the same figures.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,12 +26,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
+    from localrank.scorers import Scorer
     from localrank_training.experiments.dendrogram import Dendrogram
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
     from localrank_training.experiments.role import Study
+    from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.role import Learner
 
-__all__ = ["METRICS", "Assignment", "Models", "Part", "Transfer", "transfer"]
+__all__ = [
+    "METRICS",
+    "Assignment",
+    "Models",
+    "Part",
+    "School",
+    "Transfer",
+    "figures_by",
+    "transfer",
+]
 
 Part = Literal["validation", "test"]
 #: Which cluster a query goes to: that of the training query most like it; the one whose members are most like it on average;
@@ -77,6 +90,59 @@ class Models:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class School:
+    """One fold with one learner: models of any of its training queries, and how they rank the others.
+
+    Attributes:
+        learner: of all models.
+        lesson: all training queries.
+        exams: validation and test queries by part, as the lesson's blocks.
+        judged: their labels, by part.
+    """
+
+    learner: Learner
+    lesson: Lesson
+    exams: Mapping[str, Lesson]
+    judged: Mapping[str, Judgements]
+
+    @classmethod
+    def of(cls, fold: Fold, learner: str, settings: Mapping[str, Any], convention: str) -> School:
+        """Prepare a fold for a learner, named as in configuration."""
+        contract = contract_of(fold)
+        one = make(learner, settings)
+        parts = {"validation": fold.validation, "test": fold.test}
+        return cls(
+            one,
+            lesson_of(Clouds(fold.train, contract), None, None, one),
+            {name: lesson_of(Clouds(part, contract), None, None, one) for name, part in parts.items()},
+            {name: Judgements(part.labels, part.offsets, convention) for name, part in parts.items()},
+        )
+
+    @cached_property
+    def everything(self) -> Scorer:
+        """The model of all training queries, also of those that cannot be compared."""
+        return self.learner.fit(self.lesson)
+
+    def taught(self, queries: Indices | None) -> Scorer:
+        """Return the model of some training queries; that of all if they teach nothing, or for none."""
+        if queries is None:
+            return self.everything
+        try:
+            return self.learner.fit(self.lesson.select(queries))
+        except InvalidData:
+            return self.everything
+
+    def measured(self, scorer: Scorer, part: str) -> Vector:
+        """Return ``[n_queries, n_metrics]`` of the queries of a part."""
+        return figures_by(self.judged[part], scores_of(scorer, self.exams[part]))
+
+
+def figures_by(judged: Judgements, scores: Vector) -> Vector:
+    """Return ``[n_queries, n_metrics]`` of a ranking."""
+    return np.stack([one.per_query for one in judged.measure(scores, METRICS)], axis=1)
+
+
 def transfer(
     fold: Fold,
     *,
@@ -99,30 +165,17 @@ def transfer(
         tree = tree.shuffled(seed, draw)
     within = [clusters for clusters in cuts if clusters <= len(tree)]
     nodes = np.union1d(tree.nodes_of(within), [tree.root]) if cuts else np.arange(tree.root + 1)
-    contract = contract_of(fold)
-    clouds = Clouds(fold.train, contract)
     parts = {"validation": fold.validation, "test": fold.test}
-    judged = {name: Judgements(part.labels, part.offsets, convention) for name, part in parts.items()}
     shape = (len(settings), len(nodes))
     found = {name: np.empty((*shape, len(part), len(METRICS)), np.float32) for name, part in parts.items()}
     replaced = np.zeros(len(nodes), np.bool_)
     for number, values in enumerate(settings):
-        one = make(learner, values)
-        lesson = lesson_of(clouds, None, None, one)
-        exams = {name: lesson_of(Clouds(part, contract), None, None, one) for name, part in parts.items()}
-        # All training queries, also those that are not in the tree.
-        everything = one.fit(lesson)
+        school = School.of(fold, learner, values, convention)
         for place, node in enumerate(nodes.tolist()):
-            scorer = everything
-            if node != tree.root:
-                try:
-                    scorer = one.fit(lesson.select(tree.members(node)))
-                except InvalidData:
-                    replaced[place] = True
-            for name, exam in exams.items():
-                scores = scores_of(scorer, exam)
-                for column, metric in enumerate(METRICS):
-                    found[name][number, place, :, column] = judged[name].per_query(scores, metric)
+            scorer = school.taught(None if node == tree.root else tree.members(node))
+            replaced[place] = node != tree.root and scorer is school.everything
+            for name, figures in found.items():
+                figures[number, place] = school.measured(scorer, name)
     return {"nodes": nodes, "global_": replaced, **found}
 
 
@@ -152,6 +205,10 @@ class Transfer:
         tree = near.tree if models.draw is None else near.tree.shuffled(models.seed, models.draw)
         figures = {part: found[part] for part in ("validation", "test")}
         return cls(near, tree, found["nodes"], figures, found["global_"])
+
+    def only(self, settings: Sequence[int]) -> Transfer:
+        """Return the same with some of the learner's settings."""
+        return replace(self, figures={part: found[list(settings)] for part, found in self.figures.items()})
 
     def routed(self, part: Part, clusters: int, by: Assignment = "nearest") -> Indices:
         """Return ``[n_queries]`` the node that each query goes to when there are this many clusters."""
