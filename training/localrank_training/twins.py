@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Twins", "twins_of"]
+__all__ = ["Twins", "contested", "twins_of"]
 
 CUTOFF = 10
 #: Documents are near each other if no feature differs by more than this share of its range in the query.
@@ -74,6 +74,16 @@ def twins_of(queries: QuerySet, examples: int = 3) -> Twins:
         float(found.mean()),
         float((found > 0).mean()),
     )
+
+
+def contested(queries: QuerySet) -> Bits:
+    """Return ``[n_docs]`` which documents have the features of another one of their query and another label."""
+    found = [
+        _contested(_groups(queries.documents_of(query)), queries.labels_of(query))
+        for query in range(len(queries))
+        if queries.lengths[query]
+    ]
+    return np.concatenate([*found, np.zeros(0, np.bool_)])
 
 
 def _groups(documents: Matrix) -> Indices:

@@ -32,7 +32,7 @@ from localrank_training.experiments.choosing import (
 )
 from localrank_training.experiments.findings import spread_of
 from localrank_training.experiments.fits import Fit
-from localrank_training.experiments.geometry import Geometry, Nearness, contract_of, nearness
+from localrank_training.experiments.geometry import Geometry, contract_of, tree_of
 from localrank_training.experiments.transfer import METRICS, Models
 from localrank_training.pages import Axis, Dots, Level, Plot, Table
 from localrank_training.stability import CHANGES, flip_rates
@@ -79,11 +79,11 @@ def drawn(study: Study, models: Models, candidates: Sequence[int]) -> list[Model
 def flips(fold: Fold, *, geometry: Mapping[str, Any], clusters: int, seed: int) -> Arrays:
     """Measure which share of a fold's test queries small changes send to another cluster."""
     settings = Geometry(**geometry)
-    near = Nearness.of(nearness(fold, **geometry))
+    tree = tree_of(fold, **geometry)
     clouds = Clouds(fold.train, contract_of(fold))
     representation = settings.representing(clouds)
-    labels = np.unique(near.tree.cut(clusters), return_inverse=True)[1]
-    points = representation.of_all(clouds).take(near.tree.queries)
+    labels = np.unique(tree.cut(clusters), return_inverse=True)[1]
+    points = representation.of_all(clouds).take(tree.queries)
     # Nothing is scored.
     scorer = LinearScorer(np.zeros(fold.train.n_features), "normalised")
     router = ExactRouter(points, labels.astype(np.int64), settings.similarity)

@@ -25,7 +25,7 @@ from localrank_training.parallel import each_in_parallel
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -121,6 +121,13 @@ class Fits:
         """Say what a run of these has before it."""
         addresses = {fit.address for fit in fits}
         return Planned(len(addresses), sum(self._path(address).exists() for address in addresses))
+
+    def run_more(self, fits: Sequence[Fit]) -> None:
+        """Run fits that a plan could not name, since they depend on the results of others; say how many there are."""
+        planned = self.planned(fits)
+        if planned.done < planned.fits:
+            self._say(f"more, by what was chosen: {planned}")
+            self.run(fits)
 
     def run(self, fits: Iterable[Fit], progress: Progress = silent) -> None:
         """Run those that are not on disk; each is kept as soon as it is finished."""

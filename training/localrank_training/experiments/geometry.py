@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.representation import Points, Representation
     from localrank_training.clustering import Link
+    from localrank_training.data.queries import QuerySet
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
     from localrank_training.experiments.labelled import ClusteredBy
 
-__all__ = ["Geometry", "Nearness", "contract_of", "nearness"]
+__all__ = ["Geometry", "Nearness", "contract_of", "nearness", "tree_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +59,27 @@ class Geometry:
 
     def points(self, fold: Fold) -> tuple[Points, Points, Points]:
         """Return the points of training, validation and test queries."""
+        train, validation, test = self.points_of(fold, fold.train, fold.validation, fold.test)
+        return train, validation, test
+
+    def points_of(self, fold: Fold, *parts: QuerySet) -> list[Points]:
+        """Return the points of some queries; what the representation needs to know is of the training queries."""
         contract = contract_of(fold)
-        train, *others = (Clouds(part, contract) for part in (fold.train, fold.validation, fold.test))
-        representation = self.representing(train)
+        clouds = [Clouds(part, contract) for part in parts]
         if self.own_components:
-            return tuple(_own(one, self.share) for one in (train, *others))  # type: ignore[return-value]
-        return tuple(representation.of_all(one) for one in (train, *others))  # type: ignore[return-value]
+            own = [_own(one, self.share) for one in clouds]
+            widest = max(one.directions.shape[1] for one in own)
+            return [_widened(one, widest) for one in own]
+        representation = self.representing(Clouds(fold.train, contract))
+        return [representation.of_all(one) for one in clouds]
 
     def representing(self, train: Clouds) -> Representation:
         """Return what makes the points."""
         named = ("share", "shrink", "most")
         method = {"method": self.representation, **{name: getattr(self, name) for name in named}}
-        config = TrainingConfig.from_tables({"representation": method, "similarity": _similarity(self)})
+        config = TrainingConfig.from_tables(
+            {"representation": method, "similarity": _similarity(self), "routing": {"method": "exact"}}
+        )
         return make_representation(train, config)
 
 
@@ -106,27 +116,38 @@ def _own(clouds: Clouds, share: float) -> Signatures:
     )
 
 
+def tree_of(fold: Fold, **settings: Any) -> Dendrogram:
+    """Return the dendrogram of a fold's training queries, without comparing any other query."""
+    geometry = Geometry(**settings)
+    return _tree(fold, geometry, geometry.points_of(fold, fold.train)[0])
+
+
 def nearness(fold: Fold, **settings: Any) -> Arrays:
     """Compare all queries of a fold with its training queries."""
     geometry = Geometry(**settings)
     train, validation, test = geometry.points(fold)
-    if geometry.own_components:
-        widest = max(one.directions.shape[1] for one in (train, validation, test))  # type: ignore[attr-defined]
-        train, validation, test = (_widened(one, widest) for one in (train, validation, test))  # type: ignore[arg-type]
-    known = np.flatnonzero(train.known)
-    if geometry.clustered_by == "routing":
-        tree = merges(train.take(known), geometry.similarity, geometry.link)
-    else:
-        by, similarity = labelled_points(Clouds(fold.train, contract_of(fold)), geometry.clustered_by)
-        known = np.flatnonzero(np.asarray(train.known) & np.asarray(by.known))
-        tree = merges(by.take(known), similarity, geometry.link)
-    found = {"queries": known, "merges": tree, "train": all_pairs(train.take(known), geometry.similarity)}
+    tree = _tree(fold, geometry, train)
+    among = train.take(tree.queries)
+    found = {
+        "queries": tree.queries,
+        "merges": tree.merges,
+        "train": all_pairs(among, geometry.similarity),
+    }
     for name, points in (("validation", validation), ("test", test)):
-        similarities = np.zeros((len(points), len(known)))
+        similarities = np.zeros((len(points), len(among)))
         for query in np.flatnonzero(points.known).tolist():
-            similarities[query] = one_to_many(points.of(query), train.take(known), geometry.similarity)
+            similarities[query] = one_to_many(points.of(query), among, geometry.similarity)
         found[name], found[f"{name} known"] = similarities, np.asarray(points.known)
     return found
+
+
+def _tree(fold: Fold, geometry: Geometry, train: Points) -> Dendrogram:
+    if geometry.clustered_by == "routing":
+        known = np.flatnonzero(train.known)
+        return Dendrogram(merges(train.take(known), geometry.similarity, geometry.link), known)
+    by, similarity = labelled_points(Clouds(fold.train, contract_of(fold)), geometry.clustered_by)
+    known = np.flatnonzero(np.asarray(train.known) & np.asarray(by.known))
+    return Dendrogram(merges(by.take(known), similarity, geometry.link), known)
 
 
 def _widened(signatures: Signatures, width: int) -> Signatures:

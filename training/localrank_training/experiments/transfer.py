@@ -17,7 +17,7 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank_training.clouds import Clouds
 from localrank_training.experiments.fits import Fit
-from localrank_training.experiments.geometry import Geometry, Nearness, contract_of, nearness
+from localrank_training.experiments.geometry import Geometry, Nearness, contract_of, tree_of
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.seen import scores_of
 from localrank_training.pipeline import lesson_of
@@ -160,7 +160,7 @@ def transfer(
         ``nodes [n_nodes]``; for each part ``[n_settings, n_nodes, n_queries, n_metrics]``; ``global_ [n_nodes]``, which nodes
         teach nothing, so that the model of all training queries stands for them.
     """
-    tree = Nearness.of(nearness(fold, **geometry)).tree
+    tree = tree_of(fold, **geometry)
     if draw is not None:
         tree = tree.shuffled(seed, draw)
     within = [clusters for clusters in cuts if clusters <= len(tree)]
