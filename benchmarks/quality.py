@@ -9,7 +9,7 @@
 which is for validation. That is for development. `open` scores the test partition of each of the five official folds.
 Test folds are opened at most three times: each opening is a line of ``benchmarks/openings.md``, written before the first
 test fold is read. `cross` does the same by four folds of three samples that have no official ones. All keep what each
-contestant scored (``--state``), and go on where they stopped. `report` reads that, prints the tables and the gates, and its
+contestant scored (``--state``), and go on where they stopped; several may run at once. `report` reads that, prints the tables and the gates, and its
 exit status is 1 if a gate is missed or a contestant has not answered. The samples have no gates.
 
 The documents of every list come in random order, for every contestant the same one. In the files of three sets the order
@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import fcntl
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,14 +125,27 @@ def answer_all(kind: str, sets: Sequence[str], contestants: Sequence[str], state
         for name in sets:
             for number, exam in enumerate(exams(name, kind)):
                 path = _path(state, kind, name, number, contestant)
-                if path.exists():
-                    continue
-                answer = CONTESTANTS[contestant](exam.lesson, exam.validation, exam.test)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                partial = path.with_suffix(".partial.npz")
-                np.savez(partial, scores=answer.scores, about=[answer.seconds, answer.validation])
-                partial.replace(path)
-                print(f"{name} {number + 1}: {contestant}, {answer.seconds:.0f} s", flush=True)
+                with _sat_alone(path) as alone:
+                    if not alone or path.exists():
+                        continue
+                    answer = CONTESTANTS[contestant](exam.lesson, exam.validation, exam.test)
+                    partial = path.with_suffix(".partial.npz")
+                    np.savez(partial, scores=answer.scores, about=[answer.seconds, answer.validation])
+                    partial.replace(path)
+                    print(f"{name} {number + 1}: {contestant}, {answer.seconds:.0f} s", flush=True)
+
+
+@contextmanager
+def _sat_alone(path: Path) -> Iterator[bool]:
+    """Tell whether no other process sits this exam, and keep others from it; a process that ends lets go."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def answer_of(state: Path, kind: str, name: str, number: int, contestant: str) -> Answer | None:

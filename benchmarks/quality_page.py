@@ -64,8 +64,9 @@ def filled(page: str, found: results.Results) -> str:
         "leading": leading(found),
         "gates": gates(found),
         "sets": list(lines(found["quality"])),
-        "samples": list(lines(found.get("samples", []))),
     }
+    if "samples" in found:
+        blocks["samples"] = list(lines(found["samples"]))
     for name, made in blocks.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, after = page.index(begin) + len(begin), page.index(end)

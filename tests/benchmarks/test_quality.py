@@ -126,6 +126,26 @@ def test_answers_are_kept_and_asked_for_once(tmp_path: Path, monkeypatch: pytest
     assert rows["better"]["ndcg@10 difference"] == 0.0
 
 
+def test_an_exam_that_another_process_sits_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = synthesize(12, Recipe(features=4))[0]
+    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    inside: list[str] = []
+
+    def asks_again(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
+        inside.append("sits")
+        if len(inside) == 1:
+            answer_all("opened", ["OHSUMED"], ["auto"], tmp_path)
+        return Answer(exam.labels.copy(), 1.0)
+
+    monkeypatch.setattr(quality, "CONTESTANTS", {"auto": asks_again})
+
+    answer_all("opened", ["OHSUMED"], ["auto"], tmp_path)
+
+    assert inside == ["sits"] * 2
+
+
 def test_only_queries_with_a_relevant_document_count() -> None:
     queries = synthesize(6, Recipe(features=4))[0]
     labels = queries.labels.copy()
