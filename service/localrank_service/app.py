@@ -16,6 +16,8 @@ from fastapi import FastAPI
 
 from localrank import __version__
 from localrank_service.describe import openapi
+from localrank_service.experiments.running import Experiments
+from localrank_service.experiments.store import Store
 from localrank_service.http import problems
 from localrank_service.http.admission import Admission
 from localrank_service.http.connections import Connections
@@ -39,8 +41,10 @@ from localrank_service.routes import (
     adapters,
     batch,
     cohere,
+    compare,
     docs,
     evaluate,
+    experiments,
     feedback,
     health,
     page,
@@ -108,6 +112,9 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         workers=workers,
         loader=loader,
         admission=admission,
+        experiments=_experiments(
+            settings, live=live, loader=loader, workers=workers, meters=meters, admission=admission
+        ),
         rank=rank_plainly if not share else under_pressure(admission, share),
         connections=Connections(settings, meters),
         impressions=_impressions(settings, meters),
@@ -148,6 +155,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         batch.router,
         cohere.router,
         adapters.router,
+        compare.router,
         v2.inference,
         feedback.router,
         evaluate.router,
@@ -156,6 +164,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         repository.router,
         health.router,
         stats.router,
+        experiments.router,
         docs.router,
         page.router,
     ):
@@ -180,6 +189,22 @@ def _keys(settings: Settings, hosts: Hosts, meters: Meters) -> Keys:
     keys = Keys(serving, admin, hosts, meters.key_checks)
     keys.refresh()
     return keys
+
+
+def _experiments(
+    settings: Settings,
+    *,
+    live: LiveModels,
+    loader: Loader | None,
+    workers: Workers,
+    meters: Meters,
+    admission: Admission,
+) -> Experiments | None:
+    """Return what looks after the experiments, if the settings name a file for them."""
+    if settings.experiments_file is None:
+        return None
+    store = Store(settings.experiments_file, settings.runtime_dir)
+    return Experiments(store, live, loader, workers, meters, admission)
 
 
 def _observer(settings: Settings) -> Observer:
@@ -210,6 +235,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         service.impressions.start()
     seconds = service.settings.poll_seconds
     following = [asyncio.create_task(service.keys.follow(seconds))]
+    if service.experiments is not None:
+        following.append(asyncio.create_task(service.experiments.follow(seconds)))
     if service.loader is not None:
         following.append(asyncio.create_task(service.loader.follow(seconds)))
         # Until the models are loaded this worker could only answer with 503. Connections go to other workers as long as
@@ -226,6 +253,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if service.experiments is not None:
+            await asyncio.to_thread(service.experiments.shadow.close)
         service.workers.leave()
         if service.impressions is not None:
             await asyncio.to_thread(service.impressions.close)

@@ -14,10 +14,11 @@ from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.describe.explanation import explain
+from localrank_service.experiments.taking import Taking
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
-from localrank_service.wire.answer import Ranked, Timing
+from localrank_service.wire.answer import BASELINE, Ranked, Timing
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranking
     from localrank.stages import Stopwatch
+    from localrank_service.experiments.running import Drawn, Experiments
     from localrank_service.http.admission import Admission
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
@@ -81,15 +83,29 @@ class Attempt:
 
     Attributes:
         api: the wire, as the metrics name it.
+        drawn: the part of the request in an experiment.
         timing: begun by `begin`, when the whole body is there.
     """
 
-    __slots__ = ("_model", "_observation", "_query", "_ranked", "_request_id", "_service", "api", "timing")
+    __slots__ = (
+        "_address",
+        "_model",
+        "_observation",
+        "_query",
+        "_ranked",
+        "_request_id",
+        "_service",
+        "api",
+        "drawn",
+        "timing",
+    )
 
     def __init__(self, service: Service, api: str, request_id: str, query: int = 0) -> None:
         self.api = api
+        self.drawn: Drawn | None = None
         self._request_id = request_id
         self._query = query
+        self._address: str | None = None
         self._observation = OBSERVATION.get()
         self.begin()
         self._service = service
@@ -140,6 +156,7 @@ class Attempt:
     async def find(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
         """Return the model addressed; a problem with the address points ``at`` it."""
         service = self._service
+        self._address = address
         with self.timing("decode"):
             self._model = model = service.live.find(address) or await service.resolve(address, at=at)
         return model
@@ -157,8 +174,30 @@ class Attempt:
             return write(*arguments, **named)
         return await READER.run(cost, write, *arguments, **named)
 
-    async def rank(self, model: LiveModel, documents: Documents, options: Options = _NO_OPTIONS) -> Ranked:
-        """Rank the documents; many in a thread, so that health checks and small requests are answered meanwhile."""
+    async def rank(
+        self,
+        model: LiveModel,
+        documents: Documents,
+        options: Options = _NO_OPTIONS,
+        *,
+        alone: bool = False,
+    ) -> Ranked:
+        """Rank the documents; many in a thread, so that health checks and small requests are answered meanwhile.
+
+        Args:
+            model: that was asked for.
+            documents: to rank.
+            options: of the request.
+            alone: whether the request takes no part in experiments.
+        """
+        experiments = self._service.experiments
+        if experiments is not None and experiments.active and not alone:
+            self._ranked = ranked = await self._rank_in_experiment(experiments, model, documents, options)
+            return ranked
+        self._ranked = ranked = await self._rank(model, documents, options)
+        return ranked
+
+    async def _rank(self, model: LiveModel, documents: Documents, options: Options) -> Ranked:
         self._model = model
         n_documents = len(documents.matrix)
         if (permit := PERMIT.get()) is not None:
@@ -169,9 +208,29 @@ class Attempt:
             work, rank = self._in_time(work, options.timeout_ms)
         given = model, documents, options, self.timing
         if work < LARGE:
-            self._ranked = ranked = rank(*given)
+            return rank(*given)
+        return await RANKER.run(work, rank, *given)
+
+    async def _rank_in_experiment(
+        self, experiments: Experiments, model: LiveModel, documents: Documents, options: Options
+    ) -> Ranked:
+        """Rank the documents, if the request is for a model by its name alone, as the model's experiments want it."""
+        if self._address is not None and "@" in self._address:
+            return await self._rank(model, documents, options)
+        # One call of the Open Inference Protocol has one version, whatever it holds.
+        whole = not self._query or self.api == "v2"
+        request = self._request_id if whole else f"{self._request_id}/{self._query}"
+        if self.drawn is None:
+            teams = self.api != "v2" and options.explain == "none"
+            self.drawn = experiments.draw(model, options, request, teams=teams)
+        if self.drawn is None:
+            ranked = await self._rank(model, documents, options)
         else:
-            self._ranked = ranked = await RANKER.run(work, rank, *given)
+            taking = Taking(experiments, self._rank, self.timing)
+            ranked = await taking.part(self.drawn, model, documents, options, request=request)
+            self._model = self.drawn.running.candidate if taking.by_candidate else model
+        if ranked.degraded is None and (ranked.experiment is None or ranked.experiment.arm == BASELINE):
+            experiments.offer(model, options, request, ranked)
         return ranked
 
     def _in_time(self, work: float, timeout_ms: float) -> tuple[float, Rank]:

@@ -11,6 +11,7 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from localrank_service.experiments.running import Experiments
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
     from localrank_service.http.cors import Cors
@@ -39,6 +40,7 @@ class Service:
         impressions: logs what was shown, and feedback to it; none if the settings do not ask for it.
         evaluating: held by the evaluation that runs in this worker.
         feedback_listeners: get every event of feedback, whether or not its request is logged.
+        experiments: which version answers; none if the settings name no file for them.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class Service:
     impressions: ImpressionLog | None = None
     feedback_listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     evaluating: asyncio.Lock = field(default_factory=asyncio.Lock)
+    experiments: Experiments | None = None
     draining: bool = False
 
     def drain(self) -> None:

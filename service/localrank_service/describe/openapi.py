@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from localrank import __version__
+from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 from localrank_service.wire import evaluate, letor, npy
@@ -23,6 +24,7 @@ from localrank_service.wire.members import (
     BINARY_INPUT,
     BINARY_OUTPUT,
     COHERE,
+    COMPARE,
     EVALUATE,
     FEEDBACK,
     INFER_PARAMETERS,
@@ -305,6 +307,115 @@ SCHEMAS: dict[str, Any] = {
             | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},
         },
         optional=("experiment", "explanation"),
+    ),
+    "CompareRequest": _closed(
+        _described_by(COMPARE),
+        optional=tuple(name for name in names_of(COMPARE) if name != "candidate"),
+        examples=[{"baseline": "demo", "candidate": "demo@1", "ids": ["d1", "d2"], "features": _ROWS}],
+    ),
+    "CompareAnswer": _closed(
+        {
+            "request_id": _TEXT,
+            "baseline": _ref("CompareSide"),
+            "candidate": _ref("CompareSide"),
+            "moves": _list(
+                _closed(
+                    {
+                        "index": _COUNT | {"description": "Position in the request."},
+                        "id": {"type": ["string", "integer", "null"]},
+                        "baseline": {"type": "integer", "minimum": 1, "description": "Its rank there."},
+                        "candidate": {"type": "integer", "minimum": 1, "description": "Its rank there."},
+                        "move": {"type": "integer", "description": "Ranks up; less than 0 is down."},
+                    },
+                    optional=("id",),
+                )
+            )
+            | {"description": "Every document, with `top_n` those that are among the first of either."},
+            "agreement": _closed(
+                {
+                    "kendall_tau": _maybe(_NUMBER)
+                    | {"description": "Tau-b of the scores; null if all scores of one are the same."},
+                    "rbo": _NUMBER | {"description": "Rank-biased overlap, persistence 0.9."},
+                    "overlap": _map(_NUMBER)
+                    | {"description": "Share of the first documents that both have, by how many."},
+                }
+            ),
+            "timings_ms": _map(_NUMBER),
+        }
+    ),
+    "CompareSide": _closed(
+        {
+            "model": _TEXT,
+            "version": _COUNT,
+            "results": _list(
+                _closed(
+                    {
+                        "rank": {"type": "integer", "minimum": 1},
+                        "index": _COUNT,
+                        "id": {"type": ["string", "integer", "null"]},
+                        "score": _NUMBER,
+                    },
+                    optional=("id",),
+                )
+            ),
+            "route": _ROUTE,
+            "warnings": _list(_closed({"code": _TEXT, "feature": _TEXT, "count": _COUNT})),
+        }
+    ),
+    "Experiments": _closed(
+        {
+            "generation": _TEXT | {"description": "The same in every worker that does the same."},
+            "workers": _list(_closed({"pid": _COUNT, "generation": _TEXT})),
+            "problem": _maybe(_TEXT) | {"description": "Why the file cannot be used, if it cannot."},
+            "experiments": _list(_ref("Experiment")),
+        }
+    ),
+    "ExperimentSettings": _closed(
+        _described_by(MEMBERS)
+        | {"guardrails": _closed(_described_by(GUARDRAILS), optional=names_of(GUARDRAILS))},
+        optional=tuple(name for name in names_of(MEMBERS) if name not in {"kind", "model", "candidate"}),
+        examples=[{"kind": "canary", "model": "demo", "candidate": "demo@2", "percent": 5}],
+    ),
+    "Experiment": _closed(
+        _described_by(MEMBERS)
+        | {
+            "guardrails": _closed(_described_by(GUARDRAILS)),
+            "run": _TEXT | {"description": "Tells experiments of one name apart that differ in a setting."},
+            "state": {"enum": ["running", "returned", "waiting", "over"]},
+            "reason": _maybe(_TEXT) | {"description": "Why it does not run."},
+            "returned": _maybe(
+                _closed({"experiment": _TEXT, "at": _TEXT, "reason": _TEXT, "evidence": _TEXT})
+            )
+            | {"description": "When and why the canary was taken back."},
+            "versions": _closed({"baseline": _maybe(_TEXT), "candidate": _maybe(_TEXT)}),
+            "arms": _map(
+                _closed(
+                    {
+                        "requests": _map(_COUNT) | {"description": "By outcome."},
+                        "rank_ms": _closed({"p50": _maybe(_NUMBER), "p95": _maybe(_NUMBER)}),
+                    }
+                )
+            ),
+            "outside": _COUNT
+            | {"description": "Requests that took no part, for want of the unit or of a place for teams."},
+            "shadow": _closed(
+                {
+                    **dict.fromkeys(("ranked", "dropped", "failed"), _COUNT),
+                    **dict.fromkeys(("kendall_tau", "rbo", "overlap_at_10"), _maybe(_NUMBER)),
+                }
+            )
+            | {
+                "description": "Of a shadow: what became of its requests, and the means of how far it agreed."
+            },
+        },
+        optional=("guardrails", "method", "depth", "shadow"),
+    ),
+    "ExperimentChanged": _closed(
+        {
+            "name": _TEXT,
+            "run": _maybe(_TEXT),
+            "workers": _list(_COUNT) | {"description": "Process ids of the workers, all of which follow."},
+        }
     ),
     "BatchRequest": _closed(
         {"queries": _list(_ref("RerankRequest"))},
@@ -769,6 +880,25 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "application/json",
         (400, 401, 403, 413, 415, 422),
     ),
+    ("post", "/v1/compare"): (
+        "CompareRequest",
+        "CompareAnswer",
+        "application/json",
+        (400, 401, 403, 404, 409, 413, 415, 422, 503),
+    ),
+    ("get", "/v1/experiments"): (None, "Experiments", "application/json", (401, 403, 409)),
+    ("put", "/v1/experiments/{name}"): (
+        "ExperimentSettings",
+        "ExperimentChanged",
+        "application/json",
+        (400, 401, 403, 409, 413, 415, 422, 503),
+    ),
+    ("delete", "/v1/experiments/{name}"): (
+        None,
+        "ExperimentChanged",
+        "application/json",
+        (401, 403, 404, 409, 503),
+    ),
     ("post", "/v2/rerank"): (
         "CohereRequest",
         "CohereAnswer",
@@ -1061,7 +1191,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
             if 401 in statuses:
                 # The serving key is optional if none is configured; the admin key never is.
                 anybody: list[dict[str, list[str]]] = (
-                    [] if answers in {"Switched", "RepositoryAnswer"} else [{}]
+                    [] if answers in {"Switched", "RepositoryAnswer", "ExperimentChanged"} else [{}]
                 )
                 operation["security"] = [*anybody, {"bearer": []}, {"header": []}]
     document["components"] = {

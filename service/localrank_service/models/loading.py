@@ -46,6 +46,7 @@ class Loader:
     Attributes:
         registry: says what should be live.
         tried: set once every model was tried.
+        pinned: versions without an alias that stay loaded, however many others are asked for.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Loader:
         # A version whose files change while it is verified must not end this process.
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
+        self.pinned: frozenset[str] = frozenset()
         self._live = live
         self._meters = meters
         self._workers = workers
@@ -109,7 +111,9 @@ class Loader:
         The least recently loaded ones are forgotten.
         """
         name, _, version = address.partition("@")
-        if not _VERSION.fullmatch(version) or not self._live.loaded or not self._extra_versions:
+        if not _VERSION.fullmatch(version) or not self._live.loaded:
+            return None
+        if not self._extra_versions and address not in self.pinned:
             return None
         if name in self._unloaded:
             return None
@@ -123,8 +127,9 @@ class Loader:
             except LocalRankError as error:
                 raise Problem(503, f"model {address!r} is broken: {self._shown(error)}") from None
             self._extra[address] = model
-            while len(self._extra) > self._extra_versions:
-                self._extra.popitem(last=False)
+            loose = [one for one in self._extra if one not in self.pinned]
+            for one in loose[: max(len(loose) - self._extra_versions, 0)]:
+                del self._extra[one]
             self._publish()
             await self._retire()
             return model

@@ -40,11 +40,12 @@ _GRACE = 60.0
 
 
 class Report(NamedTuple):
-    """What one worker serves: ``{model: {alias: version}}``, and what it could not load."""
+    """What one worker serves: ``{model: {alias: version}}``, and what it could not load; which experiments it does."""
 
     pid: int
     serving: Mapping[str, Mapping[str, int]]
     broken: Mapping[str, str]
+    experiments: str = ""
 
 
 _NOTHING = Report(0, {}, {})
@@ -96,7 +97,12 @@ class Workers:
 
     def report(self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str]) -> None:
         """Tell the others what this worker serves."""
-        self._own = Report(self._pid, serving, broken)
+        self._own = self._own._replace(serving=serving, broken=broken)
+        self.tell()
+
+    def follow(self, experiments: str) -> None:
+        """Tell the others which experiments this worker does."""
+        self._own = self._own._replace(experiments=experiments)
         self.tell()
 
     def tell(self) -> None:

@@ -150,8 +150,16 @@ class Settings(BaseModel):
     ready: Literal["all", "any"] = Field(
         default="all", description="Ready when all champions are loaded (all), or when at least one is (any)."
     )
+    experiments_file: Path | None = Field(
+        default=None,
+        description="JSON file with the experiments: canaries, splits, shadows, interleaving; it need not exist yet, is read "
+        "again when it changes, and is written by the admin routes. Experiments are off if this is not set.",
+    )
     poll_seconds: float = Field(
-        default=0.5, gt=0, le=3600, description="How often workers look for moved aliases, in seconds."
+        default=0.5,
+        gt=0,
+        le=3600,
+        description="How often workers look for moved aliases and changed experiments, in seconds.",
     )
     switch_timeout_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="Seconds that a promotion waits for all workers to switch."

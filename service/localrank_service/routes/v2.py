@@ -60,15 +60,18 @@ async def infer(request: Request) -> Response:
         queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         rungs: list[str] = []
+        answered, part = (model.name, model.version), None
         further: dict[str, float] = {}
         for documents in queries:
             if not rankings:
                 ranked = await attempt.rank(model, documents, call.options)
+                answered, part = (ranked.name, ranked.version), ranked.experiment
                 rankings.append(ranked.ranking)
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
                 continue
             # Each query is counted; what they share is counted with the first.
             with Attempt(service, "v2", request_id, len(rankings)) as other:
+                other.drawn = attempt.drawn
                 ranked = await other.rank(model, documents, call.options)
                 rankings.append(ranked.ranking)
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
@@ -80,10 +83,11 @@ async def infer(request: Request) -> Response:
                 v2.encode,
                 len(body),
                 call,
-                (model.name, model.version),
+                answered,
                 rankings,
                 ids,
                 rungs if any(rungs) else (),
+                part=part,
             )
         own = attempt.timing.stop()
         milliseconds = {stage: round(elapsed + further.get(stage, 0.0), 4) for stage, elapsed in own.items()}

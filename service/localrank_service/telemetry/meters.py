@@ -14,6 +14,7 @@ from prometheus_client import generate_latest
 from localrank import __version__
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.drift import Drift
+from localrank_service.telemetry.experiments import ExperimentMeters
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
 from localrank_service.telemetry.recent import Recent
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
     from localrank_service.telemetry.counts import Counted
+    from localrank_service.telemetry.experiments import Arm
     from localrank_service.telemetry.instruments import Instrument
 
 __all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Meters"]
@@ -204,6 +206,7 @@ class Meters:
             "Workers that ended without having been told to, by cause: hung, the signal, or the exit code.",
             ["cause"],
         )
+        self.experiments = ExperimentMeters(counts)
         build = Gauge(counts, "localrank_build_info", "Always 1.", ["version"], "highest")
         build.set(1.0, __version__)
         self.instruments: tuple[Instrument, ...] = (
@@ -232,6 +235,7 @@ class Meters:
             self.model_version,
             self.model_broken,
             self.worker_deaths,
+            *self.experiments.instruments,
             build,
         )
 
@@ -304,6 +308,14 @@ class Meters:
             latest = sorted(versions, key=lambda number: (versions[number], number), reverse=True)
             known |= {(model, number) for number in latest[:MOST_VERSIONS]}
         return known
+
+    def counted(self) -> list[Counted]:
+        """Return what every process has counted so far."""
+        return self._counts.counted()
+
+    def arms(self) -> dict[tuple[str, str], Arm]:
+        """Return what each arm of each experiment has counted, over all workers."""
+        return self.experiments.arms(self._counts.counted())
 
     def expose(self) -> bytes:
         """Return Prometheus text."""

@@ -18,6 +18,7 @@ __all__ = [
     "BINARY_INPUT",
     "BINARY_OUTPUT",
     "COHERE",
+    "COMPARE",
     "EVALUATE",
     "FEEDBACK",
     "INFER_PARAMETERS",
@@ -210,6 +211,26 @@ RERANK = (
         ),
         "Of flat `features`, or of `features_b64`: how many documents and features.",
         nullable=False,
+    ),
+)
+
+#: Of ``POST /v1/compare``; any other is refused by name.
+COMPARE = (
+    Member(
+        "baseline",
+        _TEXT,
+        "`name`, `name@version` or `name@alias`: the first version. Without it, the model that the server is set to, or the "
+        "only one.",
+    ),
+    Member("candidate", _TEXT, "The second version.", nullable=False),
+    *(
+        member
+        for member in RERANK
+        if member.name
+        not in {
+            *("model", "contract", "explain", "compare"),
+            *("timeout_ms", "allow_degraded", "fallback_feature"),
+        }
     ),
 )
 

@@ -1,0 +1,348 @@
+"""The experiments of one worker: what requests take part in, what is counted of them, and when a canary is taken back.
+
+Requests look at `Experiments.active` and at two dictionaries, which are replaced as a whole. Everything else happens beside
+them, every ``poll_seconds``: the file is read if it changed, candidates are loaded, canaries are judged by the counts of all
+workers. Whichever worker finds that a canary must be taken back tells the others, and all of them follow with their next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from localrank.errors import LocalRankError
+from localrank_service.experiments.definition import CANARY, INTERLEAVING, SHADOW
+from localrank_service.experiments.drawing import place, unit_of
+from localrank_service.experiments.judging import judged
+from localrank_service.experiments.shadowing import Job, Shadow
+from localrank_service.experiments.store import Written
+from localrank_service.http.problems import Problem
+from localrank_service.telemetry.experiments import Arm
+from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localrank_service.experiments.definition import Definition
+    from localrank_service.experiments.store import Store
+    from localrank_service.http.admission import Admission
+    from localrank_service.models.live import LiveModel, LiveModels
+    from localrank_service.models.loading import Loader
+    from localrank_service.models.workers import Workers
+    from localrank_service.telemetry.meters import Meters
+    from localrank_service.wire.answer import Ranked
+    from localrank_service.wire.query import Options
+
+__all__ = ["OFF", "Drawn", "Experiments", "Running"]
+
+_log = logging.getLogger("localrank.service")
+
+OFF = (
+    "experiments are off: set LOCALRANK_EXPERIMENTS_FILE to the path of a JSON file, which need not exist yet, and start the "
+    "service anew"
+)
+_POLL = 0.02
+#: Seconds after which a candidate that could not be loaded is tried again.
+_RETRY = 10.0
+RUNNING, RETURNED, WAITING, OVER = "running", "returned", "waiting", "over"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """An experiment that requests take part in, with its candidate."""
+
+    definition: Definition
+    run: str
+    candidate: LiveModel
+
+    @property
+    def share(self) -> float:
+        return self.definition.percent / 100
+
+
+class Drawn(NamedTuple):
+    """That a request takes part in an experiment."""
+
+    running: Running
+    part: Part
+
+
+@dataclass(slots=True, eq=False)
+class Experiments:
+    """The experiments of one worker.
+
+    Attributes:
+        active: whether any request may take part in one.
+        written: what is written down.
+    """
+
+    store: Store
+    live: LiveModels
+    loader: Loader | None
+    workers: Workers
+    meters: Meters
+    admission: Admission
+    active: bool = False
+    written: Written = field(default_factory=Written)
+    shadow: Shadow = field(init=False)
+    _answering: Mapping[str, Running] = field(default_factory=dict)
+    _shadows: Mapping[str, tuple[Running, ...]] = field(default_factory=dict)
+    _states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    #: Why candidates cannot be loaded, and when that is tried again.
+    _missing: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.shadow = Shadow(self.admission, self.meters.experiments)
+
+    # What requests ask.
+
+    def draw(self, model: LiveModel, options: Options, request: str, *, teams: bool) -> Drawn | None:
+        """Return the part that a request for a model takes in an experiment.
+
+        Args:
+            model: that it asked for by its name alone.
+            options: of the request.
+            request: its id, with the position of the query if it has several.
+            teams: whether its answer can be interleaved.
+        """
+        running = self._answering.get(model.name)
+        if running is None:
+            return None
+        definition = running.definition
+        interleaving = definition.kind == INTERLEAVING
+        unit = unit_of(definition.unit, options, request)
+        if unit is None or (interleaving and not teams):
+            self.outside(running)
+            return None
+        chosen = place(definition.salt, unit) < running.share
+        if interleaving and not chosen:
+            return None
+        arm = INTERLEAVED if interleaving else CANDIDATE if chosen else BASELINE
+        return Drawn(running, Part(definition.name, arm, unit, running.share))
+
+    def outside(self, running: Running) -> None:
+        """Count a request that could have taken part, but cannot."""
+        self._count(running, "", "outside")
+
+    def ranked(self, running: Running, arm: str, ranked: Ranked, seconds: float) -> None:
+        """Count the answer of an arm, and how long its ranking took."""
+        self._count(running, arm, "ok" if ranked.degraded is None else "degraded")
+        self.meters.experiments.seconds.of(running.definition.name, running.run, arm).observe(seconds)
+
+    def failed(self, running: Running, arm: str) -> None:
+        """Count a failure of an arm."""
+        self._count(running, arm, "error")
+
+    def _count(self, running: Running, arm: str, outcome: str) -> None:
+        self.meters.experiments.requests.of(running.definition.name, running.run, arm, outcome)[0] += 1.0
+
+    def offer(self, model: LiveModel, options: Options, request: str, ranked: Ranked) -> None:
+        """Let shadows rank what the model has ranked."""
+        for running in self._shadows.get(model.name, ()):
+            definition = running.definition
+            unit = unit_of(definition.unit, options, request)
+            if unit is None:
+                self.outside(running)
+            elif place(definition.salt, unit) < running.share:
+                job = Job(
+                    definition.name, running.run, running.candidate, ranked.documents.matrix, ranked.ranking
+                )
+                self.shadow.offer(job)
+
+    # What happens beside them.
+
+    async def follow(self, seconds: float) -> None:
+        """Look at the file, at the models and at the canaries for ever."""
+        while True:
+            try:
+                await self.refresh()
+                await self._judge()
+            except Exception:  # noqa: BLE001
+                # Whatever it is, what runs goes on, and the next look may find it mended.
+                _log.exception("cannot look after the experiments; it is tried again")
+            await asyncio.sleep(seconds)
+
+    async def refresh(self) -> None:
+        """Do what is written down."""
+        async with self._changing:
+            written = await asyncio.to_thread(self.store.read)
+            candidates = {one.candidate for one in written.definitions if one.run not in written.returned}
+            if self.loader is not None:
+                self.loader.pinned = frozenset(candidates)
+            missing = {address: reason for address in candidates if (reason := await self._fetch(address))}
+            if {one.run for one in written.definitions} != {one.run for one in self.written.definitions}:
+                await asyncio.to_thread(
+                    self.meters.experiments.keep, {one.run for one in written.definitions}
+                )
+            self.written = written
+            self._begin(missing)
+            self.workers.follow(written.generation)
+
+    async def _fetch(self, address: str) -> str | None:
+        """Load a candidate if it is not there; return why it cannot be."""
+        if self.live.find(address) is not None:
+            return None
+        if not self.live.loaded:
+            return "the models are being loaded"
+        reason, until = self._missing.get(address, ("", 0.0))
+        if time.monotonic() < until:
+            return reason
+        try:
+            if self.loader is not None and await self.loader.fetch(address) is not None:
+                return None
+            reason = self.live.missing(address, None).detail
+        except (Problem, LocalRankError) as error:
+            reason = str(error)
+        self._missing[address] = reason, time.monotonic() + _RETRY
+        return reason
+
+    def _begin(self, missing: Mapping[str, str]) -> None:
+        answering: dict[str, Running] = {}
+        shadows: dict[str, tuple[Running, ...]] = {}
+        states: dict[str, tuple[str, str | None]] = {}
+        for one in self.written.definitions:
+            run = one.run
+            state, reason = states[run] = self._state(one, run, missing.get(one.candidate))
+            if one.kind == CANARY:
+                self.meters.experiments.returned.set(float(state == RETURNED), one.name, run)
+            candidate = self.live.find(one.candidate)
+            if state != RUNNING or candidate is None:
+                before = self._states.get(run)
+                if before != (state, reason) and state != RETURNED:
+                    _log.warning("experiment %s is %s: %s", one.name, state, reason)
+                continue
+            running = Running(one, run, candidate)
+            if one.kind == SHADOW:
+                shadows[one.model] = (*shadows.get(one.model, ()), running)
+            else:
+                answering[one.model] = running
+        self._answering, self._shadows, self._states = answering, shadows, states
+        self.active = bool(answering or shadows)
+
+    def _state(self, one: Definition, run: str, missing: str | None) -> tuple[str, str | None]:
+        """Return whether requests take part, and why not."""
+        if (record := self.written.returned.get(run)) is not None:
+            return RETURNED, record.get("evidence")
+        if missing is not None:
+            return WAITING, missing
+        baseline, candidate = self.live.find(one.model), self.live.find(one.candidate)
+        if baseline is None or candidate is None:
+            return WAITING, self.live.missing(one.model if baseline is None else one.candidate, None).detail
+        if (baseline.name, baseline.version) == (candidate.name, candidate.version):
+            return OVER, f"{one.model!r} is version {baseline.version} itself now"
+        ours, theirs = baseline.ranker.contract.names, candidate.ranker.contract.names
+        if ours != theirs:
+            return (
+                WAITING,
+                f"{one.candidate!r} takes other features than {one.model!r}, or in another order; expected the same",
+            )
+        return RUNNING, None
+
+    async def _judge(self) -> None:
+        """Take back canaries that break their guardrails."""
+        canaries = [one for one in self._answering.values() if one.definition.kind == CANARY]
+        if not canaries:
+            return
+        arms = await asyncio.to_thread(self.meters.arms)
+        for running in canaries:
+            definition, guardrails = running.definition, running.definition.guardrails
+            baseline, candidate = (arms.get((running.run, arm), Arm()) for arm in (BASELINE, CANDIDATE))
+            breach = None if guardrails is None else judged(guardrails, baseline, candidate)
+            if breach is None:
+                continue
+            record = {
+                "experiment": definition.name,
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "reason": breach.reason,
+                "evidence": breach.evidence,
+            }
+            if await asyncio.to_thread(self.store.note_return, running.run, record):
+                self.meters.experiments.returns.of(definition.name, breach.reason)[0] += 1.0
+                _log.error(
+                    "canary %s is taken back: %s; %s answers all requests",
+                    definition.name,
+                    breach.evidence,
+                    definition.model,
+                )
+            await self.refresh()
+
+    # What operators ask.
+
+    async def change(self, name: str, definition: Definition | None, timeout: float) -> tuple[int, ...]:  # noqa: ASYNC109
+        """Add, replace or leave out an experiment; return the workers, all of which follow.
+
+        Raises:
+            Problem: nothing was changed, or some workers have not followed in time.
+        """
+        async with self._changing:
+            await asyncio.to_thread(self.store.change, name, definition)
+        await self.refresh()
+        deadline = time.monotonic() + timeout
+        while True:
+            wanted = self.written.generation
+            reports = await asyncio.to_thread(self.workers.living)
+            behind = [report.pid for report in reports if report.experiments != wanted]
+            if not behind:
+                return tuple(report.pid for report in reports)
+            if time.monotonic() > deadline:
+                raise Problem(
+                    503,
+                    f"the file is written, but these workers have not followed: {', '.join(map(str, behind))}",
+                    headers={"Retry-After": "1"},
+                )
+            await asyncio.sleep(_POLL)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the settings, the state and the counts of every experiment, over all workers."""
+        counted = self.meters.counted()
+        arms = self.meters.experiments.arms(counted)
+        return {
+            "generation": self.written.generation,
+            "workers": [
+                {"pid": report.pid, "generation": report.experiments} for report in self.workers.living()
+            ],
+            "problem": self.written.problem,
+            "experiments": [
+                self._one(definition, arms) | self._beside(definition, counted)
+                for definition in self.written.definitions
+            ],
+        }
+
+    def _one(self, definition: Definition, arms: Mapping[tuple[str, str], Arm]) -> dict[str, Any]:
+        run = definition.run
+        state, reason = self._states.get(run, (WAITING, "it was only just written down"))
+        found = {address: self.live.find(address) for address in (definition.model, definition.candidate)}
+        outside = arms.get((run, ""), Arm()).outcomes.get("outside", 0.0)
+        return definition.to_json() | {
+            "run": run,
+            "state": state,
+            "reason": reason,
+            "returned": self.written.returned.get(run),
+            "versions": {
+                arm: None if model is None else f"{model.name}@{model.version}"
+                for arm, model in zip((BASELINE, CANDIDATE), found.values(), strict=True)
+            },
+            "arms": {arm: _figures(one) for (of, arm), one in sorted(arms.items()) if of == run and arm},
+            "outside": int(outside),
+        }
+
+    def _beside(self, definition: Definition, counted: Any) -> dict[str, Any]:
+        if definition.kind != SHADOW:
+            return {}
+        return {"shadow": self.meters.experiments.shadowed(counted, definition.run)}
+
+
+def _figures(arm: Arm) -> dict[str, Any]:
+    def shown(share: float) -> float | None:
+        value = arm.quantile(share)
+        return None if value is None else float(f"{value * 1e3:.3g}")
+
+    return {
+        "requests": {name: int(count) for name, count in arm.outcomes.items()},
+        "rank_ms": {"p50": shown(0.5), "p95": shown(0.95)},
+    }

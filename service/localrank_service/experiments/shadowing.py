@@ -1,0 +1,146 @@
+"""Ranking beside the answers: a bounded queue, and one thread that works only while no request does.
+
+A request that is to be shadowed leaves its documents and its ranking in the queue, which takes a microsecond, and is
+answered. If the queue is full the request is dropped and counted. Before every ranking and every stage of one, the thread
+waits until this worker has nothing to answer. A worker that is never idle shadows nothing, and says so by its counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+from contextlib import AbstractContextManager, nullcontext, suppress
+from queue import Empty, SimpleQueue
+from time import sleep
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from localrank.agreement import kendall_tau, overlap, rank_biased_overlap, ranks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranking
+    from localrank_service.http.admission import Admission
+    from localrank_service.models.live import LiveModel
+    from localrank_service.telemetry.experiments import ExperimentMeters
+
+__all__ = ["Agreement", "Job", "Shadow", "agreement"]
+
+_log = logging.getLogger("localrank.service")
+
+#: Requests that wait, and numbers of all their documents.
+MOST_WAITING: Final = 256
+MOST_NUMBERS: Final = 4_000_000
+#: Documents of which the overlap is the share in common.
+OVERLAP: Final = 10
+#: Seconds after which the thread looks again whether requests are being answered.
+_PAUSE: Final = 1e-3
+_NOTHING: Final = nullcontext()
+
+
+class Agreement(NamedTuple):
+    """How far a shadow agreed with the answer; Kendall's tau is NaN if all scores of one are the same."""
+
+    kendall_tau: float
+    rank_biased_overlap: float
+    overlap: float
+
+
+class Job(NamedTuple):
+    """One request for one shadow."""
+
+    experiment: str
+    run: str
+    candidate: LiveModel
+    documents: Matrix
+    answered: Ranking
+
+
+class Shadow:
+    """The queue and the thread of one worker, which begins with the first request."""
+
+    def __init__(self, admission: Admission, meters: ExperimentMeters) -> None:
+        self._admission, self._meters = admission, meters
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._numbers = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return self._queue.qsize()
+
+    def offer(self, job: Job) -> None:
+        """Take on a request, or drop it; called by the event loop, and never waits."""
+        size = job.documents.size
+        if self._queue.qsize() >= MOST_WAITING or self._numbers + size > MOST_NUMBERS or self._closed:
+            self._meters.shadows.of(job.experiment, job.run, "dropped")[0] += 1.0
+            return
+        self._numbers += size
+        self._queue.put(job)
+        if self._thread is None:
+            work = self._work
+            loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=lambda: work(loop), name="shadow", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Rank no more."""
+        self._closed = True
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (job := self._queue.get()) is not None:
+            try:
+                found: Agreement | None = _ranked(job, self._stage)
+            except Exception as error:  # noqa: BLE001
+                # Whatever it is, it is the candidate's, and it costs no answer.
+                _log.warning("shadow %s: %s %s: %s", job.experiment, job.candidate.name, job.run, error)
+                found = None
+            # Only the event loop counts.
+            done: Callable[[], None] = lambda job=job, found=found: self._count(job, found)  # type: ignore[misc] # noqa: E731
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(done)
+
+    def _stage(self, _name: str, /) -> AbstractContextManager[object]:
+        """Wait until nothing is to be answered."""
+        admission = self._admission
+        while admission.working and not self._closed:
+            sleep(_PAUSE)
+        return _NOTHING
+
+    def _count(self, job: Job, found: Agreement | None) -> None:
+        self._numbers -= job.documents.size
+        meters, labels = self._meters, (job.experiment, job.run)
+        meters.shadows.of(*labels, "failed" if found is None else "ranked")[0] += 1.0
+        if found is not None and len(job.documents) > 1:
+            if not math.isnan(found.kendall_tau):
+                meters.kendall_tau.of(*labels).observe(found.kendall_tau)
+            meters.rank_biased_overlap.of(*labels).observe(found.rank_biased_overlap)
+            meters.overlap.of(*labels).observe(found.overlap)
+
+
+def _ranked(job: Job, stage: Callable[[str], AbstractContextManager[object]]) -> Agreement:
+    stage("wait")
+    ranking = job.candidate.ranker.rank(job.documents, stage=stage)
+    stage("compare")
+    return agreement(job.answered, ranking)
+
+
+def agreement(first: Ranking, second: Ranking) -> Agreement:
+    """Return how far two rankings of the same documents agree."""
+    ranks = ranks_of(first.order), ranks_of(second.order)
+    return Agreement(
+        kendall_tau(first.scores, second.scores),
+        rank_biased_overlap(*ranks),
+        overlap(*ranks, OVERLAP),
+    )

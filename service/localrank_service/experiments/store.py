@@ -1,0 +1,194 @@
+"""Where experiments are written down: a file of the operator's, and what became of canaries beside it.
+
+The file is read again when it changes, by every worker, and written by the admin routes, so that there is one truth, also
+after a restart. That a canary was taken back is noted in the folder that the workers share, which works when the disk is
+full, and in ``<file>.returned``, which outlives the service. Both are read; one is enough to keep the canary away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from localrank_service.experiments.definition import document, parse
+from localrank_service.http.problems import Problem
+from localrank_service.models import notes
+from localrank_service.models.notes import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from localrank_service.experiments.definition import Definition
+
+__all__ = ["Store", "Written"]
+
+_log = logging.getLogger("localrank.service")
+
+_NOTE = "experiments.note"
+_RETURNED = ".returned"
+
+
+class Written(NamedTuple):
+    """What is written down.
+
+    Attributes:
+        definitions: of all experiments.
+        returned: when and why each run was taken back that was.
+        problem: why the file cannot be used, if it cannot; then the definitions are those of before.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    returned: Mapping[str, dict[str, Any]] = {}
+    problem: str | None = None
+
+    @property
+    def generation(self) -> str:
+        """Tell two states apart, the same in every worker."""
+        runs = [[one.run, one.run in self.returned] for one in self.definitions]
+        return hashlib.sha256(orjson.dumps(runs)).hexdigest()[:12]
+
+
+class Store:
+    """The file and the notes.
+
+    Args:
+        file: of the experiments; it need not be there.
+        folder: that the workers share, if there are several.
+    """
+
+    def __init__(self, file: Path, folder: Path | None) -> None:
+        self.file = file
+        self._beside = file.with_name(file.name + _RETURNED)
+        self._note = None if folder is None else folder / _NOTE
+        self._own: dict[str, dict[str, Any]] = {}
+        self._before = Written()
+        self._content: bytes | None = b""
+
+    def read(self) -> Written:
+        """Read everything anew; a file that cannot be used leaves the experiments as they were."""
+        definitions, problem = self._before.definitions, self._before.problem
+        try:
+            content = self.file.read_bytes() if self.file.exists() else None
+            if content != self._content:
+                self._content = content
+                definitions, problem = () if content is None else parse(content), None
+                _log.info("experiments: %s", ", ".join(one.name for one in definitions) or "none")
+        except Problem as error:
+            problem = f"{error.detail}{f' (at {error.pointer})' if error.pointer else ''}"
+            _log.error("experiments file %s: %s; the experiments stay as they were", self.file, problem)
+        except OSError as error:
+            said = error.strerror or str(error)
+            if said != problem:
+                _log.error("experiments file %s: %s; the experiments stay as they were", self.file, said)
+            problem = said
+            self._content = b""  # whatever it holds when it can be read again is new
+        self._before = Written(definitions, self._returned(), problem)
+        return self._before
+
+    def note_return(self, run: str, record: dict[str, Any]) -> bool:
+        """Note that a run was taken back; return whether nobody had noted it before."""
+        with self._locked():
+            returned = self._returned()
+            if run in returned:
+                return False
+            self._keep({**returned, run: record})
+        return True
+
+    def change(self, name: str, definition: Definition | None) -> Written:
+        """Write the file with one experiment replaced, added or, for ``None``, left out.
+
+        Raises:
+            Problem: 404 if there is no such experiment to leave out, 409 if the file cannot be read, 422 if experiments do
+                not go together, 503 if it cannot be written.
+        """
+        with self._locked():
+            now = self.read()
+            if now.problem is not None:
+                raise Problem(
+                    409, f"nothing was changed: the file of the experiments is broken: {now.problem}"
+                )
+            found = {one.name: one for one in now.definitions}
+            if definition is None:
+                if found.pop(name, None) is None:
+                    known = ", ".join(found) or "none"
+                    raise Problem(404, f"no experiment {name!r}; expected one of: {known}")
+            else:
+                found[name] = definition
+            content = document(list(found.values()))
+            parse(content)
+            try:
+                _replace(self.file, content)
+            except OSError as error:
+                raise Problem(
+                    503,
+                    f"nothing was changed: cannot write the file of the experiments: {error.strerror or error}",
+                ) from None
+            runs = {one.run for one in found.values()}
+            # An experiment that is added again begins again.
+            self._keep({run: record for run, record in now.returned.items() if run in runs})
+            return self.read()
+
+    def _returned(self) -> dict[str, dict[str, Any]]:
+        found = dict(self._own)
+        if self._note is not None and (text := notes.read(self._note)) is not None:
+            found |= orjson.loads(text)
+        with suppress(OSError, orjson.JSONDecodeError):
+            members = orjson.loads(self._beside.read_bytes())
+            found |= members if isinstance(members, dict) else {}
+        return found
+
+    def _keep(self, returned: Mapping[str, dict[str, Any]]) -> None:
+        content = orjson.dumps(returned)
+        if self._note is None:
+            self._own = dict(returned)
+        else:
+            try:
+                note = Note(self._note)
+                try:
+                    note.write(content)
+                finally:
+                    note.close()
+            except OSError as error:
+                _log.error("cannot tell the other workers of experiments: %s", error.strerror or error)
+        try:
+            if returned or self._beside.exists():
+                _replace(self._beside, content)
+        except OSError as error:
+            _log.error(
+                "cannot write %s: %s; after a restart the experiments that were taken back begin again",
+                self._beside,
+                error.strerror or error,
+            )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._note is None:
+            yield
+            return
+        handle = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file as a whole."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,41 @@
+"""``POST /v1/compare``: the same request through two versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request, Response
+
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.reranking import Attempt
+from localrank_service.wire import compare as wire
+from localrank_service.wire.answer import server_timing
+
+if TYPE_CHECKING:
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=DirectRoute)
+
+
+@router.post("/v1/compare")
+async def compare(request: Request) -> Response:
+    """Order one query's documents with two versions, and say where every document has moved."""
+    service: Service = request.app.state.service
+    request_id: str = request.scope["request_id"]
+    with Attempt(service, "compare", request_id) as attempt:
+        media_type(request.headers, ("application/json",))
+        body = await read_body(request, service.settings.max_body_bytes)
+        attempt.begin()
+        query = await attempt.read(wire.read, len(body), body, service.limits)
+        ranked = []
+        for address, at in zip(query.addresses, ("/baseline", "/candidate"), strict=True):
+            model = await attempt.find(address, at=at)
+            documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+            ranked.append(await attempt.rank(model, documents, query.options, alone=True))
+        content = await attempt.write(
+            wire.encode, len(body), ranked[0], ranked[1], attempt.timing, request_id
+        )
+        return Answer(content, server_timing(attempt.timing.stop()))

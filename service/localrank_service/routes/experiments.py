@@ -1,0 +1,73 @@
+"""What experiments there are, how they go, and changing them: ``/v1/experiments``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank_service.experiments.definition import defined
+from localrank_service.experiments.running import OFF
+from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from localrank_service.experiments.running import Experiments
+    from localrank_service.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["experiments"])
+
+
+@router.get("/v1/experiments")
+async def list_experiments(request: Request) -> Response:
+    """Every experiment: its settings, its state, and the counts of its arms over all workers."""
+    service: Service = request.app.state.service
+    experiments = _on(service)
+    return _json(await asyncio.to_thread(experiments.shown))
+
+
+@router.put("/v1/experiments/{name}")
+async def put_experiment(request: Request, name: str) -> Response:
+    """Add an experiment or change its settings, in every worker; needs an admin key."""
+    service: Service = request.app.state.service
+    service.hosts.check_change(request.headers)
+    service.keys.check_admin(request.scope)
+    experiments = _on(service)
+    media_type(request.headers, ("application/json",))
+    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
+    if type(members) is dict and members.setdefault("name", name) != name:
+        raise Problem(422, f"name: expected {name!r}, as in the path, or none", pointer="/name")
+    definition = defined(members)
+    workers = await experiments.change(name, definition, service.settings.switch_timeout_seconds)
+    return _json({"name": name, "run": definition.run, "workers": workers})
+
+
+@router.delete("/v1/experiments/{name}")
+async def delete_experiment(request: Request, name: str) -> Response:
+    """End an experiment, in every worker, and forget its counts; needs an admin key."""
+    service: Service = request.app.state.service
+    service.hosts.check_change(request.headers)
+    service.keys.check_admin(request.scope)
+    experiments = _on(service)
+    workers = await experiments.change(name, None, service.settings.switch_timeout_seconds)
+    return _json({"name": name, "run": None, "workers": workers})
+
+
+def _on(service: Service) -> Experiments:
+    if service.experiments is None:
+        raise Problem(409, OFF)
+    return service.experiments
+
+
+def _json(members: object) -> Response:
+    return Response(
+        orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
+    )
