@@ -306,7 +306,7 @@ def defined(members: Any, at: str = "") -> Definition:
         members["candidate"],
         percent,
         str(members.get("unit", REQUEST if kind in {SHADOW, INTERLEAVING} else SESSION)),
-        members.get("salt", members["name"]),
+        str(members.get("salt", members["name"])),
         _guardrails(members.get("guardrails", {}), f"{at}/guardrails") if kind == CANARY else None,
         members.get("method", "team_draft") if interleaving else None,
         members.get("depth", 10) if interleaving else None,

@@ -1,0 +1,104 @@
+"""Experiments over real sockets, with two workers that do the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from localrank.artifact import Provenance
+from localrank.registry import Registry
+from tests.end_to_end.serving import serving
+from tests.service.conftest import queries_of_three_kinds, three_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ADMIN = {"x-api-key": "the-admin-key"}
+QUERY = queries_of_three_kinds(seed=7)[0].tolist()
+WITHOUT = [[None, 1.0, 2.0, 3.0], *QUERY[1:]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Version 2 ranks the opposite way; version 3 refuses a missing value, which the others take."""
+    folder = tmp_path_factory.mktemp("experiments") / "models"
+    registry = Registry(folder)
+    for sign, missing in ((1.0, "zero"), (-1.0, "zero"), (1.0, "reject")):
+        registry.publish(
+            "web",
+            three_kinds(weights_sign=sign, missing=missing),  # type: ignore[arg-type]
+            Provenance("2026-01-01T00:00:00Z", source={}, probe=queries_of_three_kinds()[:3]),
+        )
+    registry.promote("web", 1)
+    return folder
+
+
+def ask(url: httpx.URL, number: int, features: Any = QUERY) -> dict[str, Any]:
+    """Ask by a new connection, so that either worker may answer."""
+    with httpx.Client(base_url=url, timeout=30) as client:
+        answer = client.post("/v1/rerank", json={"features": features, "session_id": f"s{number % 20}"})
+        assert 200 == answer.status_code, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+def until(client: httpx.Client, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        [found] = client.get("/v1/experiments").json()["experiments"]
+        if done(found):
+            return dict(found)
+        time.sleep(0.05)
+    raise AssertionError(found)
+
+
+def test_two_workers_do_the_same_and_take_a_canary_back_together(models: Path, tmp_path: Path) -> None:
+    file, log = tmp_path / "experiments.json", tmp_path / "server.log"
+    flags = ("--workers", "2", "--experiments-file", str(file), "--admin-key", ADMIN["x-api-key"])
+    split = {"kind": "split", "model": "web", "candidate": "web@2"}
+    canary = {"kind": "canary", "model": "web", "candidate": "web@3", "percent": 50}
+    rails = {"guardrails": {"minimum_requests": 10}}
+    with serving(models, *flags, "--poll-seconds", "0.1", log=log) as client, ThreadPoolExecutor(4) as pool:
+        url = client.base_url
+        put = client.put("/v1/experiments/half", json=split, headers=ADMIN)
+        answers = list(pool.map(lambda number: (number % 20, ask(url, number)), range(120)))
+        half = until(client, lambda one: sum(map(total, one["arms"].values())) == 120)
+        listed = client.get("/v1/experiments").json()
+
+        file.write_text(json.dumps({"experiments": [{"name": "strict", **canary, **rails}]}))
+        until(client, lambda one: (one["name"], one["state"]) == ("strict", "running"))
+        kept = list(pool.map(lambda number: ask(url, number, WITHOUT), range(150)))
+        back = until(client, lambda one: one["state"] == "returned")
+        deadline = time.monotonic() + 60
+        while len(followed := {w["generation"] for w in client.get("/v1/experiments").json()["workers"]}) > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        after = list(pool.map(lambda number: ask(url, number, WITHOUT), range(40)))
+        metrics = client.get("/metrics").text
+        removed = client.delete("/v1/experiments/strict", headers=ADMIN)
+
+    assert (200, 2) == (put.status_code, len(put.json()["workers"]))
+    versions = {(session, answer["version"], answer["experiment"]["arm"]) for session, answer in answers}
+    assert 20 == len(versions)  # a session has one version, whichever worker answers
+    assert {("baseline", 1), ("candidate", 2)} == {(arm, version) for _, version, arm in versions}
+    counts = Counter(answer["experiment"]["arm"] for _, answer in answers)
+    assert counts == {arm: total(one) for arm, one in half["arms"].items()}
+    assert [listed["generation"]] * 2 == [worker["generation"] for worker in listed["workers"]]
+    assert {1} == {answer["version"] for answer in (*kept, *after)}
+    assert "errors" == back["returned"]["reason"]
+    assert 1 == len(followed)
+    assert all("experiment" not in answer for answer in after)
+    assert 'localrank_experiment_returns_total{experiment="strict",reason="errors"} 1.0' in metrics
+    assert "canary strict is taken back" in log.read_text()
+    assert (200, {"experiments": []}) == (removed.status_code, json.loads(file.read_text()))
+
+
+def total(arm: dict[str, Any]) -> int:
+    return sum(arm["requests"].values())

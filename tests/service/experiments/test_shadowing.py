@@ -1,0 +1,122 @@
+"""A shadow never keeps a request waiting: it drops, it counts, and it works only while nothing is to be answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank_service.experiments import shadowing
+from localrank_service.experiments.shadowing import Job, Shadow, agreement
+from localrank_service.telemetry.counts import Counts
+from localrank_service.telemetry.experiments import ExperimentMeters
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
+    from localrank_service.models.live import LiveModel
+
+pytestmark = pytest.mark.anyio
+
+
+def counted(meters: ExperimentMeters) -> dict[str, int]:
+    return {
+        name: int(meters.shadows.of("beside", "run", name)[0]) for name in ("ranked", "dropped", "failed")
+    }
+
+
+async def until(meters: ExperimentMeters, **expected: int) -> None:
+    for _ in range(2000):
+        if {**dict.fromkeys(("ranked", "dropped", "failed"), 0), **expected} == counted(meters):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(counted(meters))
+
+
+@pytest.fixture
+def job(tiny_model: LiveModel, queries: list[Matrix]) -> Job:
+    return Job("beside", "run", tiny_model, queries[0], tiny_model.ranker.rank(queries[0]))
+
+
+async def test_it_waits_while_requests_are_answered_and_drops_what_is_too_much(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadowing, "MOST_WAITING", 5)
+    admission: Any = SimpleNamespace(working=1)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+
+    for _ in range(20):
+        shadow.offer(job)
+    held = counted(meters)
+    admission.working = 0
+    await until(meters, ranked=20 - held["dropped"], dropped=held["dropped"])
+    shadow.offer(job)
+    await until(meters, ranked=21 - held["dropped"], dropped=held["dropped"])
+    shadow.close()
+
+    assert (0, True) == (held["ranked"], held["dropped"] in {14, 15})
+
+
+async def test_large_requests_fill_the_queue_sooner(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadowing, "MOST_NUMBERS", 2 * job.documents.size)
+    admission: Any = SimpleNamespace(working=1)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+
+    for _ in range(3):
+        shadow.offer(job)
+    dropped = counted(meters)["dropped"]
+    shadow.close()
+
+    assert 1 == dropped
+
+
+async def test_it_gives_way_between_the_stages(job: Job) -> None:
+    """A request that comes while it ranks stops it before the next stage."""
+    admission: Any = SimpleNamespace(working=0)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+    reached = threading.Event()
+    ranker = job.candidate.ranker
+
+    class Busy:
+        def rank(self, documents: Matrix, *, stage: Any) -> Any:
+            admission.working = 1  # a request comes in the middle
+            reached.set()
+            return ranker.rank(documents, stage=stage)
+
+    candidate: Any = SimpleNamespace(ranker=Busy(), name="tiny")
+    shadow.offer(job._replace(candidate=candidate))
+    await asyncio.to_thread(reached.wait, 60)
+    await asyncio.sleep(0.05)
+    waiting = counted(meters)["ranked"]
+    admission.working = 0
+    await until(meters, ranked=1)
+    shadow.close()
+
+    assert 0 == waiting
+
+
+async def test_a_candidate_that_fails_is_counted_and_the_next_is_ranked(job: Job) -> None:
+    admission: Any = SimpleNamespace(working=0)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+
+    shadow.offer(job._replace(documents=np.zeros((3, 9), np.float32)))
+    shadow.offer(job)
+    await until(meters, ranked=1, failed=1)
+    shadow.close()
+    shadow.offer(job)
+
+    assert 1 == counted(meters)["dropped"]
+
+
+async def test_the_same_ranking_agrees_in_full(tiny_ranker: Ranker, queries: list[Matrix]) -> None:
+    ranking = tiny_ranker.rank(queries[0])
+
+    assert (1.0, 1.0, 1.0) == pytest.approx(tuple(agreement(ranking, ranking)))

@@ -1,0 +1,105 @@
+"""The file of the experiments, and what becomes of canaries beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localrank_service.experiments.definition import defined, parse
+from localrank_service.experiments.store import Store
+from localrank_service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CANARY = {"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4"}
+RECORD = {"experiment": "web-4", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "experiments.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shared = tmp_path / "runtime"
+    shared.mkdir()
+    return shared
+
+
+def test_a_file_that_is_not_there_has_no_experiments(file: Path, folder: Path) -> None:
+    written = Store(file, folder).read()
+
+    assert ((), None) == (written.definitions, written.problem)
+
+
+def test_a_broken_file_leaves_the_experiments_and_says_why(file: Path, folder: Path) -> None:
+    file.write_text(json.dumps({"experiments": [CANARY]}))
+    store = Store(file, folder)
+    before = store.read()
+
+    file.write_text(json.dumps({"experiments": [CANARY | {"kind": "cannary"}]}))
+    after = store.read()
+    file.write_text(json.dumps({"experiments": []}))
+    mended = store.read()
+
+    assert before.definitions == after.definitions
+    assert before.generation == after.generation
+    assert after.problem == (
+        'kind: expected one of canary, split, shadow, interleaving, found "cannary" (at /experiments/0/kind)'
+    )
+    assert ((), None) == (mended.definitions, mended.problem)
+
+
+def test_a_change_is_in_the_file_and_seen_by_all(file: Path, folder: Path) -> None:
+    one, other = Store(file, folder), Store(file, folder)
+
+    changed = one.change("web-4", defined(dict(CANARY)))
+
+    assert changed.generation == other.read().generation
+    assert changed.definitions == parse(file.read_bytes())
+    with pytest.raises(Problem, match="no experiment 'web-5'; expected one of: web-4"):
+        one.change("web-5", None)
+    assert () == other.change("web-4", None).definitions
+    assert () == one.read().definitions
+
+
+def test_a_return_is_noted_once_and_outlives_the_service(file: Path, folder: Path) -> None:
+    one, other = Store(file, folder), Store(file, folder)
+    before = one.change("web-4", defined(dict(CANARY)))
+    run = before.definitions[0].run
+
+    noted = one.note_return(run, RECORD), other.note_return(run, RECORD)
+    later = Store(file, None).read()
+
+    assert (True, False) == noted
+    assert RECORD == other.read().returned[run] == later.returned[run]
+    assert before.generation != later.generation == other.read().generation
+
+
+def test_an_experiment_that_is_added_again_begins_again(file: Path, folder: Path) -> None:
+    store = Store(file, folder)
+    run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
+    store.note_return(run, RECORD)
+
+    store.change("web-4", None)
+    again = store.change("web-4", defined(dict(CANARY)))
+
+    assert run == again.definitions[0].run
+    assert run not in again.returned
+
+
+def test_a_folder_that_cannot_be_written_still_keeps_the_canary_away(file: Path, folder: Path) -> None:
+    missing = file.parent / "gone" / "experiments.json"
+    store = Store(missing, folder)
+
+    with pytest.raises(Problem, match="nothing was changed: cannot write") as found:
+        store.change("web-4", defined(dict(CANARY)))
+    noted = store.note_return("run", RECORD)
+
+    assert 503 == found.value.status
+    assert noted
+    assert RECORD == Store(missing, folder).read().returned["run"]
