@@ -40,7 +40,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     registry.promote("demo", 2)
     log = ("--impression-log", "1", "--impression-log-dir", str(models.parent / "impressions"))
-    with serving(models, "--admin-key", KEY, *log) as client:
+    file = ("--experiments-file", str(models.parent / "experiments.json"))
+    with serving(models, "--admin-key", KEY, *log, *file) as client:
         yield str(client.base_url).rstrip("/")
 
 

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.http.problems import Problem
 from localrank_service.wire import npy
 from localrank_service.wire.members import (
     BINARY_INPUT,
     BINARY_OUTPUT,
     COHERE,
+    COMPARE,
     INFER_PARAMETERS,
     RERANK,
     Member,
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     import httpx
 
 ROOT = Path(__file__).parents[3]
-TABLES = (RERANK, COHERE, INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT)
+TABLES = (RERANK, COHERE, COMPARE, MEMBERS, GUARDRAILS, INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT)
 
 
-@pytest.mark.parametrize("table", [RERANK, COHERE, INFER_PARAMETERS])
+@pytest.mark.parametrize("table", [RERANK, COHERE, COMPARE, MEMBERS, GUARDRAILS, INFER_PARAMETERS])
 def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...]) -> None:
     rows = "".join(f"| `{member.name}` | {member.meaning} |\n" for member in table)
 
