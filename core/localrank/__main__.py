@@ -38,6 +38,7 @@ COMMANDS = {
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
     "experiment": Command(_OFFLINE, "train", "Make a paper's table or figure again, on your data."),
+    "experiments": Command(_OFFLINE, "train", "Say what users prefer, from the log of a service."),
     "models": Command(
         "localrank.commands.models",
         "",

@@ -27,7 +27,7 @@ __all__ = ["Sample", "log_wealth", "log_wealths", "mean_interval", "more_needed"
 
 #: Bets, as shares of the largest bet that can never lose everything. The best one is near effect / variance.
 _BETS: Final = 0.5 * 2.0 ** (-0.5 * np.arange(17))
-_STEPS: Final = 60
+_STEPS: Final = 40
 #: Times as much data that is looked ahead.
 _FURTHEST: Final = 1e4
 

@@ -89,6 +89,7 @@ class Attempt:
 
     __slots__ = (
         "_address",
+        "_alone",
         "_model",
         "_observation",
         "_query",
@@ -106,6 +107,7 @@ class Attempt:
         self._request_id = request_id
         self._query = query
         self._address: str | None = None
+        self._alone = False
         self._observation = OBSERVATION.get()
         self.begin()
         self._service = service
@@ -137,7 +139,7 @@ class Attempt:
                 self.timing.stop(),
                 degraded=done.degraded,
             )
-            if (impressions := self._service.impressions) is not None:
+            if (impressions := self._service.impressions) is not None and not self._alone:
                 impressions.show(self.api, self._request_id, self._query, done)
             if self._observation is not None:
                 self._note(self._observation)
@@ -188,8 +190,9 @@ class Attempt:
             model: that was asked for.
             documents: to rank.
             options: of the request.
-            alone: whether the request takes no part in experiments.
+            alone: whether the request takes no part in experiments, and is no impression.
         """
+        self._alone = alone
         experiments = self._service.experiments
         if experiments is not None and experiments.active and not alone:
             self._ranked = ranked = await self._rank_in_experiment(experiments, model, documents, options)

@@ -15,9 +15,11 @@ from localrank.interleaving import balanced, balanced_preference, team_draft, te
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from localrank.arrays import Indices
 
-def arrays(*rankings: Sequence[int]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    return [np.array(ranking, np.int64) for ranking in rankings]
+
+def arrays(first: Sequence[int], second: Sequence[int]) -> tuple[Indices, Indices]:
+    return np.array(first, np.int64), np.array(second, np.int64)
 
 
 def published_team_draft(

@@ -703,6 +703,18 @@ SCHEMAS: dict[str, Any] = {
             "refused": _map(_COUNT) | {"description": "Requests and connections since the start, by reason."},
             "deaths": _map(_COUNT) | {"description": "Workers since the start, by cause."},
             "windows": _closed(dict.fromkeys(WINDOWS, _ref("StatsWindow"))),
+            "experiments": _maybe(
+                _list(
+                    _closed(
+                        {
+                            "name": _TEXT,
+                            "kind": _TEXT,
+                            "state": {"enum": ["running", "returned", "waiting", "over"]},
+                        }
+                    )
+                )
+            )
+            | {"description": "In short; null if experiments are off."},
             "impressions": _maybe(
                 _closed(
                     {

@@ -297,6 +297,13 @@ class Experiments:
                 )
             await asyncio.sleep(_POLL)
 
+    def states(self) -> list[dict[str, str]]:
+        """Return the experiments in short."""
+        return [
+            {"name": one.name, "kind": one.kind, "state": self._states.get(one.run, (WAITING, None))[0]}
+            for one in self.written.definitions
+        ]
+
     def shown(self) -> dict[str, Any]:
         """Return the settings, the state and the counts of every experiment, over all workers."""
         counted = self.meters.counted()

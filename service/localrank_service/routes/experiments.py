@@ -63,7 +63,7 @@ async def delete_experiment(request: Request, name: str) -> Response:
 
 def _on(service: Service) -> Experiments:
     if service.experiments is None:
-        raise Problem(409, OFF)
+        raise Problem(409, OFF, kind="feature-off")
     return service.experiments
 
 

@@ -25,6 +25,8 @@ async def stats(request: Request) -> Response:
     members = {"workers": len(living), **await asyncio.to_thread(service.meters.stats)}
     log = service.impressions
     members["impressions"] = None if log is None else await asyncio.to_thread(log.state)
+    experiments = service.experiments
+    members["experiments"] = None if experiments is None else experiments.states()
     return Response(
         orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
     )

@@ -10,7 +10,7 @@ from localrank_service.experiments.judging import judged
 from localrank_service.telemetry.experiments import RANK_BUCKETS, Arm
 
 
-def arm(ok: int, *, degraded: int = 0, error: int = 0, seconds: float | np.ndarray | None = None) -> Arm:  # type: ignore[type-arg]
+def arm(ok: int, *, degraded: int = 0, error: int = 0, seconds: float | np.ndarray | None = None) -> Arm:
     times = np.full(ok + degraded, 1e-3) if seconds is None else np.broadcast_to(seconds, ok + degraded)
     buckets = np.bincount(np.searchsorted(RANK_BUCKETS, times), minlength=len(RANK_BUCKETS) + 1)
     return Arm({"ok": ok, "degraded": degraded, "error": error}, [float(one) for one in buckets])

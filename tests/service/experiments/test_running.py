@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from localrank.artifact import Provenance
 from localrank.interleaving import team_draft
@@ -46,7 +47,7 @@ def settings(models_dir: Path, tmp_path: Path) -> Settings:
     return Settings(
         models_dir=models_dir,
         experiments_file=tmp_path / "experiments.json",
-        admin_key="the-admin-key",
+        admin_key=SecretStr("the-admin-key"),
         poll_seconds=0.02,
         model="demo",
     )
@@ -87,7 +88,7 @@ async def until(client: httpx.AsyncClient, done: Callable[[dict[str, Any]], bool
 
 async def test_routes_of_experiments_say_how_to_turn_them_on(client: httpx.AsyncClient, connect: Any) -> None:
     listed = await client.get("/v1/experiments")
-    async with connect(Settings(admin_key="the-admin-key")) as one:
+    async with connect(Settings(admin_key=SecretStr("the-admin-key"))) as one:
         changed = await one.put("/v1/experiments/a", json={}, headers=ADMIN)
         removed = await one.delete("/v1/experiments/a", headers=ADMIN)
 
@@ -216,10 +217,10 @@ async def test_interleaved_results_come_from_both_and_name_their_teams(
         explained = await rank(client, explain="contributions")
         found = await only(client)
 
-    rankings = [np.array([one["index"] for one in answer["results"]]) for answer in (first, second)]
+    before, after = (np.array([one["index"] for one in answer["results"]]) for answer in (first, second))
     scores = {one["index"]: one["score"] for one in first["results"]}
     for number, answer in enumerate(answers):
-        expected = team_draft(*rankings, 6, coins("mixed", f"request-{number}"))
+        expected = team_draft(before, after, 6, coins("mixed", f"request-{number}"))
         results = answer["results"]
         assert expected.order.tolist() == [one["index"] for one in results]
         teams = [("baseline", "candidate")[team] for team in expected.teams]

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from localrank_service.models.locks import hold
-from localrank_service.models.workers import Workers, make_runtime_dir, sweep_runtime_dirs
+from localrank_service.models.workers import Report, Workers, make_runtime_dir, sweep_runtime_dirs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,11 +50,11 @@ def test_live_workers_are_told_from_dead_ones(tmp_path: Path) -> None:
     workers.leave()
 
     assert {os.getpid(), process.pid} == set(both)
-    assert ({"demo": {"champion": 2}}, {"web": "why"}) == both[process.pid][1:]
+    assert ({"demo": {"champion": 2}}, {"web": "why"}) == both[process.pid][1:3]
     assert [os.getpid()] == [report.pid for report in one]
-    assert {os.getpid(): (os.getpid(), {}, {})} == nothing
+    assert {os.getpid(): Report(os.getpid(), {}, {})} == nothing
     assert left == sorted(path.name for path in tmp_path.iterdir())
-    assert [(os.getpid(), {}, {})] == successor.living()
+    assert [Report(os.getpid(), {}, {})] == successor.living()
 
 
 def test_a_single_process_knows_itself_without_a_folder() -> None:
@@ -62,7 +62,7 @@ def test_a_single_process_knows_itself_without_a_folder() -> None:
     workers.enter()
     workers.report({"demo": {"champion": 1}}, {})
 
-    assert [(os.getpid(), {"demo": {"champion": 1}}, {})] == workers.living()
+    assert [Report(os.getpid(), {"demo": {"champion": 1}}, {})] == workers.living()
 
 
 def test_folders_of_dead_services_are_swept_away_and_no_others(

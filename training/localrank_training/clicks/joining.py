@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from localrank.logged import Logged
     from localrank_training.clicks.propensities import Propensities
 
-__all__ = ["Joined", "Judged", "Rest", "join", "tally"]
+__all__ = ["Joined", "Judged", "Rest", "join", "judged", "tally"]
 
 #: What becomes of documents that were shown and not judged.
 Rest: TypeAlias = Literal["zero", "drop"]
@@ -166,6 +166,11 @@ def _judged(logged: Logged, model: str | None, joined: Joined, feedback: _Feedba
         joined.unmatched += lacking
         yield judged
     joined.unmatched += feedback.unmatched()
+
+
+def judged(logged: Logged, *, model: str | None = None) -> Iterator[Judged]:
+    """Yield every impression once, with what was said of its documents."""
+    yield from _judged(logged, model, Joined(_nothing()), _Feedback(logged))
 
 
 def tally(logged: Logged, *, model: str | None = None) -> Tally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from localrank_training.commands import data
+from localrank_training.commands import data, experiments
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.assess import assess
 from localrank_training.commands.demo import demo
@@ -47,6 +47,7 @@ models.callback()(lambda: None)
 models.command("import", help=described(import_model))(import_model)
 app.add_typer(models)
 app.add_typer(data.app)
+app.add_typer(experiments.app)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,0 +1,250 @@
+"""Users whose taste is known click; the report finds out whom they prefer, in time, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.__main__ import main
+from localrank.interleaving import METHODS
+from localrank.journal import file_name, frame
+from localrank.sequential import log_wealth, needed
+from localrank_training.clicks.joining import Judged
+from localrank_training.clicks.outcomes import outcomes_of
+from localrank_training.clicks.users import Cascade, PositionBiased
+from localrank_training.clicks.verdicts import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localrank.arrays import Indices, Vector
+    from localrank_training.clicks.users import User
+
+N_DOCUMENTS = 10
+USERS: list[User] = [PositionBiased(1.0), Cascade(0.7)]
+#: What stands between a ranker and what users like.
+GOOD, WORSE = 0.3, 1.2
+
+
+def rankings(noises: tuple[float, float], random: np.random.Generator) -> tuple[Vector, list[Indices]]:
+    """The attractions of some documents, and two rankings that see them through noise."""
+    likes = random.normal(size=N_DOCUMENTS)
+    attractions = 0.8 / (1 + np.exp(-2 * likes))
+    return attractions, [np.argsort(-(likes + noise * random.normal(size=N_DOCUMENTS))) for noise in noises]
+
+
+def tosses(random: np.random.Generator) -> Iterator[bool]:
+    while True:
+        yield bool(random.random() < 0.5)
+
+
+def shown(number: int, part: dict[str, Any], order: Indices, clicked: list[int]) -> Judged:
+    places = np.zeros(N_DOCUMENTS, np.int64)
+    places[order] = np.arange(1, N_DOCUMENTS + 1)
+    impression = {"time": float(number), "experiment": {"name": "test", "share": 0.5, **part}}
+    return Judged(impression, places, {int(order[rank]) for rank in clicked}, {})
+
+
+def interleaved(
+    user: User, noises: tuple[float, float], count: int, seed: int, method: str = "team_draft"
+) -> list[Judged]:
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        attractions, (first, second) = rankings(noises, random)
+        mixed = METHODS[method](first, second, N_DOCUMENTS, tosses(random))
+        part = {
+            "arm": "interleaved",
+            "unit": str(number),
+            "teams": [("baseline", "candidate")[team] for team in mixed.teams],
+            "ranks": [list(one) for one in mixed.ranks] if method == "balanced" else None,
+        }
+        clicked = user.clicks(attractions[mixed.order], random)
+        found.append(shown(number, part, mixed.order, clicked))
+    return found
+
+
+def split(
+    user: User, noises: tuple[float, float], sessions: int, seed: int, share: float = 0.5
+) -> list[Judged]:
+    """Sessions of one to three impressions, some of which belong to users who click more than others."""
+    random = np.random.default_rng(seed)
+    found: list[Judged] = []
+    for session in range(sessions):
+        candidate, eager = bool(random.random() < share), random.uniform(0.5, 1)
+        for _ in range(random.integers(1, 4)):
+            attractions, both = rankings(noises, random)
+            order = both[candidate]
+            part = {"arm": ("baseline", "candidate")[candidate], "unit": str(session), "share": share}
+            found.append(shown(len(found), part, order, user.clicks(eager * attractions[order], random)))
+    return found
+
+
+@pytest.mark.parametrize("user", USERS, ids=str)
+def test_interleaving_finds_the_better_ranker_with_the_stated_power(user: User) -> None:
+    """As many impressions as are said to be needed for the effect find it in four of five experiments at least."""
+    found = []
+    for method in METHODS:
+        judged = interleaved(user, (WORSE, GOOD), 6000, 1, method)
+        sample = outcomes_of(judged)[0].sample
+        enough = needed(sample.mean, sample.variance, 0.05, 0.8)
+        for start in range(0, len(judged) - enough + 1, enough):
+            [one] = outcomes_of(judged[start : start + enough])
+            found.append(verdict(one, minimum=50).better)
+
+    assert len(found) > 12
+    assert found.count("candidate") >= 0.8 * len(found)
+    assert "baseline" not in found
+
+
+def test_looking_again_and_again_at_equal_rankers_finds_nothing() -> None:
+    """Team draft and a cascade, judged after every 40 impressions: at a level of 0.1, in 40 experiments."""
+    wrong = 0
+    for seed in range(40):
+        judged = interleaved(USERS[1], (GOOD, GOOD), 320, seed)
+        looks = (outcomes_of(judged[:stop])[0] for stop in range(40, 321, 40))
+        wrong += any(log_wealth(one.sample) >= -math.log(0.1) for one in looks)
+
+    assert wrong <= 10  # 4 at most are expected; more than 10 would be one case in a thousand
+
+
+def test_a_split_finds_the_better_ranker_and_its_effect() -> None:
+    # Far more than the interleaving above needs: users of one version are compared with users of the other.
+    judged = split(USERS[0], (3.0, 0.0), 1500, 3)
+    [one] = outcomes_of(judged, metric="reciprocal_rank")
+
+    found = verdict(one)
+
+    assert "candidate" == found.better
+    low, high = found.interval
+    truth = np.mean(
+        [
+            np.mean([_reciprocal(USERS[0], noise, seed) for seed in range(3000)]) * np.array(sign)
+            for noise, sign in ((0.0, 1), (3.0, -1))
+        ]
+    )
+    assert low < 2 * truth < high
+    assert found.effect == pytest.approx(found.means["candidate"] - found.means["baseline"], abs=0.03)
+
+
+def _reciprocal(user: User, noise: float, seed: int) -> float:
+    random = np.random.default_rng(90_000 + seed)
+    attractions, (order, _) = rankings((noise, noise), random)
+    clicked = user.clicks(random.uniform(0.5, 1) * attractions[order], random)
+    return 1 / (1 + clicked[0]) if clicked else 0.0
+
+
+def test_looking_again_and_again_at_a_split_of_equal_rankers_finds_nothing() -> None:
+    """A canary's share, sessions of users who differ, judged after every 50 sessions."""
+    wrong = 0
+    for seed in range(40):
+        judged = split(USERS[0], (GOOD, GOOD), 300, 500 + seed, share=0.1)
+        looks = (outcomes_of(judged[:stop], metric="clicked")[0] for stop in range(60, len(judged), 60))
+        wrong += any(log_wealth(one.sample) >= -math.log(0.1) for one in looks)
+
+    assert wrong <= 10
+
+
+def test_it_refuses_to_conclude_early_and_says_how_many_more_it_takes() -> None:
+    judged = interleaved(USERS[1], (WORSE, GOOD), 3000, 4)
+    few, more, many = (outcomes_of(judged[:count])[0] for count in (20, 60, 3000))
+
+    early = verdict(few, minimum=100)
+    later = verdict(more, minimum=50)
+
+    assert (None, True) == (early.better, (early.more or 0) >= 80)
+    assert "candidate" == verdict(many).better
+    if later.better is None:
+        assert later.more is None or later.more > 0
+    assert 0 == verdict(many).more
+    assert early.units_for_effect is not None
+    assert early.units_for_effect > 1000  # an effect of 0.05 is small
+
+
+def test_a_unit_that_changes_its_arm_counts_where_it_was_first() -> None:
+    order = np.arange(N_DOCUMENTS)
+    judged = [
+        shown(1, {"arm": "baseline", "unit": "s"}, order, [0]),
+        shown(2, {"arm": "candidate", "unit": "s"}, order, []),
+        shown(3, {"arm": "candidate", "unit": "t"}, order, []),
+    ]
+
+    [found] = outcomes_of(reversed(judged))
+
+    assert {"baseline": 1.0, "candidate": 0.0} == found.means
+    assert ({"baseline": 1, "candidate": 2}, 2) == (found.impressions, found.units)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        None,
+        3,
+        {"name": 3},
+        {"arm": "both"},
+        {"arm": "candidate"},
+        {"arm": "baseline", "unit": "s", "share": 1.0},
+    ],
+)
+def test_what_is_no_part_is_left_out(part: Any) -> None:
+    one = shown(1, {"arm": "baseline", "unit": "s"}, np.arange(N_DOCUMENTS), [])
+    one.impression["experiment"] = part if not isinstance(part, dict) else {"name": "test"} | part
+
+    assert [] == outcomes_of([one])
+
+
+def write(folder: Path, records: list[tuple[dict[str, Any], list[Any]]]) -> None:
+    with (folder / file_name(1, 1)).open("wb") as file:
+        for members, arrays in records:
+            for part in frame(json.dumps(members).encode(), [array.tobytes() for array in arrays]):
+                file.write(part)
+
+
+def test_the_report_reads_the_log_of_a_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """200 impressions of two documents; the candidate's first result is clicked in three of four that are."""
+    records: list[tuple[dict[str, Any], list[Any]]] = []
+    for number in range(200):
+        request = f"r{number}"
+        records.append(
+            (
+                {
+                    "kind": "impression", "time": float(number), "request_id": request, "query": 0, "query_id": None,
+                    "session_id": None, "model": "web", "version": 1, "contract": "c", "shown": 2, "degraded": None,
+                    "ids": None, "experiment": {
+                        "name": "mixed", "arm": "interleaved", "unit": request, "share": 1.0,
+                        "teams": ["candidate", "baseline"], "ranks": None,
+                    },
+                    "arrays": {"features": ["<f4", [2, 1]], "scores": ["<f8", [2]], "order": ["<i4", [2]]},
+                },
+                [np.zeros((2, 1), "<f4"), np.zeros(2), np.array([1, 0], "<i4")],
+            )
+        )  # fmt: skip
+        if number % 2:
+            event = {
+                "query": 0,
+                "id": None,
+                "index": 0 if number % 8 == 1 else 1,
+                "click": True,
+                "grade": None,
+            }
+            records.append(
+                ({"kind": "feedback", "time": 1e3, "event_id": None, "request_id": request, **event}, [])
+            )
+    write(tmp_path, records)
+
+    code = main(["experiments", "report", str(tmp_path), "--json"])
+    [found] = json.loads(capsys.readouterr().out)
+    told = main(["experiments", "report", str(tmp_path)])
+    text = capsys.readouterr().out
+    missing = main(["experiments", "report", str(tmp_path), "--experiment", "other"])
+
+    assert (0, 0, 1) == (code, told, missing)
+    assert ("candidate", 200, 0.25) == (found["better"], found["units"], found["effect"])
+    assert {"baseline": 0.125, "candidate": 0.375} == found["means"]
+    assert "the candidate is better, at level 0.05" in text
+    assert "experiment 'other', found none" in capsys.readouterr().err

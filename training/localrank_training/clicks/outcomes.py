@@ -1,0 +1,174 @@
+r"""What the clicks of a log say about each experiment: values whose mean is 0 if both versions are equally good.
+
+Interleaving: the value of an impression is 1 if the candidate's results were preferred, -1 if the baseline's, 0 if neither
+(`localrank.interleaving`). The coins are tossed anew for each impression, so its expectation given everything before is 0
+if users do not care, also if impressions of one session are alike.
+
+A split or canary: users of a session are alike, so the value is that of a unit. Let :math:`y \in [0, 1]` be the mean metric of
+its impressions, :math:`t` whether it got the candidate, :math:`\pi` the probability of that, and :math:`m` a guess of
+:math:`y` from units that came before. Then
+
+.. math:: z = \frac{t}{\pi} (y - m) - \frac{1 - t}{1 - \pi} (y - m)
+
+has the candidate's effect on the metric as its expectation, whatever :math:`m` is; a good guess makes it vary less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from localrank.interleaving import balanced_preference, team_preference
+from localrank.sequential import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from localrank_training.clicks.joining import Judged
+
+__all__ = ["METRICS", "Metric", "Outcomes", "outcomes_of"]
+
+Metric: TypeAlias = Literal["clicked", "reciprocal_rank"]
+_TEAMS: Final = {"baseline": 0, "candidate": 1}
+_ARMS: Final = ("baseline", "candidate")
+
+
+def _clicked(ranks: Sequence[int]) -> float:
+    return float(bool(ranks))
+
+
+def _reciprocal_rank(ranks: Sequence[int]) -> float:
+    return 1 / (1 + min(ranks)) if ranks else 0.0
+
+
+#: What is asked of an impression, from the ranks that were clicked, from 0.
+METRICS: Final[Mapping[Metric, Callable[[Sequence[int]], float]]] = {
+    "clicked": _clicked,
+    "reciprocal_rank": _reciprocal_rank,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What is known of one experiment.
+
+    Attributes:
+        experiment: its name.
+        kind: ``interleaving`` or ``split``, which a canary is too.
+        impressions: that took part, by arm.
+        units: values in the sample: impressions, or sessions of a split.
+        means: of the metric by arm, for a split; for interleaving, the shares of impressions that prefer each.
+        sample: of values whose mean is 0 if both are equally good.
+    """
+
+    experiment: str
+    kind: Literal["interleaving", "split"]
+    impressions: Mapping[str, int]
+    units: int
+    means: Mapping[str, float]
+    sample: Sample
+
+
+@dataclass(slots=True)
+class _Unit:
+    arm: str
+    share: float
+    values: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    preferences: list[int] = field(default_factory=list)
+    units: dict[str, _Unit] = field(default_factory=dict)
+    impressions: dict[str, int] = field(default_factory=dict)
+
+
+def outcomes_of(
+    judged: Iterable[Judged], *, metric: Metric = "clicked", experiment: str | None = None
+) -> list[Outcomes]:
+    """Return what the log says of each experiment, in the order of their names.
+
+    Args:
+        judged: impressions with their clicks.
+        metric: of an impression of a split.
+        experiment: the only one that is asked for.
+    """
+    taken: list[tuple[float, dict[str, Any], list[int]]] = []
+    for one in judged:
+        part: Any = one.impression.get("experiment")
+        if _is_part(part) and (experiment is None or part["name"] == experiment):
+            ranks = sorted(int(one.places[position]) - 1 for position in one.clicked if one.places[position])
+            taken.append((one.impression["time"], part, ranks))
+    found: dict[str, _Gathered] = {}
+    for _, part, ranks in sorted(taken, key=lambda one: one[0]):
+        gathered = found.setdefault(part["name"], _Gathered())
+        arm = part["arm"]
+        gathered.impressions[arm] = gathered.impressions.get(arm, 0) + 1
+        if arm == "interleaved":
+            gathered.preferences.append(_preference(part, ranks))
+        else:
+            unit = gathered.units.setdefault(part["unit"], _Unit(arm, part["share"]))
+            # A unit that changed its arm, because the share did, counts where it was first.
+            if unit.arm == arm:
+                unit.values.append(METRICS[metric](ranks))
+    return [
+        _interleaved(name, one) if one.preferences else _split(name, one)
+        for name, one in sorted(found.items())
+    ]
+
+
+def _is_part(part: Any) -> bool:
+    """Tell whether a logged part is one that can be used."""
+    if not isinstance(part, dict) or not isinstance(part.get("name"), str):
+        return False
+    if part.get("arm") == "interleaved":
+        return isinstance(part.get("teams"), list)
+    share = part.get("share")
+    return (
+        part.get("arm") in _ARMS
+        and isinstance(part.get("unit"), str)
+        and isinstance(share, float)
+        and 0 < share < 1
+    )
+
+
+def _preference(part: Mapping[str, Any], ranks: Sequence[int]) -> int:
+    if part.get("ranks") is not None:
+        return balanced_preference([(one, other) for one, other in part["ranks"]], ranks)
+    return team_preference([_TEAMS.get(team) for team in part["teams"]], ranks)
+
+
+def _interleaved(name: str, gathered: _Gathered) -> Outcomes:
+    values = np.array(gathered.preferences, np.float64)
+    means = {arm: float((values == sign).mean()) for arm, sign in zip(_ARMS, (-1, 1), strict=True)}
+    return Outcomes(
+        name, "interleaving", gathered.impressions, len(values), means, Sample.of(values, -1.0, 1.0)
+    )
+
+
+def _split(name: str, gathered: _Gathered) -> Outcomes:
+    values: list[float] = []
+    by_arm: dict[str, list[float]] = {arm: [] for arm in _ARMS}
+    guess, seen, following = 0.0, 0.0, 1
+    least = most = 1.0
+    for number, unit in enumerate(gathered.units.values(), 1):
+        value = float(np.mean(unit.values))
+        by_arm[unit.arm].append(value)
+        treated = unit.arm == "candidate"
+        weight = 1 / unit.share if treated else -1 / (1 - unit.share)
+        values.append(weight * (value - guess))
+        least = most = max(most, 1 / unit.share, 1 / (1 - unit.share))
+        seen += value
+        # The guess is that of before, and changes seldom, so that few different values are to be counted.
+        if number == following:
+            guess, following = seen / number, 2 * following
+    return Outcomes(
+        name,
+        "split",
+        gathered.impressions,
+        len(values),
+        {arm: float(np.mean(one)) if one else 0.0 for arm, one in by_arm.items()},
+        Sample.of(np.array(values), -least, most),
+    )

@@ -1,0 +1,79 @@
+"""``localrank experiments``: what users prefer, from the log of a service."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from localrank.commands.output import print_json
+from localrank.errors import InvalidData
+from localrank_training.commands.output import AsJson  # noqa: TC001 - read when the command is made
+
+__all__ = ["app"]
+
+app = typer.Typer(name="experiments", help="What became of canaries, splits and interleaving.")
+app.callback()(lambda: None)
+
+
+class Metric(StrEnum):
+    """What is asked of an impression of a split."""
+
+    clicked = "clicked"
+    reciprocal_rank = "reciprocal_rank"
+
+
+@app.command()
+def report(
+    log: Annotated[
+        list[str],
+        typer.Argument(help="Folders of the impression log, or files of it.", show_default=False),
+    ],
+    *,
+    experiment: Annotated[str | None, typer.Option(help="Only the experiment of this name.")] = None,
+    metric: Annotated[
+        Metric,
+        typer.Option(help="Of a split: whether anything was clicked, or 1 / rank of the first click."),
+    ] = Metric.clicked,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            min=1e-6, max=0.5, help="Probability of any verdict, ever, if both versions are equally good."
+        ),
+    ] = 0.05,
+    power: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Probability of finding an effect that matters.")
+    ] = 0.8,
+    effect: Annotated[float, typer.Option(min=1e-4, max=1.0, help="The effect that matters.")] = 0.05,
+    minimum: Annotated[
+        int, typer.Option(min=1, help="Impressions of interleaving, or sessions, before any verdict.")
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Say which version users prefer, or how many more impressions are needed to say it.
+
+    Look as often as you like, and stop when there is a verdict: looking early does not make it wrong more often.
+
+    Examples:
+      localrank experiments report impressions
+      localrank experiments report impressions --experiment web-mixed --effect 0.02 --json
+    """
+    from localrank.logged import Logged
+    from localrank_training.clicks.joining import judged
+    from localrank_training.clicks.outcomes import outcomes_of
+    from localrank_training.clicks.verdicts import sentences, verdict
+
+    found = [
+        verdict(one, alpha=alpha, power=power, effect=effect, minimum=minimum)
+        for one in outcomes_of(judged(Logged(log)), metric=metric.value, experiment=experiment)
+    ]
+    if not found:
+        wanted = "an experiment" if experiment is None else f"the experiment {experiment!r}"
+        raise InvalidData(f"{', '.join(log)}: expected impressions that took part in {wanted}, found none")
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    for one in found:
+        for line in sentences(one):
+            typer.echo(line)
