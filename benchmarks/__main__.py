@@ -59,6 +59,7 @@ BENCHMARKS = {
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
     "overload": Benchmark(writes=True),
     "impressions": Benchmark(),
+    "experiments": Benchmark(),
     # Beside the servers that a user would take instead; installs them first.
     "peers": Benchmark(
         short=("--peers", "localrank,fastapi", "--documents", "1000", "--repeats", "3", "--rates", ""),

@@ -34,6 +34,8 @@ def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         timings_ms=answer["timings_ms"],
         explanation=answer.get("explanation"),
         degraded=answer["degraded"],
+        experiment=answer.get("experiment"),
+        teams=tuple(one["team"] for one in results) if results and "team" in results[0] else None,
     )
 
 

@@ -78,6 +78,8 @@ class Reranked:
         timings_ms: the service's stages.
         explanation: if it was asked for.
         degraded: ``{"rung", "reason"}`` if a cheaper ranking answered.
+        experiment: ``{"name", "arm"}`` if the request took part in one.
+        teams: whose each document is, if two versions' rankings are interleaved.
     """
 
     order: Indices
@@ -91,6 +93,8 @@ class Reranked:
     timings_ms: Mapping[str, float]
     explanation: Mapping[str, Any] | None = None
     degraded: Mapping[str, str] | None = None
+    experiment: Mapping[str, str] | None = None
+    teams: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

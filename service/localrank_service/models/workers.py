@@ -97,7 +97,7 @@ class Workers:
 
     def report(self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str]) -> None:
         """Tell the others what this worker serves."""
-        self._own = self._own._replace(serving=serving, broken=broken)
+        self._own = Report(self._pid, serving, broken, self._own.experiments)
         self.tell()
 
     def follow(self, experiments: str) -> None:
