@@ -6,7 +6,7 @@ The probes are the only queries that an artifact holds, so a comparison needs no
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Indices
-    from localrank.artifact import Artifact
+    from localrank.artifact import Manifest
     from localrank.contract import FeatureContract
+    from localrank.probe import Probe
+    from localrank.ranker import Ranker
 
-__all__ = ["Change", "Difference", "Reranking", "compare"]
+__all__ = ["Change", "Compared", "Difference", "Reranking", "compare"]
+
+
+class Compared(Protocol):
+    """A version that was read, such as a `localrank.artifact.Artifact`."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    @property
+    def ranker(self) -> Ranker: ...
+
+    @property
+    def probe(self) -> Probe: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,7 @@ class Difference:
         return asdict(self)
 
 
-def compare(before: Artifact, after: Artifact) -> Difference:
+def compare(before: Compared, after: Compared) -> Difference:
     """Compare two versions that were read."""
     return Difference(
         settings=_changes(_settings(before), _settings(after)),
@@ -82,7 +97,7 @@ def compare(before: Artifact, after: Artifact) -> Difference:
     )
 
 
-def _settings(one: Artifact) -> dict[str, Any]:
+def _settings(one: Compared) -> dict[str, Any]:
     raw = one.manifest.raw
     kinds = sorted({form["kind"] for form in raw["scorers"]["forms"]})
     return {
@@ -94,7 +109,7 @@ def _settings(one: Artifact) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any, one: Artifact) -> Any:
+def _plain(value: Any, one: Compared) -> Any:
     """Turn the description of a part into its settings; an array becomes its shape."""
     if not isinstance(value, dict):
         return value
@@ -145,7 +160,7 @@ def _contract_changes(before: FeatureContract, after: FeatureContract) -> Iterat
         yield Change("list_lengths", list(before.list_lengths), list(after.list_lengths))
 
 
-def _rerankings(before: Artifact, after: Artifact) -> tuple[Reranking, ...] | None:
+def _rerankings(before: Compared, after: Compared) -> tuple[Reranking, ...] | None:
     if before.manifest.contract.names != after.manifest.contract.names:
         return None
     if before.manifest.contract.missing != after.manifest.contract.missing:

@@ -141,6 +141,11 @@ class Router(Protocol):
         """The points that queries are compared with; their kind is that of the model's representation."""
         ...
 
+    @property
+    def queries(self) -> Points | None:
+        """The training queries that it holds, in the order of `Neighbour.query`; ``None`` if it holds none."""
+        ...
+
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
         """Return ``[n_clusters]``: the similarity to the most similar point of each cluster, -inf if it has none.
 
@@ -187,6 +192,10 @@ class _ByNearness:
 class WithoutQueries(_ByNearness):
     """What routers share that know no training queries: those were needed to make the router only."""
 
+    @property
+    def queries(self) -> None:
+        return None
+
     def most_similar(self, point: Point, most: int, /) -> list[Neighbour]:  # noqa: ARG002
         return []
 
@@ -230,6 +239,10 @@ class AmongQueries(_ByNearness):
 
     @property
     def compares(self) -> Points:
+        return self.points
+
+    @property
+    def queries(self) -> Points:
         return self.points
 
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:

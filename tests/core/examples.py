@@ -24,6 +24,7 @@ from localrank.gaussian import GaussianRepresentation
 from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.overlap import OverlapRouter
 from localrank.probe import choose
+from localrank.query_map import QueryMap
 from localrank.ranker import Ranker
 from localrank.routers import ROUTERS
 from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
@@ -55,6 +56,7 @@ __all__ = [
     "REPRESENTATION_EXAMPLES",
     "ROUTER_EXAMPLES",
     "SCORER_EXAMPLES",
+    "example_map",
     "example_queries",
     "example_ranker",
     "provenance",
@@ -269,6 +271,26 @@ def representing_ranker(name: str, seed: int = 0) -> Ranker:
     return replace(ranker, representation=representation, router=router)
 
 
+def example_map(ranker: Ranker, seed: int = 0) -> QueryMap | None:
+    """Return a map of some training queries, with their points if the router holds none; nothing without clusters."""
+    if not ranker.scorers:
+        return None
+    random = np.random.default_rng(seed)
+    mapped = np.arange(0, 24, 2)
+    coordinates = random.standard_normal((len(mapped), 2))
+    points = ranker.representation.of_all(map(ranker.contract.cloud, example_queries(seed=seed)))
+    similarity = "euclidean" if isinstance(points, VectorPoints) else "eq5"
+    return QueryMap(
+        queries=mapped,
+        clusters=mapped % _CLUSTERS,
+        coordinates=(coordinates - coordinates.mean(axis=0)).astype(np.float32),
+        means=random.random(len(mapped)).astype(np.float32),
+        similarity=getattr(ranker.router, "similarity", similarity),
+        shown=0.5,
+        points=points.take(mapped) if ranker.router.queries is None else None,
+    )
+
+
 def provenance(ranker: Ranker, seed: int = 0) -> Provenance:
     """Return a provenance with something in every place."""
     return Provenance(
@@ -279,4 +301,5 @@ def provenance(ranker: Ranker, seed: int = 0) -> Provenance:
         metrics={"ndcg@10": {"local": 0.5, "global": 0.4375, "p": 0.03}},
         notes=[{"cluster": 1, "note": "few queries"}],
         stability={"adjusted_rand": 0.75},
+        query_map=example_map(ranker, seed),
     )

@@ -21,6 +21,7 @@ from tests.core.examples import (
     REPRESENTATION_EXAMPLES,
     ROUTER_EXAMPLES,
     SCORER_EXAMPLES,
+    example_map,
     example_queries,
     example_ranker,
     provenance,
@@ -75,6 +76,33 @@ def test_what_is_loaded_ranks_as_what_was_saved(
     artifact.save(folder, ranker, provenance(ranker, seed))
 
     assert_same_rankings(ranker, artifact.load(folder).ranker, seed)
+
+
+@pytest.mark.parametrize("strategy", [name for name in ROUTER_EXAMPLES if name != "global"])
+def test_a_map_is_stored_with_points_if_the_router_holds_none(tmp_path: Path, strategy: str) -> None:
+    ranker = example_ranker(strategy)
+    expected = example_map(ranker)
+    assert expected is not None
+
+    artifact.save(tmp_path / "web" / "1", ranker, provenance(ranker))
+
+    found = artifact.load(tmp_path / "web" / "1").query_map
+    assert found is not None
+    for name in ("queries", "clusters", "coordinates", "means"):
+        np.testing.assert_array_equal(getattr(expected, name), getattr(found, name))
+    assert (expected.points is None) == (found.points is None)
+    point = ranker.representation.of(ranker.contract.cloud(example_queries(seed=5)[0]))
+    place = expected.place(point, ranker.router)
+    assert place is not None
+    np.testing.assert_array_equal(place, found.place(point, ranker.router))
+
+
+def test_a_version_without_a_map_loads(tmp_path: Path) -> None:
+    ranker = example_ranker()
+
+    artifact.save(tmp_path / "web" / "1", ranker, replace(provenance(ranker), query_map=None))
+
+    assert artifact.load(tmp_path / "web" / "1").query_map is None
 
 
 @pytest.mark.parametrize(("strategy", "kind"), PAIRS)

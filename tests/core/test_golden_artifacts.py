@@ -40,10 +40,12 @@ MANIFESTS = {
     "format-2/lsh-blend": "35e85695e24c7055578a1d9b3dea47781caa388fcf8da8dfa15e99341ec74960",
     "format-2/lsh-borda": "8d495f07e681f430e6a7d3a75e3c86871015a31a6ce457f2329f05100e07062e",
     "format-2/lsh-linear": "c9feebfc0f364ad75f7900c9881643d56046b79630052ffaad39daaef5d7e38f",
+    "format-2/lsh-map": "7c65cfe1dfc260365cb6fe481afddbb5e6eb3c0ae1d92b91aebaf7d3f75f5ff6",
     "format-2/lsh-shared": "995b858ca452aeb3bdf6fd9c2fd617e09c0fef6fc23a2ff5e95dd72036311a1f",
     "format-2/lsh-stumps": "11273011cc2489176956a61bee29d96ae9b77a501566ab8bc648884c690a85f2",
     "format-2/lsh-sum": "0f753d8d779f4a06c49d5bd2f9460a2a28a16f737bb4b7069ee72a4ad09e72b5",
     "format-2/lsh-trees": "253a6db290c1a48e11f20e5d157c7cafc6a4da9ce14cfd71613c92bc00ea3997",
+    "format-2/medoid-map": "db3b25c5f56581fb70c9b81d09091e5e3b3ec0a1f2cc12fede616d5f7280327e",
     "format-2/medoid-linear": "bb35039f7d9473fb7823a0e73be9a55bf828667401e7532bfc8bd24e6d109a01",
     "format-2/overlap-linear": "e412baf2b538aa5bfb07c7a1a70a91d01f25609b62d67e82105af6324be0b9f5",
 }

@@ -36,6 +36,8 @@ LENGTHS = "probe.lengths.npy"
 SCORES = "probe.scores.npy"
 DOCUMENTS = "probe.documents.npy"
 MANIFEST = "manifest.json"
+MAPPED = "map.queries.npy"
+PLACES = "map.coordinates.npy"
 
 
 @pytest.fixture(scope="module")
@@ -412,6 +414,92 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
         listed(PLANES, offset=3),
         ArtifactCorrupt,
         r"planes\.npy': expected sha256, size, dtype and shape, found",
+    ),
+    # The map.
+    "a map of queries out of range": (
+        item(MAPPED, 3, 24),
+        ArtifactCorrupt,
+        r"map\.queries\.npy: expected 0 to 23, found 24 at position 3",
+    ),
+    "a map of a cluster out of range": (
+        item("map.clusters.npy", 0, 3),
+        ArtifactCorrupt,
+        r"map\.clusters\.npy: expected 0 to 2, found 3 at position 0",
+    ),
+    "a map with a place that is no number": (
+        item(PLACES, 5, np.nan),
+        ArtifactCorrupt,
+        r"map\.coordinates\.npy: expected finite numbers, found nan at position 5",
+    ),
+    "a map in three dimensions": (
+        lambda version: put(version, PLACES, lambda places: places[:, [0, 1, 1]]),
+        ArtifactCorrupt,
+        r"map\.coordinates\.npy: expected shape \(12, 2\), found \(12, 3\)",
+    ),
+    "a map with a place too few": (
+        lambda version: put(version, PLACES, lambda places: places[1:]),
+        ArtifactCorrupt,
+        r"map\.coordinates\.npy: expected shape \(12, 2\), found \(11, 2\)",
+    ),
+    "a map of nothing": (
+        lambda version: put(version, MAPPED, lambda queries: queries[:0]),
+        ArtifactCorrupt,
+        r"map\.queries\.npy: expected shape \(0\), found \(0,\)",
+    ),
+    "a map whose file is missing": (
+        in_turn(without("files", PLACES), lambda version: (version / PLACES).unlink()),
+        ArtifactCorrupt,
+        r"files: expected 'map\.coordinates\.npy', found none",
+    ),
+    "files of a map that is not there": (
+        without("map"),
+        ArtifactCorrupt,
+        r"files: expected none that the model does not use, found 'map\.clusters\.npy'",
+    ),
+    "a map of another kind": (
+        member("map", "part", to="exact"),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected one of scaling, found 'exact'",
+    ),
+    "a map that is no object": (
+        member("map", to=[]),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected an object, found \[\]",
+    ),
+    "a map with an unknown setting": (
+        member("map", "fields", "projection", to="mercator"),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected no field 'projection' of 'scaling', found one",
+    ),
+    "a map without coordinates": (
+        member("map", "fields", "coordinates", to=None),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected a setting for 'coordinates'|expected an array for 'coordinates'",
+    ),
+    "a map by an unknown similarity": (
+        member("map", "fields", "similarity", to="psychic"),
+        ArtifactCorrupt,
+        r"map: expected a 'scaling': map: expected similarity to be one of .*, found 'psychic'",
+    ),
+    "a map by a similarity of other points": (
+        member("map", "fields", "similarity", to="euclidean"),
+        ArtifactCorrupt,
+        r"map: similarity: 'euclidean' compares VectorPoints, found Signatures",
+    ),
+    "a map that shows more than all": (
+        member("map", "fields", "shown", to=1.5),
+        ArtifactCorrupt,
+        r"map: expected shown from 0 to 1, found 1\.5",
+    ),
+    "a map with points that are none": (
+        member("map", "fields", "points", to=3),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected a part for 'points', found none",
+    ),
+    "a map that takes a file of the router": (
+        member("map", "fields", "queries", to={"array": CLUSTERS}),
+        ArtifactCorrupt,
+        r"manifest\.json: map: expected a file named map\.…, found 'router\.clusters\.npy'",
     ),
     # The manifest.
     "no manifest": (

@@ -20,6 +20,7 @@ from localrank.signature import PcaRepresentation
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_training.query_map import query_map
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,11 @@ def tiny_ranker() -> Ranker:
 
 @pytest.fixture(scope="session")
 def tiny_model(tiny_ranker: Ranker) -> LiveModel:
-    return LiveModel("tiny", 3, tiny_ranker)
+    router = tiny_ranker.router
+    assert isinstance(router, ExactRouter)
+    return LiveModel(
+        "tiny", 3, tiny_ranker, query_map=query_map(router.points, router.clusters, router.similarity)
+    )
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import numpy as np
 from localrank import probe
 from localrank.artifact import Cluster, Provenance
 from localrank_training.importances import importances_of
+from localrank_training.query_map import map_of
 from localrank_training.reports import report_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ def publish(
             | ({} if importances is None else {"importances": importances.table()}),
             notes=report.notes,
             stability=report.stability,
+            query_map=map_of(
+                ranker,
+                trained.queries,
+                trained.built.clusters,
+                trained.config.similarity.name,
+                seed=trained.config.seed,
+            ),
         ),
     )
 

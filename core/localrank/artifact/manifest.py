@@ -60,6 +60,7 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "representation": dict,
     "router": dict,
     "guard": dict,
+    "map": dict,
     "scorers": dict,
     "clusters": list,
     "metrics": dict,
@@ -69,7 +70,7 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "files": dict,
 }
 #: Members that are left out if they say nothing.
-_OPTIONAL = frozenset({"guard"})
+_OPTIONAL = frozenset({"guard", "map"})
 
 
 @dataclass(frozen=True, slots=True)

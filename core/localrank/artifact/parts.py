@@ -25,6 +25,7 @@ from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFaile
 from localrank.gaussian import GaussianPoints, GaussianRepresentation
 from localrank.layout import Anything, Finite, Layout, bound
 from localrank.lsh import HyperplaneTables
+from localrank.query_map import QueryMap
 from localrank.representation import NoRepresentation
 from localrank.routers import ROUTERS
 from localrank.signature import PcaRepresentation, Signatures
@@ -61,10 +62,12 @@ INNER: dict[str, type] = {
     "gaussians": GaussianPoints,
     "tables": HyperplaneTables,
 }
+#: Every map of the training queries that may be stored, by its name.
+MAPS: dict[str, type] = {"scaling": QueryMap}
 #: What the members of a manifest may be.
-KINDS: dict[str, Mapping[str, type]] = {"representation": REPRESENTATIONS, "router": ROUTERS}
+KINDS: dict[str, Mapping[str, type]] = {"representation": REPRESENTATIONS, "router": ROUTERS, "map": MAPS}
 #: Every class that may be stored, by its name in the manifest.
-PARTS: dict[str, type] = {**REPRESENTATIONS, **ROUTERS, **INNER}
+PARTS: dict[str, type] = {**REPRESENTATIONS, **ROUTERS, **INNER, **MAPS}
 _NAMES = {part: name for name, part in PARTS.items()}
 
 
@@ -183,7 +186,9 @@ def _declared(
     """Yield file, layout and what counts the points of every array, those that are declared first."""
     files = files_of(description, path, PARTS)
     members: Mapping[str, Any] = description["fields"]
-    layouts: Mapping[str, Layout | str] = getattr(PARTS[description["part"]], "layout", {})
+    part = PARTS[description["part"]]
+    layouts: Mapping[str, Layout | str] = getattr(part, "layout", {})
+    optional = {field.name for field in fields(part) if field.default is None}
     for field, layout in layouts.items():
         value: Any = members.get(field)
         described = isinstance(value, dict)
@@ -193,6 +198,8 @@ def _declared(
                 del files[inner]
         elif isinstance(layout, Layout) and described and "array" in value:
             yield files.pop(f"{path}.{field}"), layout, counted
+        elif value is None and field in optional:
+            continue
         else:
             what = "a part" if isinstance(layout, str) else "an array"
             raise ArtifactCorrupt(f"{MANIFEST}: {path}: expected {what} for {field!r}, found none")

@@ -22,6 +22,7 @@ from localrank.artifact.stored_scorers import StoredScorers
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
 from localrank.guard import Guard, GuardedRanker
 from localrank.layout import Anything, Finite, Within
+from localrank.measures import MEASURES
 from localrank.probe import Probe
 from localrank.ranker import Ranker
 from localrank.routing import Route
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from localrank.artifact.manifest import FileEntry
     from localrank.artifact.signing import TrustedKeys
     from localrank.layout import Content, Sizes
+    from localrank.query_map import QueryMap
     from localrank.representation import Representation
     from localrank.routing import Router
 
@@ -48,6 +50,7 @@ class Artifact:
         manifest: what it says of itself.
         ranker: what it computes.
         probe: its own proof.
+        query_map: the training queries in two dimensions, if it holds them.
         deviation: by how much its scores differ from the probe's, relative to the largest of a list.
         kept: whether every file was copied to where `load` was told to keep it.
     """
@@ -58,6 +61,7 @@ class Artifact:
     probe: Probe
     deviation: float
     kept: bool = False
+    query_map: QueryMap | None = None
 
 
 def load(folder: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
@@ -110,12 +114,12 @@ def read_manifest(folder: Path) -> Manifest:
 def _read(folder: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artifact:
     with _opened(folder) as handle:
         manifest, content = _read_manifest(handle, folder, trusted)
-        ranker, probe = _read_files(handle, manifest, maps)
+        ranker, probe, query_map = _read_files(handle, manifest, maps)
         deviation = probe.check(ranker, after_each=maps.release)
         if isinstance(maps, PrivateMaps):
             maps.keep(MANIFEST, content)
         kept = isinstance(maps, PrivateMaps) and maps.whole
-        return Artifact(folder, manifest, ranker, probe, deviation, kept)
+        return Artifact(folder, manifest, ranker, probe, deviation, kept, query_map)
 
 
 @contextmanager
@@ -137,7 +141,7 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe]:
+def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe, QueryMap | None]:
     _check_listing(manifest.files, names_in(folder) - {MANIFEST})
 
     stored = StoredScorers(manifest.raw["scorers"], manifest.contract)
@@ -171,7 +175,25 @@ def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Pr
     parts = (manifest.contract, representation, router, scorers, global_scorer)
     guard = _guard(manifest)
     ranker = Ranker(*parts) if guard is None else GuardedRanker(*parts, guard)
-    return ranker, _probe(manifest, arrays)
+    return ranker, _probe(manifest, arrays), _query_map(manifest, arrays, ranker)
+
+
+def _query_map(manifest: Manifest, arrays: Mapping[str, Array], ranker: Ranker) -> QueryMap | None:
+    """Return the map of a version that has one."""
+    if "map" not in manifest.raw:
+        return None
+    found: QueryMap = assemble(manifest.raw["map"], "map", arrays)
+    kind = ranker.representation.points
+    if found.points is not None and not isinstance(found.points, kind):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: map: expected points of the representation {ranker.representation.method!r} "
+            f"({kind.__name__}), found {type(found.points).__name__}"
+        )
+    if not issubclass(kind, takes := MEASURES[found.similarity].takes):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: map: similarity: {found.similarity!r} compares {takes.__name__}, found {kind.__name__}"
+        )
+    return found
 
 
 def _guard(manifest: Manifest) -> Guard | None:
@@ -214,9 +236,10 @@ def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:
         "clusters": len(manifest.clusters),
         **sizes_of(manifest.raw["representation"], "representation", n_features),
         "features": n_features,
+        "plane": 2,
     }
     rules: dict[str, Content] = {}
-    for part in ("representation", "router"):
+    for part in ("representation", "router", *(["map"] if "map" in manifest.raw else [])):
         rules |= contents(manifest.raw[part], part, manifest.files, sizes)
     for name, (dtype, length) in stored.files.items():
         _expect(manifest, name, dtype, (length,))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Array, Matrix
+    from localrank.query_map import QueryMap
     from localrank.ranker import Ranker
 
 __all__ = ["Draft", "Provenance", "drafted", "save"]
@@ -44,6 +45,7 @@ class Provenance:
         metrics: held-out figures against the global model with their significance.
         notes: what is worth saying, degenerate clusters above all.
         stability: how much the clusters move under resampling.
+        query_map: the training queries in two dimensions.
     """
 
     created: str
@@ -53,6 +55,7 @@ class Provenance:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[Any] = ()
     stability: Mapping[str, Any] = field(default_factory=dict)
+    query_map: QueryMap | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +112,10 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "probe.scores.npy": np.concatenate(probe.scores),
     }
     arrays = {**representation_arrays, **router_arrays, **scorer_arrays, **probe_arrays}
+    mapped: dict[str, Any] = {}
+    if provenance.query_map is not None:
+        mapped["map"], map_arrays = describe(provenance.query_map, "map")
+        arrays |= map_arrays
     members = {
         "created": provenance.created,
         "source": provenance.source,
@@ -117,6 +124,7 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "representation": representation,
         "router": router,
         **({"guard": ranker.guard.to_json()} if isinstance(ranker, GuardedRanker) else {}),
+        **mapped,
         "scorers": scorers,
         "clusters": [cluster.to_json() for cluster in _clusters(ranker, provenance)],
         "metrics": provenance.metrics,

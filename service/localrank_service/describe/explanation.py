@@ -12,11 +12,13 @@ import numpy as np
 import orjson
 
 from localrank.errors import ExplanationRefused
+from localrank_service.describe.query_map import place_of
 from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:
     from localrank.cloud import Cloud
     from localrank.ranker import Ranker, Ranking
+    from localrank.representation import Point
     from localrank.routing import Route
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
@@ -79,7 +81,7 @@ def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
 
     The point stands under its kind, such as ``signature``. ``clusters`` is ``None`` if the router does not compare
     points, or the query's cannot be compared. ``neighbours`` are the most similar training queries, if the router knows
-    them. ``scorer`` is what answered: its cluster's size, exemplar and held-out figures against the global scorer's.
+    them. ``place`` is the query's on the model's map, if that is known. ``scorer`` is what answered: its cluster's size, exemplar and held-out figures against the global scorer's.
     """
     ranker = model.ranker
     point = ranker.representation.of(cloud)
@@ -94,9 +96,23 @@ def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
             for cluster in np.argsort(-nearest, kind="stable")
             if np.isfinite(nearest[cluster])
         ],
-        "neighbours": [neighbour._asdict() for neighbour in ranker.router.most_similar(point, NEIGHBOURS)],
+        "neighbours": _neighbours(model, point),
+        **({} if (place := place_of(model, point)) is None else {"place": place}),
         "scorer": _scorer(model, route),
     }
+
+
+def _neighbours(model: LiveModel, point: Point) -> list[dict[str, Any]]:
+    """Return the most similar training queries, with their places on the map if it can tell them."""
+    router = model.ranker.router
+    found = []
+    for neighbour in router.most_similar(point, NEIGHBOURS):
+        members = neighbour._asdict()
+        if router.queries is not None:
+            place = place_of(model, router.queries.of(neighbour.query))
+            members |= {} if place is None else {"place": place}
+        found.append(members)
+    return found
 
 
 def _scorer(model: LiveModel, route: Route) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from localrank import __version__
 from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
+from localrank_service.telemetry.totals import OUTCOMES as TOTALS
 from localrank_service.wire import evaluate, letor, npy
 from localrank_service.wire.adapters import ENGINES
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
@@ -178,6 +179,8 @@ _EXPERIMENT_WITH_TEAMS = (
     | _PART_TAKEN
 )
 
+_PLACE = _list(_NUMBER, minItems=2, maxItems=2)
+
 _EXPLANATION = _closed(
     {
         "base": _NUMBER | {"description": "The mean score of the list."},
@@ -199,8 +202,14 @@ _EXPLANATION = _closed(
         "vector": _closed({"width": _COUNT}),
         "gaussian": _closed({"width": _COUNT, "log_determinant": _NUMBER}),
         "clusters": _maybe(_list(_closed({"cluster": _COUNT, "similarity": _NUMBER}))),
-        "neighbours": _list(_closed({"query": _COUNT, "cluster": _COUNT, "similarity": _NUMBER}))
+        "neighbours": _list(
+            _closed(
+                {"query": _COUNT, "cluster": _COUNT, "similarity": _NUMBER, "place": _PLACE},
+                optional=("place",),
+            )
+        )
         | {"description": "The most similar training queries, by position, if the router knows them."},
+        "place": _PLACE | {"description": "Of the query on the model's map, if that can be told."},
         "scorer": _closed(
             {
                 "cluster": _maybe(_COUNT),
@@ -222,9 +231,17 @@ _EXPLANATION = _closed(
         "gaussian",
         "clusters",
         "neighbours",
+        "place",
         "scorer",
     ),
 )
+
+_COURSE: dict[str, Any] = {
+    **dict.fromkeys(OUTCOMES, _list(_COUNT)),
+    **dict.fromkeys(("p50", "p99"), _list(_maybe(_NUMBER))),
+}
+
+_CHANGE = _closed({"path": _TEXT, "before": {}, "after": {}})
 
 _FIGURES: dict[str, Any] = {
     "requests": _closed(dict.fromkeys(OUTCOMES, _COUNT)),
@@ -730,6 +747,55 @@ SCHEMAS: dict[str, Any] = {
                 )
             )
             | {"description": "The impression log, and its queries since the start; null if it is off."},
+            "series": _closed(
+                {
+                    "seconds": _COUNT | {"description": "Of each slice."},
+                    "latest_seconds": _NUMBER | {"description": "Of the last slice so far."},
+                    **_COURSE,
+                    "models": _map(_closed(_COURSE)),
+                }
+            )
+            | {
+                "description": "If asked for: requests and quantiles of their time in milliseconds for each slice, the "
+                "oldest first."
+            },
+            "models": _map(_ref("StatsModel"))
+            | {"description": "What was counted of each model since the start."},
+        },
+        optional=("series",),
+    ),
+    "StatsModel": _closed(
+        {
+            "versions": _map(
+                _closed(
+                    {
+                        "requests": _closed(dict.fromkeys(TOTALS, _COUNT)),
+                        "clusters": _list(
+                            _closed(
+                                {
+                                    "cluster": {
+                                        "type": ["integer", "string", "null"],
+                                        "description": "null is the global scorer; `other` stands for those without a "
+                                        "series of their own.",
+                                    },
+                                    "requests": _COUNT,
+                                    "training_share": _maybe(_NUMBER)
+                                    | {"description": "Of the training queries."},
+                                }
+                            )
+                        ),
+                        "fallbacks": _map(_COUNT) | {"description": "Requests by `route.fallback`."},
+                        "drift": _maybe(_NUMBER)
+                        | {
+                            "description": "Distance between the clusters' shares of requests and of training queries, "
+                            "from 0 to 1."
+                        },
+                    }
+                )
+            ),
+            "degraded": _list(_closed({"rung": _TEXT, "reason": _TEXT, "requests": _COUNT})),
+            "imputed": _COUNT | {"description": "Missing values that were replaced."},
+            "out_of_range": _COUNT | {"description": "Values out of the training range."},
         }
     ),
     "StatsWindow": _closed(
@@ -759,6 +825,10 @@ SCHEMAS: dict[str, Any] = {
             | {"description": "Documents of the training queries, by quantile."},
             "samples": {"type": "integer", "minimum": 1}
             | {"description": "How many queries `/v1/models/{name}/sample` has."},
+            "map": _maybe(
+                _closed({"queries": _COUNT, "shown": {"type": "number", "minimum": 0, "maximum": 1}})
+            )
+            | {"description": "Of `/v1/models/{name}/map`; null if there is none."},
         },
         optional=("created", "sha256", "metrics", "notes", "source", "guard"),
     ),
@@ -857,6 +927,88 @@ SCHEMAS: dict[str, Any] = {
         },
         optional=("per_query",),
     ),
+    "QueryMap": _closed(
+        {
+            "model": _TEXT,
+            "version": _COUNT,
+            "similarity": _TEXT,
+            "shown": {"type": "number", "minimum": 0, "maximum": 1}
+            | {"description": "The share of what the similarities tell that two dimensions show."},
+            "places": {"type": "boolean"}
+            | {"description": "Whether `explain=route` can tell the place of a query."},
+            "queries": _list(_COUNT) | {"description": "As `neighbours` of an explanation count them."},
+            "clusters": _list(_COUNT),
+            "coordinates": _list(_PLACE),
+        }
+    ),
+    "Versions": _closed(
+        {
+            "name": _TEXT,
+            "aliases": _map(_COUNT),
+            "history": _map(_list(_closed({"version": _COUNT, "since": _TEXT})))
+            | {"description": "What each alias stood for, the oldest first."},
+            "versions": _list(
+                _closed(
+                    {
+                        "version": _COUNT,
+                        "live": {"type": "boolean"} | {"description": "Whether it answers here."},
+                        "broken": _TEXT | {"description": "Why it cannot be read."},
+                        "created": _TEXT,
+                        "sha256": _TEXT,
+                        "contract": _TEXT,
+                        "n_features": _COUNT,
+                        "n_clusters": _COUNT,
+                        "representation": _TEXT,
+                        "routing": _TEXT,
+                        "scorers": _list(_TEXT),
+                        "bytes": _COUNT,
+                        "metrics": _FREE,
+                    },
+                    optional=(
+                        "broken",
+                        "created",
+                        "sha256",
+                        "contract",
+                        "n_features",
+                        "n_clusters",
+                        "representation",
+                        "routing",
+                        "scorers",
+                        "bytes",
+                        "metrics",
+                    ),
+                )
+            )
+            | {"description": "The newest first."},
+            "omitted": _COUNT | {"description": "Older versions that no alias has stood for."},
+        }
+    ),
+    "Difference": _closed(
+        {
+            "name": _TEXT,
+            "before": _COUNT,
+            "after": _COUNT,
+            **dict.fromkeys(("settings", "metrics", "contract"), _list(_CHANGE)),
+            "probe": _maybe(
+                _list(
+                    _closed(
+                        {
+                            "probe": {"enum": ["before", "after"]},
+                            "query": _COUNT,
+                            "documents": _COUNT,
+                            "clusters": _list(_maybe(_COUNT), minItems=2, maxItems=2),
+                            "tau": {"type": "number", "minimum": -1, "maximum": 1},
+                            "same_first": {"type": "boolean"},
+                            "furthest": _COUNT,
+                        }
+                    )
+                )
+            )
+            | {
+                "description": "Both versions' rankings of both probes; null if the features are not the same."
+            },
+        }
+    ),
     "Promotion": _closed(
         {"version": {"type": "integer", "minimum": 1}, "alias": _TEXT | {"default": "champion"}},
         optional=("alias",),
@@ -938,7 +1090,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "application/json",
         (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
     ),
-    ("get", "/v1/stats"): (None, "Stats", "application/json", (401, 403)),
+    ("get", "/v1/stats"): (None, "Stats", "application/json", (401, 403, 422)),
     ("get", "/v1/models"): (None, "Models", "application/json", (401, 403)),
     ("get", "/v1/models/{name}"): (None, "Model", "application/json", (401, 403, 404, 503)),
     ("get", "/v1/models/{name}/schema"): (
@@ -952,6 +1104,14 @@ OPERATIONS: dict[tuple[str, str], tuple[str | None, str, str, tuple[int, ...]]] 
         "RerankRequest",
         "application/json",
         (401, 403, 404, 422, 503),
+    ),
+    ("get", "/v1/models/{name}/map"): (None, "QueryMap", "application/json", (401, 403, 404, 503)),
+    ("get", "/v1/models/{name}/versions"): (None, "Versions", "application/json", (401, 403, 404, 503)),
+    ("get", "/v1/models/{name}/diff"): (
+        None,
+        "Difference",
+        "application/json",
+        (401, 403, 404, 409, 422, 503),
     ),
     ("get", "/v1/models/{name}/clusters"): (None, "Clusters", "application/json", (401, 403, 404, 503)),
     ("post", "/v1/models/{name}/promote"): (
@@ -1097,6 +1257,25 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
             "required": False,
             "description": "Which of the model's `samples`; the first if left out.",
             "schema": _COUNT,
+        }
+    ],
+    ("get", "/v1/models/{name}/diff"): [
+        {
+            "name": side,
+            "in": "query",
+            "required": True,
+            "description": "A version, or an alias that stands for one.",
+            "schema": _TEXT,
+        }
+        for side in ("before", "after")
+    ],
+    ("get", "/v1/stats"): [
+        {
+            "name": "series",
+            "in": "query",
+            "required": False,
+            "description": "Whether to tell of each slice of time.",
+            "schema": {"type": "boolean", "default": False},
         }
     ],
     **{

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from localrank.artifact import Manifest
     from localrank.probe import Probe
+    from localrank.query_map import QueryMap
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
     from localrank_service.models.copies import Hold
@@ -30,6 +31,7 @@ class LiveModel:
 
     Attributes:
         hold: keeps the files that its arrays are mapped from.
+        query_map: the training queries in two dimensions, if it has them.
         work: what ranking one document takes, in numbers read: its features, or four for each tree where those of the
             largest scorer are more.
     """
@@ -40,6 +42,7 @@ class LiveModel:
     manifest: Manifest | None = None
     probe: Probe | None = None
     hold: Hold | None = None
+    query_map: QueryMap | None = None
     work: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -125,7 +125,7 @@ class Loader:
             except ArtifactNotFound:
                 return None
             except LocalRankError as error:
-                raise Problem(503, f"model {address!r} is broken: {self._shown(error)}") from None
+                raise Problem(503, f"model {address!r} is broken: {self.shown(error)}") from None
             self._extra[address] = model
             loose = [one for one in self._extra if one not in self.pinned]
             for one in loose[: max(len(loose) - self._extra_versions, 0)]:
@@ -161,7 +161,7 @@ class Loader:
                 aliases: Mapping[str, int] = self.registry.aliases(name)
             except LocalRankError as error:
                 aliases = served.get(name, {})
-                broken[name] = self._shown(error)
+                broken[name] = self.shown(error)
                 still = ", what was served still is" if aliases else ""
                 _log.error("model %s is broken%s: %s", name, still, error)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
@@ -174,7 +174,7 @@ class Loader:
             try:
                 model = kept.get(key) or self._read(name, version)
             except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
-                broken[address] = f"version {version}: {self._shown(error)}"
+                broken[address] = f"version {version}: {self.shown(error)}"
                 _log.error("model %s is broken: version %d: %s", address, version, error)
                 before = self._aliased.get(address)
                 if before is not None:
@@ -186,7 +186,7 @@ class Loader:
         for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
             del self._extra[address]
 
-    def _shown(self, error: Exception) -> str:
+    def shown(self, error: Exception) -> str:
         """Return what everybody may read: not where on this machine the models are."""
         return str(error).replace(f"{self.registry.models_dir}/", "")
 
@@ -201,7 +201,7 @@ class Loader:
                 raise
         read, hold = self._copies.load(reference)
         _log.info("model %s loaded in %.3f s", reference, time.perf_counter() - begun)
-        return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold)
+        return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold, read.query_map)
 
     async def _retire(self) -> None:
         live = {(model.name, model.version) for model in self._live.addresses.values()}

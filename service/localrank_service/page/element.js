@@ -28,6 +28,16 @@ function filled(node, attributes, children) {
   return node;
 }
 
+/** Make a list of names and what they stand for. */
+export function terms(pairs) {
+  return element("dl", { class: "terms" }, pairs.map(([name, ...values]) => element("div", {}, element("dt", {}, name), element("dd", {}, values))));
+}
+
+/** Make a card: a title and what is in it. */
+export function card(title, ...children) {
+  return element("div", { class: "card" }, element("h2", {}, title), children);
+}
+
 /** Make a table: a caption, the heads of its columns, and rows of texts or elements; the first cell names the row. */
 export function table(caption, heads, rows, { numeric = [], hidden = false } = {}) {
   const align = (column) => (numeric.includes(column) ? "number" : null);

@@ -8,6 +8,11 @@ export function number(value, digits = 3) {
   return value.toFixed(Math.min(decimals, 6)).replace("-", "−");
 }
 
+/** Write a number that people chose or measured, without zeros at its end. */
+export function plain(value, digits = 4) {
+  return value === null || value === undefined || !Number.isFinite(value) ? "–" : String(Number(value.toPrecision(digits))).replace("-", "−");
+}
+
 /** Write a whole number with separators. */
 export function count(value) {
   return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
@@ -15,7 +20,7 @@ export function count(value) {
 
 /** Write a share as a percentage. */
 export function percent(share, digits = 1) {
-  return share === null || share === undefined || !Number.isFinite(share) ? "–" : `${(100 * share).toFixed(digits)} %`;
+  return share === null || share === undefined || !Number.isFinite(share) ? "–" : `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** Write a difference with its sign. */
@@ -31,4 +36,11 @@ export function milliseconds(value) {
 /** Write how many there are of something. */
 export function many(n, one, several = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : several}`;
+}
+
+/** Write a size of files. */
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const [unit, scale] = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]].find(([, one]) => value >= one) ?? ["B", 1];
+  return `${scale === 1 ? value : number(value / scale, 3)}\u00a0${unit}`;
 }

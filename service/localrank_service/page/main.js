@@ -1,12 +1,18 @@
 // The page: which view is shown, which model is chosen, and the key.
 
 import { element } from "./element.js";
+import { LiveView } from "./live.js";
+import { MapView } from "./map.js";
+import { ModelsView } from "./models.js";
 import { ask, hasKey, useKey } from "./service.js";
 import { state } from "./state.js";
 import { TryView } from "./try.js";
 
 const VIEWS = {
   try: new TryView(document.getElementById("view-try")),
+  map: new MapView(document.getElementById("view-map")),
+  models: new ModelsView(document.getElementById("view-models")),
+  live: new LiveView(document.getElementById("view-live")),
 };
 
 const trouble = document.getElementById("trouble");

@@ -11,8 +11,10 @@ from fastapi import APIRouter, Request, Response
 from localrank.contract import QUANTILES
 from localrank.guard import GuardedRanker
 from localrank.registry import CHAMPION
+from localrank_service.describe.query_map import map_of, summary
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.describe.samples import count_samples, sample
+from localrank_service.describe.versions import difference, versions
 from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import promoting
@@ -62,6 +64,7 @@ async def show_model(request: Request, name: str) -> Response:
     members["features"] = _features(model)
     members["list_lengths"] = _list_lengths(model)
     members["samples"] = count_samples(model)
+    members["map"] = summary(model)
     return _json(members)
 
 
@@ -82,6 +85,28 @@ async def show_sample(request: Request, name: str) -> Response:
     if not (asked.isascii() and asked.isdecimal() and len(asked) < 6 and int(asked) < samples):
         raise Problem(422, f"query: expected a number below {samples}, found {asked[:40]!r}")
     return _json(sample(model, int(asked)))
+
+
+@router.get("/v1/models/{name}/map")
+async def show_map(request: Request, name: str) -> Response:
+    """The model's training queries in two dimensions: near each other if they are alike."""
+    service: Service = request.app.state.service
+    return _json(map_of(await service.resolve(name, at=None)))
+
+
+@router.get("/v1/models/{name}/versions")
+async def list_versions(request: Request, name: str) -> Response:
+    """Every published version of a model: aliases, origin, held-out figures, and whether it answers."""
+    service: Service = request.app.state.service
+    return _json(await versions(service, name))
+
+
+@router.get("/v1/models/{name}/diff")
+async def diff_versions(request: Request, name: str) -> Response:
+    """What changes from one version to another: settings, metrics, contract, and the rankings of their probes."""
+    service: Service = request.app.state.service
+    asked = request.query_params
+    return _json(await difference(service, name, asked.get("before", ""), asked.get("after", "")))
 
 
 @router.get("/v1/models/{name}/clusters")

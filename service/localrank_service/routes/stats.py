@@ -1,4 +1,4 @@
-"""What went on in the last minutes, without Prometheus: ``/v1/stats``."""
+"""What went on in the last minutes and since the start, without Prometheus: ``/v1/stats``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 from fastapi import APIRouter, Request, Response
+
+from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -18,15 +20,21 @@ router = APIRouter(tags=["health"])
 
 @router.get("/v1/stats")
 async def stats(request: Request) -> Response:
-    """Requests, their outcomes and the quantiles of their stages in the last 1, 5 and 15 minutes, over all workers."""
+    """What was measured in the last 1, 5 and 15 minutes, and counted of each model since the start, over all workers."""
     service: Service = request.app.state.service
+    asked = request.query_params.get("series", "false")
+    if asked not in {"true", "false"}:
+        raise Problem(422, f"series: expected true or false, found {asked[:40]!r}")
     # Aside, because it takes milliseconds with many models and workers.
     living = await asyncio.to_thread(service.workers.living)
-    members = {"workers": len(living), **await asyncio.to_thread(service.meters.stats)}
     log = service.impressions
-    members["impressions"] = None if log is None else await asyncio.to_thread(log.state)
     experiments = service.experiments
-    members["experiments"] = None if experiments is None else experiments.states()
+    members = {
+        "workers": len(living),
+        **await asyncio.to_thread(service.meters.stats, series=asked == "true"),
+        "impressions": None if log is None else await asyncio.to_thread(log.state),
+        "experiments": None if experiments is None else experiments.states(),
+    }
     return Response(
         orjson.dumps(members), media_type="application/json", headers={"cache-control": "no-store"}
     )

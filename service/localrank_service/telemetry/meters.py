@@ -17,6 +17,7 @@ from localrank_service.telemetry.drift import Drift
 from localrank_service.telemetry.experiments import ExperimentMeters
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
 from localrank_service.telemetry.recent import Recent
+from localrank_service.telemetry.totals import SHOWN, totals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -255,7 +256,9 @@ class Meters:
         Of each model only the versions that an alias stands for and the latest to be used are shown, the same by every
         process.
         """
-        counted = self._counts.counted()
+        return self._families(self._counts.counted(), self.instruments)
+
+    def _families(self, counted: list[Counted], instruments: Iterable[Instrument]) -> Iterator[Metric]:
         known = self._known(counted)
         for process in counted:
             for name in self._versioned.keys() & process.series.keys():
@@ -264,7 +267,7 @@ class Meters:
                     for labels, cells in process.series[name].items()
                     if self._version(name, labels) in known
                 }
-        for instrument in self.instruments:
+        for instrument in instruments:
             yield instrument.family(counted)
 
     def retire(self, live: Collection[tuple[str, int]]) -> None:
@@ -338,8 +341,12 @@ class Meters:
                     figures[figure] = figures.get(figure, 0.0) + sample.value
         return found
 
-    def stats(self) -> dict[str, Any]:
-        """Return what was measured in the last minutes, and what is going on, over all workers."""
+    def stats(self, *, series: bool = False) -> dict[str, Any]:
+        """Return what was measured in the last minutes, and what is going on, over all workers.
+
+        Args:
+            series: whether to tell of each slice of time.
+        """
         counted, now = self._counts.counted(), time.monotonic()
         begun = [one.series["begun"][()][0] for one in counted if "begun" in one.series]
         uptime = now - min((when for when in begun if when), default=now)
@@ -355,6 +362,9 @@ class Meters:
             "refused": values(self.refused_requests),
             "deaths": values(self.worker_deaths),
             "windows": self.recent.shown(counted, now, uptime),
+            **({"series": self.recent.series(counted, now)} if series else {}),
+            # Last, because it forgets series of versions that are not shown.
+            "models": totals(self._families(counted, [one for one in self.instruments if one.name in SHOWN])),
         }
 
     def logged(self) -> dict[str, dict[str, int]]:

@@ -32,6 +32,7 @@ __all__ = [
     "WINDOWS",
     "Recent",
     "add",
+    "by_slice",
     "quantiles",
     "size",
     "within",
@@ -115,8 +116,10 @@ class Recent:
         self._times[model, stage] = cells
         return cells
 
-    def shown(self, counted: Iterable[Counted], now: float, uptime: float) -> dict[str, Any]:
-        """Return what there is to show of each window."""
+    def _rings(
+        self, counted: Iterable[Counted]
+    ) -> tuple[dict[str, list[Cells]], dict[str, dict[str, list[Cells]]]]:
+        """Return the rings of all processes: of outcomes by model, of times by model and stage."""
         outcomes: dict[str, list[Cells]] = {}
         times: dict[str, dict[str, list[Cells]]] = {}
         for process in counted:
@@ -124,6 +127,32 @@ class Recent:
                 outcomes.setdefault(model, []).append(cells)
             for (model, stage), cells in process.series.get(self.SERIES[1], {}).items():
                 times.setdefault(model, {}).setdefault(stage, []).append(cells)
+        return outcomes, times
+
+    def series(self, counted: Iterable[Counted], now: float) -> dict[str, Any]:
+        """Return requests and quantiles of their whole time for each slice, the oldest first, the last unfinished."""
+        outcomes, times = self._rings(counted)
+        own = {model: by_slice(rings, now) for model, rings in sorted(outcomes.items())}
+        nothing = np.zeros((_SLICES, len(BOUNDS) + 1))
+        total = {
+            model: by_slice(rings, now) if (rings := times.get(model, {}).get("total")) else nothing
+            for model in own
+        }
+        everything = np.sum([*own.values(), np.zeros((_SLICES, len(OUTCOMES)))], axis=0)
+        return {
+            "seconds": SECONDS,
+            "latest_seconds": round(now % SECONDS, 3),
+            **_course(everything, np.sum([*total.values(), nothing], axis=0)),
+            "models": {
+                model: _course(counts, total[model])
+                for model, counts in own.items()
+                if model and counts.any()
+            },
+        }
+
+    def shown(self, counted: Iterable[Counted], now: float, uptime: float) -> dict[str, Any]:
+        """Return what there is to show of each window."""
+        outcomes, times = self._rings(counted)
         # [windows, buckets] of each model, then of each of its stages.
         own = {model: within(series, now) for model, series in sorted(outcomes.items())}
         stages = {
@@ -162,6 +191,17 @@ def within(series: Sequence[Cells], now: float) -> Vector:
     return found
 
 
+def by_slice(series: Sequence[Cells], now: float) -> Vector:
+    """Return how many observations each bucket has in each slice, over all rings of one kind: ``[slices, buckets]``."""
+    slices = np.stack([np.asarray(cells, np.float64) for cells in series]).reshape(len(series) * _SLICES, -1)
+    numbers = slices[:, 0]
+    latest = now // SECONDS
+    inside = (numbers > max(latest - _SLICES, 0)) & (numbers <= latest)
+    found = np.zeros((_SLICES, slices.shape[1] - 1))
+    np.add.at(found, (numbers[inside] - latest - 1 + _SLICES).astype(np.int64), slices[inside, 1:])
+    return found
+
+
 def quantiles(buckets: Vector) -> dict[str, float] | None:
     """Return the quantiles of what is in the buckets, in seconds; ``None`` if they are empty."""
     running = np.cumsum(buckets)
@@ -172,6 +212,18 @@ def quantiles(buckets: Vector) -> dict[str, float] | None:
     edges = np.array([BOUNDS[0], *BOUNDS, BOUNDS[-1]])
     values = np.sqrt(edges[at] * edges[at + 1])
     return {name: float(value) for name, value in zip(QUANTILES, values, strict=True)}
+
+
+def _course(outcomes: Vector, times: Vector) -> dict[str, Any]:
+    """Return what there is to show of each slice."""
+    found = [quantiles(buckets) for buckets in times]
+    return {
+        **{name: outcomes[:, position].astype(int).tolist() for position, name in enumerate(OUTCOMES)},
+        **{
+            name: [None if one is None else float(f"{1e3 * one[name]:.3g}") for one in found]
+            for name in ("p50", "p99")
+        },
+    }
 
 
 def _figures(outcomes: Vector, times: Mapping[str, Vector], window: int, seconds: float) -> dict[str, Any]:

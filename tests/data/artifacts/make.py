@@ -35,6 +35,8 @@ def main() -> int:
         **{f"lsh-{kind}": partial(example_ranker, "lsh", kind) for kind in SCORER_EXAMPLES},
         **{f"{strategy}-linear": partial(example_ranker, strategy, "linear") for strategy in ROUTER_EXAMPLES},
         "lsh-shared": sharing_ranker,
+        "lsh-map": partial(example_ranker, "lsh", "linear"),
+        "medoid-map": partial(example_ranker, "medoid", "linear"),
         **{f"exact-{name}": partial(representing_ranker, name) for name in REPRESENTATION_EXAMPLES},
     }
     for name, make in wanted.items():

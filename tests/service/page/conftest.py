@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
+from localrank import artifact
+from localrank.artifact import Provenance
 from localrank.registry import Registry
+from localrank.scorers import LinearScorer
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
     import httpx
     from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+    from localrank.arrays import Vector
+    from localrank.scorers import Scorer
 
 DEMO = Path(__file__).parents[3] / "models" / "demo"
 ADMIN = "page-tests-admin-key"
@@ -58,22 +65,56 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo model in two equal versions, of which the first is the champion."""
+    """Models of the page's tests.
+
+    ``demo`` has three versions: the champion; one that ranks differently, learned with another setting; and an equal one.
+    ``old`` has no map.
+    """
     folder = tmp_path_factory.mktemp("page") / "models"
-    shutil.copytree(DEMO, folder / "demo")
+    publish(folder)
     return folder
+
+
+def publish(folder: Path) -> Registry:
+    """Publish the models of the page's tests."""
+    shutil.copytree(DEMO, folder / "demo")
+    registry = Registry(folder)
+    demo = artifact.load(folder / "demo" / "1")
+    manifest = demo.manifest
+    said = Provenance(
+        created="2026-02-01T09:30:00Z",
+        source=manifest.source,
+        probe=demo.probe.documents,
+        clusters=manifest.clusters,
+        metrics=manifest.metrics,
+        query_map=demo.query_map,
+    )
+    flipped = tuple(LinearScorer(-weights_of(scorer), "normalised") for scorer in demo.ranker.scorers)
+    configuration = {
+        **manifest.source["configuration"],
+        "learner": {**manifest.source["configuration"]["learner"], "C": 12.5},
+    }
+    registry.publish(
+        "demo",
+        replace(demo.ranker, scorers=flipped),
+        replace(said, source={**manifest.source, "configuration": configuration}),
+    )
+    registry.publish("demo", demo.ranker, said)
+    registry.publish("old", demo.ranker, replace(said, query_map=None))
+    registry.promote("old", 1)
+    return registry
+
+
+def weights_of(scorer: Scorer) -> Vector:
+    assert isinstance(scorer, LinearScorer)
+    return scorer.weights
 
 
 @pytest.fixture(scope="session")
 def service(models: Path) -> Iterator[httpx.Client]:
     """A service of two workers that anybody may ask."""
-    with serving(models, "--workers", "2", "--admin-key", ADMIN) as client:
+    with serving(models, "--workers", "2", "--admin-key", ADMIN, "--model", "demo") as client:
         yield client
-
-
-@pytest.fixture
-def registry(models: Path) -> Registry:
-    return Registry(models)
 
 
 class Visit:

@@ -15,13 +15,13 @@ from localrank_training.progress import silent
 from localrank_training.query_map import query_map
 
 if TYPE_CHECKING:
+    from localrank.query_map import QueryMap
     from localrank_training.advice import Advice
     from localrank_training.config import TrainingConfig
     from localrank_training.data.inspection import Inspection
     from localrank_training.importances import Importances
     from localrank_training.learning_curve import LearningCurve
     from localrank_training.progress import Progress
-    from localrank_training.query_map import QueryMap
     from localrank_training.training import Trained
 
 __all__ = ["Background", "background_of"]
@@ -92,7 +92,9 @@ def background_of(
     drawn = None
     if len(ranker.scorers) > 1:
         points = ranker.representation.of_all(Clouds(queries, ranker.contract))
-        found = query_map(points, trained.config.similarity.name, seed=seed)
+        found = query_map(
+            points, trained.built.clusters[: len(queries)], trained.config.similarity.name, seed=seed
+        )
         drawn = found if len(found.queries) >= _FEWEST_ON_A_MAP else None
     advice = None
     try:

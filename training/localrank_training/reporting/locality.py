@@ -13,9 +13,9 @@ from localrank_training.reporting.intervals import wilson
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
+    from localrank.query_map import QueryMap
     from localrank_training.cross_fitting import Localised
     from localrank_training.pages import Part
-    from localrank_training.query_map import QueryMap
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 

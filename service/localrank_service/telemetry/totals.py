@@ -1,0 +1,87 @@
+"""What was counted of each model since the service started, over all workers: the figures of ``/metrics``, by model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import Metric
+
+__all__ = ["OUTCOMES", "SHOWN", "totals"]
+
+#: Metrics that the totals are made of.
+SHOWN: Final = (
+    "localrank_requests_total",
+    "localrank_routes_total",
+    "localrank_training_share",
+    "localrank_route_drift",
+    "localrank_degraded_total",
+    "localrank_feature_imputed_total",
+    "localrank_feature_out_of_range_total",
+)
+OUTCOMES: Final = ("ok", "degraded", "invalid", "error")
+
+
+def totals(families: Iterable[Metric]) -> dict[str, Any]:
+    """Return what there is to show of each model."""
+    found: dict[str, dict[str, Any]] = {}
+    for family in families:
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if not (name := labels.pop("model", "")):
+                # Requests that named no model.
+                continue
+            model = found.setdefault(name, {"versions": {}, "degraded": [], "imputed": 0, "out_of_range": 0})
+            _add(model, sample.name, labels, sample.value)
+    for model in found.values():
+        for version in model["versions"].values():
+            version["clusters"] = sorted(version["clusters"].values(), key=_place)
+    return found
+
+
+def _add(model: dict[str, Any], metric: str, labels: dict[str, str], value: float) -> None:
+    match metric:
+        case "localrank_degraded_total":
+            model["degraded"].append({**labels, "requests": int(value)})
+        case "localrank_feature_imputed_total":
+            model["imputed"] += int(value)
+        case "localrank_feature_out_of_range_total":
+            model["out_of_range"] += int(value)
+        case "localrank_requests_total":
+            requests = _version(model, labels)["requests"]
+            requests[labels["outcome"]] = requests.get(labels["outcome"], 0) + int(value)
+        case "localrank_route_drift":
+            _version(model, labels)["drift"] = value
+        case "localrank_training_share":
+            _cluster(_version(model, labels), labels)["training_share"] = value
+        case "localrank_routes_total":
+            version = _version(model, labels)
+            _cluster(version, labels)["requests"] += int(value)
+            if reason := labels["fallback"]:
+                fallbacks = version["fallbacks"]
+                fallbacks[reason] = fallbacks.get(reason, 0) + int(value)
+
+
+def _version(model: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    version: dict[str, Any] = model["versions"].setdefault(
+        labels["version"],
+        {"requests": dict.fromkeys(OUTCOMES, 0), "clusters": {}, "fallbacks": {}, "drift": None},
+    )
+    return version
+
+
+def _cluster(version: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    label = labels["cluster"]
+    number = int(label) if label.isdecimal() else None if label == "global" else label
+    cluster: dict[str, Any] = version["clusters"].setdefault(
+        label, {"cluster": number, "requests": 0, "training_share": None}
+    )
+    return cluster
+
+
+def _place(cluster: dict[str, Any]) -> tuple[bool, bool, int]:
+    """Order clusters by number, then the others, then the global scorer."""
+    number = cluster["cluster"]
+    return number is None, isinstance(number, str), number if isinstance(number, int) else 0
