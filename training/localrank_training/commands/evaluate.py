@@ -204,7 +204,7 @@ def _compared(
 
     if compared is None:
         one = evaluations[0]
-        return Sides(one.local, one.global_, one.against_global, (one.name, "its global"))
+        return Sides(one.local, one.global_, one.against_global, (one.name, "its global scorer"))
     if ran is not None:
         names = compared.candidate, compared.baseline
         return Sides(evaluations[0].local, ran, compared.comparisons, names)
