@@ -33,6 +33,19 @@ def config(**tables: object) -> TrainingConfig:
     return TrainingConfig.from_tables({**plain, **tables})
 
 
+def test_a_model_without_clusters_is_told_beside_the_clusters_that_were_tried() -> None:
+    alike = two_kinds(40).select(range(0, 40, 2))
+    learner = {"method": "linear", "ridge": 0.1}
+
+    report = report_of(train(alike, config(clustering={"candidates": [1, 2]}, learner=learner)))
+
+    one, two = (trial.value for trial in report.trials)
+    assert one >= two
+    expected = f"verdict: one global model; ndcg@10 {one:.4f}, where clusters came to {two:.4f} at best"
+    assert expected == str(report.verdict)
+    assert ("settings", "ndcg@10", "") == report.tables()[1][1]
+
+
 def test_the_number_of_clusters_is_chosen_by_held_out_queries() -> None:
     trained = train(two_kinds(40), config(clustering={"candidates": [1, 2]}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from localrank.brief import html_table, one_line
 from localrank.metrics import measure
 from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
-from localrank_training.stability import flip_rates, flip_rates_of_known
+from localrank_training.stability import IN_WORDS, flip_rates, flip_rates_of_known
 from localrank_training.verdict import Verdict, of_blend, of_clusters
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class TrainingReport:
         notes: what a reader should know.
         verdict: what to do.
         blend: of a blend that was cross-fitted.
+        chosen_by: the metric of the trials.
     """
 
     how: str
@@ -66,6 +68,7 @@ class TrainingReport:
     notes: tuple[str, ...]
     verdict: Verdict
     blend: BlendReport | None = None
+    chosen_by: str = "value"
 
     __repr__ = one_line
 
@@ -120,27 +123,28 @@ class TrainingReport:
             rows: list[Sequence[object]] = [
                 (trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
             ]
-            tables.append((f"Choices ({self.how})", ("settings", "value", ""), rows))
+            tables.append((f"Choices ({self.how})", ("settings", self.chosen_by, ""), rows))
         if self.clusters:
-            rows = [
-                (
-                    number,
-                    cluster.size,
-                    cluster.exemplar,
-                    cluster.figures["queries"],
-                    cluster.figures["local"],
-                    cluster.figures["global"],
-                )
-                for number, cluster in enumerate(self.clusters)
-            ]
-            header = ("cluster", "queries", "typical query", "held out", "ndcg@10", "global's")
-            tables.append(("Clusters", header, rows))
+            tables.append(self._clusters())
         if self.stability:
-            changes: list[Sequence[object]] = [(change, rate) for change, rate in self.stability.items()]
-            tables.append(
-                ("Stability: share of queries that change their cluster", ("change", "flips"), changes)
-            )
+            changes: list[Sequence[object]] = [
+                (IN_WORDS.get(change, change), rate) for change, rate in self.stability.items()
+            ]
+            tables.append(("Stability: share of queries that change their cluster", ("if", "share"), changes))
         return tables
+
+    def _clusters(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+        """Return the table of clusters: beside the global scorer's figures if any cluster's differ."""
+        local = any(one.wins or one.losses for one in self.comparisons)
+        rows = [
+            (number, one.size, one.exemplar, one.figures["queries"], one.figures["local"])
+            + ((one.figures["global"],) if local else ())
+            for number, one in enumerate(self.clusters)
+        ]
+        header = ("cluster", "queries", "typical query", "held out", METRICS[-1])
+        if local:
+            return "Clusters", (*header, "global scorer's"), rows
+        return "Clusters, all answered by the global scorer", header, rows
 
     def _held_out(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
         """Return the table of all metrics: beside the global scorer's if the model is anything else."""
@@ -189,8 +193,9 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
     found = trained.cross_fitted
     blend = None if found is None else blend_report_of(found, trained.queries, seed)
     n_queries = len(held.queries)
+    metric = trained.config.selection.metric
     if blend is None:
-        verdict = of_clusters(comparisons, n_queries, measured=local[-1])
+        verdict = of_clusters(comparisons, n_queries, alone=_alone(trained.trials, metric, local[-1]))
     else:
         verdict = of_blend(blend, comparisons, n_queries)
     reasons = [route.fallback for route in held.ranked.routes if route.fallback]
@@ -206,7 +211,18 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         notes=(*_warnings(held), *trained.warnings, *built.notes),
         blend=blend,
         verdict=verdict,
+        chosen_by=metric,
     )
+
+
+def _alone(trials: Sequence[Trial], metric: str, measured: Measured) -> str:
+    """Say what is known of one model for all: what clusters came to if they were tried, else its figure."""
+    clusters = [(re.search(r"clusters = (\d+)", one.setting), one) for one in trials]
+    others = [one.value for found, one in clusters if found is not None and int(found[1]) > 1]
+    mine = [one.value for one in trials if one.chosen]
+    if others and mine:
+        return f"{metric} {mine[0]:.4f}, where clusters came to {max(others):.4f} at best"
+    return f"{measured.name} {measured.mean:.4f}, with no local one to compare it with"
 
 
 def _warnings(held: HeldOut) -> tuple[str, ...]:

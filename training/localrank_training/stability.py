@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CHANGES", "flip_rates", "flip_rates_of_known"]
+__all__ = ["CHANGES", "IN_WORDS", "flip_rates", "flip_rates_of_known"]
 
 #: Repetitions of the changes that draw numbers.
 _REPEATS = 3
@@ -56,6 +56,13 @@ CHANGES: dict[str, Callable[[Matrix, np.random.Generator], Matrix]] = {
     "first_20": _truncate,
     "duplicate_10_percent": _duplicate,
     "jitter": _jitter,
+}
+#: The changes for people.
+IN_WORDS = {
+    "drop_10_percent": "a tenth of the documents left out",
+    "first_20": "only the first 20 documents",
+    "duplicate_10_percent": "a tenth of the documents twice",
+    "jitter": "values changed in the last digit",
 }
 _DRAWN = ("drop_10_percent", "duplicate_10_percent", "jitter")
 

@@ -54,7 +54,7 @@ def of_clusters(
     *,
     against: str = "its global scorer",
     smaller: str = "train with --method global, which is smaller",
-    measured: Measured | None = None,
+    alone: str = "",
 ) -> Verdict:
     """Judge local models beside their own global scorer, on queries that neither has learned from.
 
@@ -63,11 +63,11 @@ def of_clusters(
         n_queries: how many queries.
         against: what stands for the global scorer, in words.
         smaller: what to do if nothing is gained.
-        measured: a figure to name if there is nothing to compare.
+        alone: what is known of a model without clusters.
     """
     if not comparisons:
-        figure = "" if measured is None else f" with {measured.name} {measured.mean:.4f}"
-        return Verdict("same", f"verdict: one global model{figure}; there is no local one to compare it with")
+        said = alone or "there is no local one to compare it with"
+        return Verdict("same", f"verdict: one global model; {said}")
     outcome, most = _outcome(comparisons)
     if outcome == "better":
         return Verdict(outcome, f"verdict: better than {against}: {_said(most)}; promote it")

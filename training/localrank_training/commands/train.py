@@ -218,6 +218,8 @@ def train(
         typer.echo(
             f"make it the one that is served: localrank models promote {name} {reference.version}{where(models_dir)}"
         )
+    else:
+        typer.echo(f"serve it: localrank serve{where(models_dir)}")
     if page is not None:
         # The model is there and told of; what follows takes time.
         background = made.background(curve=curve)

@@ -73,7 +73,7 @@ class Plan:
             title += f" of {self.blend.budget:g}"
         if self.cuts:
             title += f"; cut: {', '.join(self.cuts)}"
-        rows = [(one.member, one.candidates, one.fits, round(one.seconds, 1)) for one in self.members]
+        rows = [(one.member, one.candidates, one.fits, f"{one.seconds:.1f}") for one in self.members]
         return title, ("member", "candidates", "fits", "CPU s"), rows
 
 

@@ -10,6 +10,7 @@ from localrank_training.comparisons import interval_of
 from localrank_training.pages import Axis, Bars, Dots, Level, Plot, Section, Table
 from localrank_training.reporting.differences import called, means, signed, within
 from localrank_training.reporting.intervals import wilson
+from localrank_training.stability import IN_WORDS
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
@@ -23,12 +24,6 @@ __all__ = ["locality", "query_plot"]
 
 #: Clusters that are drawn and listed, the largest first; and those with a colour of their own on the map.
 _SHOWN, _COLOURS = 25, 6
-_CHANGES = {
-    "drop_10_percent": "a tenth of the documents left out",
-    "first_20": "only the first 20 documents",
-    "duplicate_10_percent": "a tenth of the documents twice",
-    "jitter": "values changed in the last digit",
-}
 
 
 def locality(report: TrainingReport, trained: Trained, drawn: QueryMap | None) -> Section:
@@ -157,7 +152,7 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
 
 
 def _flips(report: TrainingReport, n: int) -> Plot:
-    names = [_CHANGES.get(name, name) for name in report.stability]
+    names = [IN_WORDS.get(name, name) for name in report.stability]
     rates = list(report.stability.values())
     ends = [wilson(rate, n) for rate in rates]
     first = rates[0]
