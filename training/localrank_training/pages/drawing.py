@@ -202,7 +202,10 @@ class _Picture:
         add(root, "line", x1=left, x2=right, y1=bottom, y2=bottom, class_="axis")
         add(root, "line", x1=left, x2=left, y1=top, y2=bottom, class_="axis")
         below = bottom + (6.0 + names * _ROW if self.across_ticks else 4.0) + _SIZE
-        _text(root, self.across_text, (left + right) / 2, below, class_="label", text_anchor="middle")
+        # Below the middle of the axis, if there is room on both sides.
+        half = max((_width(line) for line in self.across_text), default=0.0) / 2 + 4.0
+        middle = max(min((left + right) / 2, self.width - half), half)
+        _text(root, self.across_text, middle, below, class_="label", text_anchor="middle")
 
     def _mark(self, group: Element, mark: Mark, position: int) -> None:
         if isinstance(mark, Level):
