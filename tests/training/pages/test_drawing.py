@@ -247,3 +247,28 @@ def test_names_in_the_legend_do_not_run_into_each_other() -> None:
 
     ends = [float(key.attrib["x"]) + 8.0 * len(key.text or "") for key in keys[:2]]
     assert all(end < float(after.attrib["x"]) - 20 for end, after in zip(ends, keys[1:3], strict=True))
+
+
+@pytest.mark.parametrize("width", [360.0, 720.0])
+def test_a_label_below_long_names_stays_within_the_picture(width: float) -> None:
+    long = Axis("feature", categories=["a very long name of a feature that takes much room"])
+    plot = Plot(
+        "t", "c", long, Axis("share of what features add to scores, %"), [Bars("", [0], [3])], sideways=True
+    )
+
+    labels = [
+        one for one in found(picture(plot, width), "text", "label") if one.get("text-anchor") == "middle"
+    ]
+
+    assert labels
+    for one in labels:
+        # Letters are 7 pixels wide on average.
+        assert float(one.get("x", 0)) + 7 * len(one.text or "") / 2 <= width
+
+
+def test_an_axis_has_two_numbers_at_least() -> None:
+    plot = Plot("t", "c", Axis("x"), Axis("y"), [Dots("", [-0.011, 0.189], [0, 1])])
+
+    ticks = [one for one in found(picture(plot, 200.0), "text", "tick") if one.get("text-anchor") == "middle"]
+
+    assert len(ticks) > 1
