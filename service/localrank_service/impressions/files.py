@@ -29,6 +29,8 @@ _SEGMENT = 64 * 2**20
 #: The least total size that can be asked for.
 LEAST_BYTES = 2**20
 _LEAST_SEGMENT = 2**16
+#: Names have room for this number.
+_LAST = 10**17 - 1
 #: Buffers of one write; systems take 1,024.
 _MOST_PARTS = 512
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
@@ -113,8 +115,12 @@ class Files:
 
     def _begin(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._remove_oldest()
-        for microseconds in islice(count(time.time_ns() // 1000), 1000):
+        files = self._remove_oldest()
+        begun = time.time_ns() // 1000
+        if files and (newest := NAME.fullmatch(files[-1].name)) is not None:
+            # Later than all others, also after the clock was set back: names say which files are the oldest.
+            begun = min(max(begun, int(newest["begun"]) + 1), _LAST)
+        for microseconds in islice(count(begun), 1000):
             path = self._folder / file_name(microseconds, os.getpid())
             with suppress(FileExistsError):
                 self._file = os.open(path, _NEW, 0o600)
@@ -122,16 +128,18 @@ class Files:
                 return
         raise FileExistsError(17, "every name is taken", str(self._folder))
 
-    def _remove_oldest(self) -> None:
+    def _remove_oldest(self) -> list[Path]:
+        """Make room for a new file; return those that there were, the oldest first."""
         files = _files(self._folder)
         room = self._most - sum(size for _, size in files)
         for path, size in files:
             if room >= 0:
-                return
+                break
             # Another worker may have removed it.
             with suppress(OSError):
                 path.unlink()
             room += size
+        return [path for path, _ in files]
 
     def close(self) -> None:
         """End the file; the next record begins another."""

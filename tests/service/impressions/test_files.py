@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,6 +73,25 @@ def test_files_of_others_are_neither_counted_nor_removed(tmp_path: Path) -> None
     assert link.is_symlink()
     assert folder.is_dir()
     assert total_bytes(tmp_path) <= LEAST_BYTES
+
+
+def test_a_clock_that_is_set_back_does_not_make_new_files_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path, LEAST_BYTES)
+    put(files, one(1))
+    files.close()
+    monkeypatch.setattr(time, "time_ns", lambda: 10**15)
+    put(files, one(2))
+
+    assert [1, 2] == numbers(tmp_path)
+
+
+def test_a_name_from_the_end_of_time_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / file_name(10**17 - 1, 1)).touch()
+    files = Files(tmp_path, LEAST_BYTES)
+
+    assert 1 == put(files, one(1))
 
 
 def test_a_file_that_was_removed_is_replaced(tmp_path: Path) -> None:
