@@ -9,6 +9,7 @@ import numpy as np
 
 from localrank.__main__ import main
 from localrank.client import Client
+from localrank.logged import Logged
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ ADMIN = "the-admin-key"
 N_QUERIES, N_CANDIDATES, N_SHOWN, N_FEATURES = 60, 20, 10, 5
 #: What users like, which the first model does not know.
 TASTE = np.array([2.0, -1.0, 0.0, 1.0, 0.0])
+#: Half of the sessions get the new version.
+CANARY = {"kind": "canary", "model": "web", "candidate": "web@2", "percent": 50}
 #: How likely users look at each place: they hardly see the lower half.
 LOOKS = 1 / np.arange(1, N_SHOWN + 1) ** 1.5
 
@@ -84,7 +87,9 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
     models, log, clicks = tmp_path / "models", tmp_path / "impressions", tmp_path / "clicks.parquet"
     train = ("train", "--name", "web", "--learner", "ranksvm", "--models-dir", str(models))
     run(capsys, *train, str(wrong), "--promote")
-    flags = ("--admin-key", ADMIN, "--impression-log", "1", "--impression-log-dir", str(log))
+    flags = ("--impression-log", "1", "--impression-log-dir", str(log))
+    flags += ("--admin-key", ADMIN, "--experiments-file", str(tmp_path / "experiments.json"))
+    admin = {"x-api-key": ADMIN}
 
     with serving(models, *flags) as http, Client(str(http.base_url), timeout=30) as client:
         users = Users(client, queries)
@@ -103,7 +108,11 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
             ).json()
             for version in (1, 2)
         ]
-        promoted = http.post("/v1/models/web/promote", json={"version": 2}, headers={"x-api-key": ADMIN})
+        begun = http.put("/v1/experiments/web-2", json=CANARY, headers=admin)
+        users.come(150)
+        [canary] = http.get("/v1/experiments").json()["experiments"]
+        ended = http.delete("/v1/experiments/web-2", headers=admin)
+        promoted = http.post("/v1/models/web/promote", json={"version": 2}, headers=admin)
         after = users.come(200)
         served = http.get("/v1/models/web").json()["version"]
 
@@ -113,5 +122,10 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
     old, new = (one["metrics"][0]["mean"] for one in figures)
     assert new > old + 0.1
     assert new > 0.8
+    assert (200, 200, "running") == (begun.status_code, ended.status_code, canary["state"])
+    assert canary["arms"]["candidate"]["requests"]["ok"] > 30
+    assert 0 == sum(arm["requests"]["error"] for arm in canary["arms"].values())
+    parts = [one["experiment"] for one in Logged([log]).impressions() if one["experiment"] is not None]
+    assert {"baseline", "candidate"} == {part["arm"] for part in parts}
     assert (200, 2) == (promoted.status_code, served)
     assert after > before + 0.1
