@@ -166,6 +166,11 @@ async def test_what_is_wrong_is_said(
         (b"1 qid:1 2:1 1:1", "line 1: expected rising indices"),
         (b"1 qid:1 1:1_0", "line 1: expected a number"),
         (b"1 qid:1 1", "line 1: expected INDEX:VALUE, found '1'"),
+        (b"1 qid:1 1 2:3:4", "line 1: expected INDEX:VALUE, found '1'"),
+        (b"1 qid:1 1:2:3", "line 1: expected a number, found '2:3'"),
+        ("1 qid:1 ١:2".encode(), "line 1: expected INDEX:VALUE, found '١:2'"),
+        (b"1 qid:1 0:2", "line 1: expected rising indices"),
+        (b"1 qid:1 2:1 2:1", "line 1: expected rising indices"),
         (b"1 qid:1 1:1\n1 qid:1 1:1\xff", "line 2: no UTF-8 at byte 11"),
         (b"1 qid:1 1:1 # " + b"x" * 20_000, "line 1: expected at most 16640 bytes, found 20014"),
         (b"1 qid:7 1:1 2:1 3:1 4:1e39", "query 7:"),
@@ -212,7 +217,7 @@ async def test_few_named_features_of_many_documents_cannot_fill_the_memory(
     connect: Any, tiny_model: LiveModel
 ) -> None:
     """Each row that is read has all features of the model, however few its text names."""
-    limits = Settings(max_body_bytes=2**18)
+    limits = Settings(max_body_bytes=2**18, evaluate_seconds=600)
     row = {"features": {"bm25": 1, "pagerank": 1, "ctr:7d": 1}}
     short = {"documents": [row] * 1000, "labels": [0] * 1000}
     async with connect(limits, models=[tiny_model]) as client:
@@ -254,6 +259,24 @@ async def test_it_waits_for_live_requests_and_gives_up_in_time(
     assert pauses.is_set()
     assert (504, 200) == (late.status_code, in_time.status_code)
     assert "has ranked 0 of 1 queries in 0.2 s" in late.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"1 qid:1 1:1\n" * 50, "text/plain"),
+        (json.dumps({"queries": [QUERY] * 50}).encode(), "application/json"),
+    ],
+)
+async def test_reading_ends_in_time_too(
+    connect: Any, tiny_model: LiveModel, content: bytes, kind: str
+) -> None:
+    async with connect(Settings(evaluate_seconds=1e-4), models=[tiny_model]) as client:
+        late = await client.post("/v1/evaluate", content=content, headers={"content-type": kind})
+        again = await client.post("/v1/evaluate", content=content, headers={"content-type": kind})
+
+    assert (504, 504) == (late.status_code, again.status_code)
+    assert "reading the judged queries took longer than 0.0001 s" in late.json()["detail"]
 
 
 async def test_one_evaluation_at_a_time(

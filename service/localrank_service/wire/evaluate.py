@@ -8,7 +8,6 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Convention, Metric
-from localrank_service.aside import give_way
 from localrank_service.http.problems import Problem
 from localrank_service.wire import letor
 from localrank_service.wire.members import EVALUATE, JUDGED, by_name, check, check_names, plain_values
@@ -17,7 +16,7 @@ from localrank_service.wire.rerank_json import JsonQuery, members_of
 from localrank_service.wire.text import Elements, checked, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from localrank.arrays import Vector
     from localrank.contract import FeatureContract
@@ -61,16 +60,16 @@ class Exam(NamedTuple):
     limits: Limits
     most_queries: int
 
-    def queries(self, contract: FeatureContract) -> Iterator[Judged]:
-        """Yield the queries for a model with this contract, or raise a `Problem`."""
+    def queries(self, contract: FeatureContract, go_on: Callable[[], None]) -> Iterator[Judged]:
+        """Yield the queries for a model with this contract, or raise a `Problem`; ``go_on`` is called now and then."""
         check_contract(self.contract, contract)
         if self.body is not None:
-            for one in letor.read(self.body, contract.n_features, self.most_queries, self.limits):
+            for one in letor.read(self.body, contract.n_features, self.most_queries, self.limits, go_on):
                 yield Judged(one.query_id, Documents(one.matrix, None, _on_a_line), one.labels)
             return
         room, numbers = self.limits.max_documents, self.limits.max_numbers
         for position, text in enumerate(self.texts):
-            give_way()
+            go_on()
             try:
                 judged = _judged(text, contract, self.limits)
             except Problem as problem:

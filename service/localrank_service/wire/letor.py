@@ -7,22 +7,26 @@ stand together.
 from __future__ import annotations
 
 import math
+import re
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from localrank_service.aside import give_way
 from localrank_service.http.problems import Problem
 from localrank_service.wire.query import to_float32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.arrays import Matrix, Vector
     from localrank_service.wire.query import Limits
 
 __all__ = ["MEDIA_TYPE", "Judged", "read"]
 
 MEDIA_TYPE = "text/plain"
+#: Pairs as they should be; Python's own numbers may have underscores.
+_PAIRS = re.compile(r"(?:[0-9]{1,9}:[^\s:_]+\s*)*", re.ASCII)
 #: Bytes that a line may have besides its features, and for each of them.
 _SHORT_LINE, _CELL = 2**14, 64
 
@@ -43,13 +47,18 @@ class Judged(NamedTuple):
     lines: list[int]
 
 
-def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> list[Judged]:
-    """Return the queries in the order of their first lines, or raise a `Problem`: 400, 413 or 422."""
+def read(
+    body: bytes, n_features: int, most_queries: int, limits: Limits, go_on: Callable[[], None]
+) -> list[Judged]:
+    """Return the queries in the order of their first lines, or raise a `Problem`: 400, 413 or 422.
+
+    ``go_on`` is called at each line.
+    """
     found: dict[str, tuple[list[float], list[Matrix], list[int]]] = {}
     documents = 0
     longest = _SHORT_LINE + _CELL * n_features
     for number, raw in enumerate(BytesIO(body), 1):
-        give_way()
+        go_on()
         if len(raw) > longest:
             raise Problem(
                 422, f"line {number}: expected at most {longest} bytes, found {len(raw)}", pointer=""
@@ -58,7 +67,7 @@ def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> lis
             line = raw.decode().strip()
         except UnicodeDecodeError as error:
             raise Problem(400, f"line {number}: no UTF-8 at byte {error.start}", pointer="") from None
-        content = line.partition("#")[0].split()
+        content = line.partition("#")[0].split(maxsplit=2)
         if not content:
             continue
         documents += 1
@@ -76,7 +85,7 @@ def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> lis
             raise _too_many("queries", most_queries)
         labels, rows, lines = found.setdefault(query_id, ([], [], []))
         labels.append(label)
-        rows.append(to_float32(np.array(_row(content, n_features, number))))
+        rows.append(to_float32(_row(content[2] if len(content) > 2 else "", n_features, number)))
         lines.append(number)
     return [
         Judged(query_id, np.stack(rows), np.array(labels), lines)
@@ -84,18 +93,32 @@ def read(body: bytes, n_features: int, most_queries: int, limits: Limits) -> lis
     ]
 
 
-def _row(content: list[str], n_features: int, number: int) -> list[float]:
-    row = [0.0] * n_features
+def _row(pairs: str, n_features: int, number: int) -> Vector:
+    """Return the features of one line."""
+    row = np.zeros(n_features)
+    if _PAIRS.fullmatch(pairs):
+        cells = pairs.replace(":", " ").split()
+        indices = np.array(list(map(int, cells[::2])), np.int64)
+        rising = not len(indices) or (
+            indices[0] > 0 and indices[-1] <= n_features and bool((np.diff(indices) > 0).all())
+        )
+        if rising:
+            try:
+                row[indices - 1] = list(map(float, cells[1::2]))
+            except ValueError:
+                pass
+            else:
+                return row
+    # Something is wrong: find out what.
     before = 0
-    for pair in content[2:]:
+    for pair in pairs.split():
         index, colon, value = pair.partition(":")
         if not colon or not index.isascii() or not index.isdecimal() or len(index) > 9:
             raise _wrong(number, "INDEX:VALUE", pair)
-        at = int(index)
-        if not before < at <= n_features:
+        if not before < int(index) <= n_features:
             raise _wrong(number, f"rising indices from 1 to {n_features}, the model's features", pair)
-        row[at - 1] = _number(value, number)
-        before = at
+        before = int(index)
+        row[before - 1] = _number(value, number)
     return row
 
 
