@@ -87,8 +87,10 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
     models, log, clicks = tmp_path / "models", tmp_path / "impressions", tmp_path / "clicks.parquet"
     train = ("train", "--name", "web", "--learner", "ranksvm", "--models-dir", str(models))
     run(capsys, *train, str(wrong), "--promote")
-    flags = ("--impression-log", "1", "--impression-log-dir", str(log))
-    flags += ("--admin-key", ADMIN, "--experiments-file", str(tmp_path / "experiments.json"))
+    flags = [
+        *("--admin-key", ADMIN, "--experiments-file", str(tmp_path / "experiments.json")),
+        *("--impression-log", "1", "--impression-log-dir", str(log)),
+    ]
     admin = {"x-api-key": ADMIN}
 
     with serving(models, *flags) as http, Client(str(http.base_url), timeout=30) as client:
