@@ -24,6 +24,7 @@ from localrank_training.experiments.cleaning import cleaned_queries
 from localrank_training.experiments.compact import mean_directions, prototypes
 from localrank_training.experiments.geometry import Geometry
 from localrank_training.experiments.labelled import relevant_directions
+from localrank_training.experiments.paired import Pair, sides_of
 from localrank_training.experiments.printed import FIGURE_11, claims, recounted
 from localrank_training.experiments.quadratic import with_products
 from localrank_training.experiments.transfer import Models
@@ -345,3 +346,13 @@ def test_products_of_features_do_not_tell_the_kinds(data: Path, out: Path) -> No
 
     assert (5, 5 + 15) == (means["SVMmap"][0], means["SVMmap, quadratic features"][0])
     assert means["LocalRank"][1] > means["SVMmap, quadratic features"][1] + 0.1
+
+
+def test_sides_are_those_of_the_intervals() -> None:
+    base, noise = np.linspace(0.2, 0.8, 40), np.tile([0.1, -0.1], 20)
+
+    said = sides_of(
+        [Pair("up", base + 0.1 + noise / 10, base), Pair("down", base - 0.1 + noise / 10, base), Pair("same", base + noise, base)]
+    )  # fmt: skip
+
+    assert "better: up +0.1000; worse: down -0.1000; not told apart: same +0.0000" == said

@@ -16,7 +16,7 @@ from localrank_training.experiments.choosing import Chosen, choose, clairvoyant_
 from localrank_training.experiments.controls import flips
 from localrank_training.experiments.findings import Findings, spread_of
 from localrank_training.experiments.fits import Fit
-from localrank_training.experiments.paired import Pair, paired_table, verdict_of
+from localrank_training.experiments.paired import Pair, paired_table, sides_of
 from localrank_training.experiments.random_clusters import RandomClusters, random_clusters
 from localrank_training.experiments.side_by_side import Kind, side_by_side
 from localrank_training.experiments.transfer import METRICS
@@ -182,14 +182,23 @@ def compare(
             _flips_table(study, ways),
         ]
     sentences = [
-        "MAP beside one model: " + "; ".join(map(verdict_of, against)) + ".",
-        *([f"MAP of {reference}: " + "; ".join(map(verdict_of, beside)) + "."] if beside else []),
+        f"MAP beside one model, {float(one[:, 0].mean()):.4f}: {sides_of(_short(against, ' − one model'))}.",
+        *(
+            [f"MAP of {reference} beside the others: {sides_of(_short(beside, '', reference + ' − '))}."]
+            if beside
+            else []
+        ),
         _hindsight_says(ways, float(one[:, 0].mean())),
         says,
     ]
     if study.draws:
-        sentences.append("Beside controls: " + "; ".join(map(verdict_of, controls)) + ".")
+        sentences.append(f"Two clusters at least, beside controls: {sides_of(controls)}.")
     return Findings(tables, [_plot(ways, one, study.draws)], sentences)
+
+
+def _short(pairs: Sequence[Pair], end: str, begin: str = "") -> list[Pair]:
+    """Return the comparisons without what is the same in all their names."""
+    return [pair._replace(name=pair.name.removesuffix(end).removeprefix(begin)) for pair in pairs]
 
 
 _CONTROLS = (
@@ -233,7 +242,7 @@ def _row(way: Held) -> tuple[object, ...]:
 
 def _hindsight_says(ways: Sequence[Held], one: float) -> str:
     listed = ", ".join(f"{way.contender.name} {way.hindsight[0] - one:+.4f}" for way in ways)
-    return f"With the number of clusters chosen in hindsight, above one model by: {listed}. That is an upper bound of nothing that serves."
+    return f"With the number of clusters chosen in hindsight, above one model by: {listed}. No ranker that serves can know that number."
 
 
 def _draws_table(ways: Sequence[Held], draws: int) -> Table:

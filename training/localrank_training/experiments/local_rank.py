@@ -169,7 +169,7 @@ def _comparison(
             ways(),
             CANDIDATES,
             FEW,
-            title=f"{figure}: {title}",
+            title="Means over the test queries",
             reference=reference,
             says=says,
             printed=printed,

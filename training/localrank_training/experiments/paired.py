@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["Pair", "paired_table", "verdict_of"]
+__all__ = ["Pair", "paired_table", "sides_of", "verdict_of"]
 
 _HEADER = (
     "comparison",
@@ -99,3 +99,18 @@ def verdict_of(pair: Pair) -> str:
     else:
         word = "not told apart"
     return f"{pair.name}: {word} ({differences.mean():+.4f} {interval})"
+
+
+def sides_of(pairs: Sequence[Pair]) -> str:
+    """Say which comparisons are better, worse or not told apart by their intervals, each with its difference."""
+    sides: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": []}
+    for pair in pairs:
+        differences = pair.candidate - pair.baseline
+        interval = interval_of(differences)
+        side = "not told apart"
+        if interval is not None and interval.low > 0:
+            side = "better"
+        elif interval is not None and interval.high < 0:
+            side = "worse"
+        sides[side].append(f"{pair.name} {differences.mean():+.4f}")
+    return "; ".join(f"{side}: {', '.join(named)}" for side, named in sides.items() if named)
