@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": Command(_OFFLINE, "train", "Make the synthetic data, train on it, publish models/demo."),
     "assess": Command(_OFFLINE, "train", "Say what judged queries are like, and what would help most."),
     "train": Command(_OFFLINE, "train", "Learn a model from judged queries and publish it."),
+    "extend": Command(_OFFLINE, "train", "Let new judged queries join a model's clusters and tables."),
     "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["MISSING", "NORMALISATIONS", "QUANTILES", "FeatureContract", "Missing", "Normalisation"]
+__all__ = [
+    "MISSING",
+    "NORMALISATIONS",
+    "QUANTILES",
+    "FeatureContract",
+    "Missing",
+    "Normalisation",
+    "merged_quantiles",
+]
 
 #: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
 Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
@@ -182,6 +190,28 @@ class FeatureContract:
             return self._imputed(documents)
         return Cloud(self, documents, documents, normalised, {})
 
+    def grown(self, documents: Matrix, lengths: Sequence[int], n_before: int, lists_before: int) -> Self:
+        """Return the contract with the ranges of more training documents, which changes no document's blocks.
+
+        What a missing value becomes, and the scale, stay as they are: scorers have learned with them.
+
+        Args:
+            documents: ``[n_docs, n_features]`` the new ones; NaN is missing.
+            lengths: of the new lists.
+            n_before: how many documents the ranges were learned from.
+            lists_before: how many lists.
+        """
+        merged = [
+            merged_quantiles(self.quantiles[:, at], n_before, values[~np.isnan(values)])
+            for at, values in enumerate(documents.T)
+        ]
+        lists = merged_quantiles(np.array(self.list_lengths), lists_before, np.array(lengths, np.float64))
+        return replace(
+            self,
+            quantiles=np.ascontiguousarray(np.stack(merged, axis=1), np.float32),
+            list_lengths=tuple(lists.tolist()),
+        )
+
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values out of the training range."""
         return count_out_of_range(documents, self.quantiles[0], self.quantiles[-1])
@@ -309,6 +339,48 @@ class FeatureContract:
         for wrong, what in problems:
             if wrong:
                 raise ValueError(f"the contract of {n} features: {what}")
+
+
+def merged_quantiles(before: Vector, n_before: int, values: Vector) -> Vector:
+    r"""Return the quantiles of old values, of which only the quantiles are known, and new ones together.
+
+    The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is that of the values. The
+    result is, for each of `QUANTILES`, the smallest :math:`x` with :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and
+    greatest value are exact.
+
+    Args:
+        before: ``[len(QUANTILES)]`` the old quantiles.
+        n_before: how many values they are of.
+        values: the new ones, finite.
+    """
+    old, new = before.astype(np.float64), np.sort(values.astype(np.float64))
+    if not len(new):
+        return old
+    at = np.unique(np.concatenate([old, new]))
+    weight = n_before / (n_before + len(new))
+    reached = weight * _cumulated(old, at) + (1 - weight) * np.searchsorted(new, at, side="right") / len(new)
+    # Just below each of these points: what is linear has come as far, what jumps there has not jumped.
+    below = weight * _cumulated(old, at, before=True) + (1 - weight) * np.searchsorted(new, at) / len(new)
+    found = np.empty(len(QUANTILES))
+    for position, share in enumerate(QUANTILES):
+        first = min(int(np.searchsorted(reached, share - 1e-12)), len(at) - 1)
+        found[position] = at[first]
+        if first and reached[first - 1] < share < below[first]:
+            along = (share - reached[first - 1]) / (below[first] - reached[first - 1])
+            found[position] = at[first - 1] + along * (at[first] - at[first - 1])
+    found[0], found[-1] = at[0], at[-1]
+    return found
+
+
+def _cumulated(quantiles: Vector, at: Vector, *, before: bool = False) -> Vector:
+    """Return the share of values up to each point, or before it, of what is linear between its quantiles."""
+    shares = np.array(QUANTILES)
+    last = np.searchsorted(quantiles, at, side="left" if before else "right") - 1
+    inside = (last >= 0) & (last < len(shares) - 1)
+    low = np.clip(last, 0, len(shares) - 2)
+    width = quantiles[low + 1] - quantiles[low]
+    along = np.divide(at - quantiles[low], width, out=np.zeros(len(at)), where=inside & (width > 0))
+    return np.where(last < 0, 0.0, np.where(inside, shares[low] + along * (shares[low + 1] - shares[low]), 1.0))
 
 
 def _float32(values: Any) -> Matrix:

@@ -117,27 +117,35 @@ class HyperplaneTables:
             planes: as drawn by `draw_planes`.
             seed: of the order within buckets.
         """
-        m, h = planes.shape[:2]
-        n_queries, n_components = signatures.directions.shape[:2]
+        n_queries = len(signatures)
         order = np.random.default_rng(seed).permutation(n_queries).astype(np.int32)
-        # Codes of 16 bits are sorted by radix.
-        codes = np.empty((n_components, m, n_queries), np.uint16 if h <= 16 else np.uint32)
-        for start in range(0, n_queries, _BLOCK):
-            part = order[start : start + _BLOCK]
-            block = _codes(_projections(signatures.directions[part], planes) >= 0)
-            codes[:, :, start : start + _BLOCK] = block.transpose(1, 2, 0)
-        offsets = np.zeros((n_components, m, 2**h + 1), np.int32)
-        ids = np.empty((n_components, m, n_queries), np.int32)
-        ranks = np.asarray(signatures.ranks)[order]
-        for p in range(n_components):
-            has = ranks > p
-            known, absent = order[has], order[~has]
-            for j in range(m):
-                theirs = codes[p, j] if not len(absent) else codes[p, j, has]
-                ids[p, j, : len(known)] = known[np.argsort(theirs, kind="stable")]
-                ids[p, j, len(known) :] = absent
-                np.cumsum(np.bincount(theirs, minlength=2**h), out=offsets[p, j, 1:])
-        return cls(planes, offsets, ids)
+        codes = _hashed(signatures, planes, order)
+        return cls(planes, *_filled(codes, order, np.asarray(signatures.ranks)[order], planes.shape[1]))
+
+    def grown(self, signatures: Signatures, ranks: Indices, seed: int = 0) -> Self:
+        """Return the tables with more training queries, numbered on from those that are there.
+
+        Only the new ones are hashed: the codes of the others are the numbers of their buckets. A new random order is drawn
+        for all of them, so that new queries are as likely to vote in a crowded bucket as the others.
+
+        Args:
+            signatures: of the new queries.
+            ranks: ``[n_queries]`` of those that are there.
+            seed: of the order within buckets.
+        """
+        h = self.planes.shape[1]
+        n_old = self.ids.shape[2]
+        n_queries = n_old + len(signatures)
+        new = _hashed(signatures, self.planes, np.arange(len(signatures)))
+        codes = np.zeros((*new.shape[:2], n_queries), new.dtype)
+        codes[:, :, n_old:] = new
+        buckets = np.arange(2**h, dtype=new.dtype)
+        for p, j in np.ndindex(*new.shape[:2]):
+            within = self.ids[p, j, : self.offsets[p, j, -1]]
+            codes[p, j, within] = np.repeat(buckets, np.diff(self.offsets[p, j]))
+        order = np.random.default_rng(seed).permutation(n_queries).astype(np.int32)
+        every = np.concatenate([ranks, signatures.ranks])[order]
+        return type(self)(self.planes, *_filled(codes[:, :, order], order, every, h))
 
     def votes(
         self, signature: Signature, *, cap: int | None = None, probes: int = 0
@@ -247,6 +255,36 @@ class HyperplaneTables:
             np.minimum(lengths, cap, out=lengths)
         begin += table * self.ids.shape[2]
         return begin.reshape(rank, 2, -1), lengths.reshape(rank, 2, -1)
+
+
+def _hashed(signatures: Signatures, planes: Matrix, order: Indices) -> Indices:
+    """Return the codes of the queries in this order: ``[P, m, n_queries]``."""
+    m, h = planes.shape[:2]
+    # Codes of 16 bits are sorted by radix.
+    codes = np.empty(
+        (signatures.directions.shape[1], m, len(order)), np.uint16 if h <= 16 else np.uint32
+    )
+    for start in range(0, len(order), _BLOCK):
+        part = order[start : start + _BLOCK]
+        block = _codes(_projections(signatures.directions[part], planes) >= 0)
+        codes[:, :, start : start + _BLOCK] = block.transpose(1, 2, 0)
+    return codes
+
+
+def _filled(codes: Indices, order: Ids, ranks: Indices, h: int) -> tuple[Ids, Ids]:
+    """Return the offsets and ids of tables; codes and ranks are of the queries in this order."""
+    n_components, m, n_queries = codes.shape
+    offsets = np.zeros((n_components, m, 2**h + 1), np.int32)
+    ids = np.empty((n_components, m, n_queries), np.int32)
+    for p in range(n_components):
+        has = ranks > p
+        known, absent = order[has], order[~has]
+        for j in range(m):
+            theirs = codes[p, j] if not len(absent) else codes[p, j, has]
+            ids[p, j, : len(known)] = known[np.argsort(theirs, kind="stable")]
+            ids[p, j, len(known) :] = absent
+            np.cumsum(np.bincount(theirs, minlength=2**h), out=offsets[p, j, 1:])
+    return offsets, ids
 
 
 def _projections(vectors: Matrix, planes: Matrix) -> Matrix:

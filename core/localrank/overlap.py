@@ -11,7 +11,7 @@ with its own :math:`K` nearest training queries :math:`N_K(t)`. Of equal models,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,12 @@ class OverlapRouter(AmongQueries):
                 tied = others & (shared == shared[best])
                 margin = float(similarities[best] - similarities[tied].max())
         return Route(self.strategy, cluster, float(shared[best]), margin, len(self.points))
+
+    def _more(self, points: Points, clusters: Indices, seed: int) -> dict[str, Any]:  # noqa: ARG002
+        """Let each new query stand for the model of its cluster, which was learned from the same queries as before."""
+        first = np.full(int(self.clusters.max()) + 1, -1)
+        first[self.clusters[::-1]] = np.arange(len(self.clusters))[::-1]
+        return {"neighbours": np.concatenate([self.neighbours, self.neighbours[first[clusters]]])}
 
     def _nearest(self, point: Point, n_clusters: int) -> Vector:
         """Return the share of neighbours that each model has in common with the query."""

@@ -9,7 +9,7 @@ Invariant: a representation makes the same point of a cloud offline and online.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localrank.cloud import Cloud
     from localrank.layout import Layouts, Sizes
 
-__all__ = ["NoPoint", "NoPoints", "NoRepresentation", "Point", "Points", "Representation"]
+__all__ = ["NoPoint", "NoPoints", "NoRepresentation", "Point", "Points", "Representation", "joined"]
 
 
 class Point(Protocol):
@@ -59,6 +59,15 @@ class Points(Protocol):
     def take(self, queries: Indices) -> Self:
         """Return those queries' points, in that order."""
         ...
+
+
+AnyPoints = TypeVar("AnyPoints", bound=Points)
+
+
+def joined(first: AnyPoints, then: AnyPoints) -> AnyPoints:
+    """Return the points of both, those of the second behind those of the first; they are of one kind."""
+    arrays = {name: np.concatenate([getattr(one, name) for one in (first, then)]) for name in first.layout}
+    return type(first)(**arrays)
 
 
 class Representation(Protocol):

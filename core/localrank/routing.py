@@ -10,9 +10,9 @@ Here are the routers that compare a query with training queries or with what sta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from localrank.errors import InvalidConfiguration
 from localrank.layout import INTEGERS, Layout, below
 from localrank.measures import measure_of
 from localrank.nearest import search_of
+from localrank.representation import joined
 from localrank.signature import Signatures
 from localrank.vectors import VectorPoints
 
@@ -172,6 +173,10 @@ class Router(Protocol):
         """
         ...
 
+    def grown(self, points: Points, clusters: Indices, /, *, seed: int = 0) -> Router:
+        """Return a router that knows more training queries, in clusters that there are; itself if it knows none."""
+        ...
+
 
 class _ByNearness:
     """Finds the next best cluster among all that `nearest` tells of."""
@@ -204,6 +209,9 @@ class WithoutQueries(_ByNearness):
 
     def knowing(self, points: Points, clusters: Indices, /) -> None:  # noqa: ARG002
         return None
+
+    def grown(self, points: Points, clusters: Indices, /, *, seed: int = 0) -> Self:  # noqa: ARG002
+        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,6 +271,16 @@ class AmongQueries(_ByNearness):
     def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
         """Return a router to the nearest of these queries; whatever else was known of the others does not hold for them."""
         return ExactRouter(points, clusters, self.similarity)
+
+    def grown(self, points: Points, clusters: Indices, /, *, seed: int = 0) -> Router:
+        """Return the router with more training queries, behind those that it knows."""
+        known = joined(self.points, points)
+        theirs = np.concatenate([self.clusters, clusters])
+        return replace(self, points=known, clusters=theirs, **self._more(points, clusters, seed))  # type: ignore[type-var]
+
+    def _more(self, points: Points, clusters: Indices, seed: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return what else changes when the router gets these training queries."""
+        return {}
 
     @cached_property
     def _search(self) -> Search:
@@ -476,6 +494,10 @@ class LshRouter(AmongQueries):
             found = self._search.among_all(signature)
             return Route(self.strategy, *found, len(self.points), fallback)
         return Route(self.strategy, *self._search.among(signature, compared), len(compared), fallback)
+
+    def _more(self, points: Points, clusters: Indices, seed: int) -> dict[str, Any]:  # noqa: ARG002
+        new = cast("Signatures", points)
+        return {"tables": self.tables.grown(new, np.asarray(self.points.ranks), seed)}
 
     def runner_up(self, point: Point, cluster: int, n_clusters: int, /) -> int | None:
         """Return the best of the other clusters that `route` has compared, so that the time stays bounded."""

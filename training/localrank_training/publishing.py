@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["fingerprint", "publish"]
+__all__ = ["described", "fingerprint", "publish"]
 
 #: What a result may depend on.
 _LIBRARIES = ("localrank", "numpy", "scipy", "scikit-learn", "lightgbm")
@@ -51,8 +51,8 @@ def publish(
     """
     report = report or report_of(trained)
     source: dict[str, Any] = {
-        "data": {"training": _described(queries)}
-        | ({"validation": _described(validation)} if validation else {}),
+        "data": {"training": described(queries)}
+        | ({"validation": described(validation)} if validation else {}),
         "configuration": trained.config.to_json(),
         "trials": [trial.to_json() for trial in trained.trials],
         "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
@@ -106,7 +106,8 @@ def fingerprint(queries: QuerySet) -> str:
     return "sha256:" + digest.hexdigest()
 
 
-def _described(queries: QuerySet) -> dict[str, Any]:
+def described(queries: QuerySet) -> dict[str, Any]:
+    """Return what a version says of the queries that it comes from."""
     return {
         "fingerprint": fingerprint(queries),
         "queries": len(queries),

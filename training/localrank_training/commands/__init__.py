@@ -18,6 +18,7 @@ from localrank_training.commands.assess import assess
 from localrank_training.commands.demo import demo
 from localrank_training.commands.evaluate import evaluate
 from localrank_training.commands.experiment import experiment
+from localrank_training.commands.extend import extend
 from localrank_training.commands.import_model import import_model
 from localrank_training.commands.rank import rank
 from localrank_training.commands.train import train
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, assess, train, tune, evaluate, rank, experiment):
+for command in (demo, assess, train, extend, tune, evaluate, rank, experiment):
     app.command(help=described(command))(command)
 
 # The other subcommands of `localrank models` need the core alone and are in `localrank.commands.models`.

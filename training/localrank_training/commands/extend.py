@@ -1,0 +1,129 @@
+"""``localrank extend``: more judged queries for a published model, without learning it again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localrank.commands.output import print_json, print_table
+from localrank_training.commands.output import AsJson, ModelsDir, progress, where
+from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+
+__all__ = ["extend"]
+
+#: More clusters than this are summed up in a line.
+_CLUSTERS_SHOWN = 20
+
+
+def extend(
+    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(help="New judged queries: LETOR text, CSV, Parquet, or a folder of these."),
+    ],
+    *,
+    learned_from: Annotated[
+        str | None,
+        typer.Option(
+            "--learned-from",
+            metavar="DATA",
+            help="What the model has learned from: also learn it anew from everything, and say how far apart the two are.",
+            show_default=False,
+        ),
+    ] = None,
+    label: Label = "label",
+    qid: Qid = "qid",
+    id_column: Id = None,
+    ignore: Ignore = None,
+    sparse: Sparse = False,
+    models_dir: ModelsDir = "models",
+    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Let new judged queries join the clusters, hash tables and ranges of a model, and publish the next version.
+
+    No scorer learns, so it takes seconds. Queries like the new ones are then routed by them. When many have joined, or if they
+    are unlike the old ones, train again: localrank train OLD NEW, or with --warm MODEL.
+
+    Examples:
+      localrank extend web data/october.txt --promote
+      localrank extend web@3 data/october.csv --learned-from data/train.csv
+    """
+    from localrank.artifact import load
+    from localrank.registry import Registry
+    from localrank_training.data.reading import read
+    from localrank_training.extending import against_retraining, publish_extended
+    from localrank_training.extending import extend as extend_model
+    from localrank_training.parallel import available_cores
+
+    registry = Registry(Path(models_dir))
+    reference = registry.resolve(model)
+    registry.check_publishable(reference.name)
+    artifact = load(reference.path)
+    columns = columns_of(label, qid, id_column, weight=None, position=None, ignore=ignore, sparse=sparse)
+    n_features = artifact.ranker.contract.n_features
+    with progress() as advance:
+        queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)
+        started = time.perf_counter()
+        extended = extend_model(artifact, queries, progress=advance)
+        published = publish_extended(registry, artifact, extended)
+        seconds = time.perf_counter() - started
+        retrained = None
+        if learned_from is not None:
+            known = read(learned_from, progress=advance, n_features=n_features, columns=columns, say=say)
+            retrained = against_retraining(
+                artifact, known, queries, workers=workers or available_cores(), progress=advance
+            )
+    if promote:
+        registry.promote(published.name, published.version)
+    if as_json:
+        print_json(
+            {
+                "model": published.name,
+                "version": published.version,
+                "from": reference.version,
+                "promoted": promote,
+                "seconds": seconds,
+                **extended.to_json(),
+                "retrained": None if retrained is None else retrained.to_json(),
+            }
+        )
+        return
+    joined, sizes = extended.joined, [cluster.size for cluster in artifact.manifest.clusters]
+    typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
+    if len(joined) <= _CLUSTERS_SHOWN:
+        rows = [(number, size, int(more)) for number, (size, more) in enumerate(zip(sizes, joined, strict=True))]
+        print_table(("cluster", "queries before", "joined"), rows)
+    else:
+        typer.echo(f"{int(joined.sum())} joined {int((joined > 0).sum())} of {len(joined)} clusters")
+    if alone := int((extended.clusters < 0).sum()):
+        typer.echo(f"{alone} joined no cluster: their documents are all alike, or there is only one")
+    if extended.near is not None and extended.usual is not None:
+        typer.echo(
+            f"similarity to the most similar training query: {extended.near:.3f} in the median; "
+            f"of training queries to each other: {extended.usual:.3f}"
+        )
+    for note in extended.notes:
+        typer.echo(note)
+    if retrained is not None:
+        typer.echo(f"\nagainst a model learned anew from everything, on {retrained.queries} new queries that neither knows")
+        print_table(
+            ("metric", "extended", "retrained", "difference", "95 % interval"),
+            [
+                (one.metric, one.candidate, one.baseline, f"{one.difference:+.4f}", one.interval_text)
+                for one in retrained.comparisons
+            ],
+        )
+        typer.echo(f"their orders agree with Kendall's tau {retrained.tau:.3f} in the mean")
+    typer.echo(f"\npublished {published.name} version {published.version} in {published.path}, {seconds:.1f} s")
+    if not promote:
+        typer.echo(
+            f"make it the one that is served: "
+            f"localrank models promote {published.name} {published.version}{where(models_dir)}"
+        )
