@@ -341,7 +341,7 @@ class FeatureContract:
                 raise ValueError(f"the contract of {n} features: {what}")
 
 
-def merged_quantiles(before: Vector, n_before: int, values: Vector) -> Vector:
+def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:
     r"""Return the quantiles of old values, of which only the quantiles are known, and new ones together.
 
     The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is that of the values. The
@@ -380,7 +380,9 @@ def _cumulated(quantiles: Vector, at: Vector, *, before: bool = False) -> Vector
     low = np.clip(last, 0, len(shares) - 2)
     width = quantiles[low + 1] - quantiles[low]
     along = np.divide(at - quantiles[low], width, out=np.zeros(len(at)), where=inside & (width > 0))
-    return np.where(last < 0, 0.0, np.where(inside, shares[low] + along * (shares[low + 1] - shares[low]), 1.0))
+    return np.where(
+        last < 0, 0.0, np.where(inside, shares[low] + along * (shares[low + 1] - shares[low]), 1.0)
+    )
 
 
 def _float32(values: Any) -> Matrix:

@@ -257,13 +257,11 @@ class HyperplaneTables:
         return begin.reshape(rank, 2, -1), lengths.reshape(rank, 2, -1)
 
 
-def _hashed(signatures: Signatures, planes: Matrix, order: Indices) -> Indices:
+def _hashed(signatures: Signatures, planes: Matrix, order: Indices | Ids) -> Indices:
     """Return the codes of the queries in this order: ``[P, m, n_queries]``."""
     m, h = planes.shape[:2]
     # Codes of 16 bits are sorted by radix.
-    codes = np.empty(
-        (signatures.directions.shape[1], m, len(order)), np.uint16 if h <= 16 else np.uint32
-    )
+    codes = np.empty((signatures.directions.shape[1], m, len(order)), np.uint16 if h <= 16 else np.uint32)
     for start in range(0, len(order), _BLOCK):
         part = order[start : start + _BLOCK]
         block = _codes(_projections(signatures.directions[part], planes) >= 0)

@@ -276,7 +276,10 @@ class AmongQueries(_ByNearness):
         """Return the router with more training queries, behind those that it knows."""
         known = joined(self.points, points)
         theirs = np.concatenate([self.clusters, clusters])
-        return replace(self, points=known, clusters=theirs, **self._more(points, clusters, seed))  # type: ignore[type-var]
+        more = self._more(points, clusters, seed)
+        # Every router that inherits this is a dataclass.
+        grown: Router = replace(self, points=known, clusters=theirs, **more)  # type: ignore[type-var, assignment]
+        return grown
 
     def _more(self, points: Points, clusters: Indices, seed: int) -> dict[str, Any]:  # noqa: ARG002
         """Return what else changes when the router gets these training queries."""

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
-from localrank.contract import NORMALISATIONS, QUANTILES, FeatureContract, Missing, Normalisation
+from localrank.contract import (
+    NORMALISATIONS,
+    QUANTILES,
+    FeatureContract,
+    Missing,
+    Normalisation,
+    merged_quantiles,
+)
 from localrank.errors import InvalidDocuments
 
 NAN = float("nan")
@@ -256,3 +263,41 @@ def test_a_column_that_is_constant_but_for_rounding_becomes_zeros(
 
     np.testing.assert_array_equal(normalised[:, 1], 0)
     assert np.ptp(normalised[:, 0]) >= 1
+
+
+def test_merged_quantiles_are_those_of_old_and_new_values_together() -> None:
+    """The old values are laid out along the line between their quantiles, and all of them are counted."""
+    random = np.random.default_rng(0)
+    for draw in range(20):
+        before = np.sort(np.round(random.normal(size=len(QUANTILES)), draw % 4))
+        new = np.round(random.normal(loc=1.0, size=random.integers(1, 400)), draw % 4)
+        old = np.interp((np.arange(40_000) + 0.5) / 40_000, QUANTILES, before)
+
+        found = merged_quantiles(before, 700, new)
+
+        weights = np.concatenate([np.full(len(old), 700 / len(old)), np.ones(len(new))])
+        values = np.concatenate([old, new])
+        order = np.argsort(values, kind="stable")
+        reached = np.cumsum(weights[order]) / weights.sum()
+        expected = values[order][np.minimum(np.searchsorted(reached, QUANTILES), len(values) - 1)]
+        expected[0], expected[-1] = min(before[0], new.min()), max(before[-1], new.max())
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+        assert (np.diff(found) >= 0).all()
+
+
+def test_more_documents_widen_the_ranges_and_change_no_block() -> None:
+    random = np.random.default_rng(1)
+    old, new = random.normal(size=(60, 3)).astype(np.float32), random.normal(size=(40, 3)).astype(np.float32)
+    new[:, 1] += 9
+    new[3, 2] = np.nan
+    contract = FeatureContract.learn(old, [30, 30], missing="median", normalise="global_zscore")
+
+    grown = contract.grown(new, [40], 60, 2)
+
+    both = np.concatenate([old, new])
+    np.testing.assert_array_equal(np.nanmin(both, axis=0), grown.quantiles[0])
+    np.testing.assert_array_equal(np.nanmax(both, axis=0), grown.quantiles[-1])
+    assert (30.0, 40.0) == (grown.list_lengths[0], grown.list_lengths[-1])
+    assert contract.out_of_range(old) == grown.out_of_range(np.nan_to_num(new)) == 0
+    for block in ("raw", "normalised", "to_best"):
+        np.testing.assert_array_equal(contract.cloud(new).rows(block), grown.cloud(new).rows(block))

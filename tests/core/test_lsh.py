@@ -201,3 +201,26 @@ def test_the_automatic_number_of_planes_keeps_buckets_at_sixteen() -> None:
 def test_senseless_numbers_of_tables_and_planes_are_refused(tables: int, planes: int) -> None:
     with pytest.raises(InvalidConfiguration, match=f"found {tables} of {planes}"):
         draw_planes(5, tables, planes, seed=0)
+
+
+def test_grown_tables_are_those_of_all_queries_together() -> None:
+    signatures = scattered(60)
+    drawn = draw_planes(20, 5, 4, seed=7)
+    first, then = np.arange(40), np.arange(40, 60)
+    built = HyperplaneTables.build(signatures.take(first), drawn, seed=1)
+
+    grown = built.grown(signatures.take(then), signatures.ranks[first], seed=2)
+
+    together = HyperplaneTables.build(signatures, drawn, seed=2)
+    np.testing.assert_array_equal(together.offsets, grown.offsets)
+    np.testing.assert_array_equal(together.ids, grown.ids)
+
+
+def test_tables_of_wide_codes_grow_too() -> None:
+    signatures = scattered(30)
+    drawn = draw_planes(20, 2, 18, seed=7)
+    built = HyperplaneTables.build(signatures.take(np.arange(20)), drawn)
+
+    grown = built.grown(signatures.take(np.arange(20, 30)), signatures.ranks[:20])
+
+    np.testing.assert_array_equal(HyperplaneTables.build(signatures, drawn).ids, grown.ids)

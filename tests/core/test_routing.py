@@ -379,3 +379,42 @@ def test_neighbours_are_the_most_similar_training_queries(strategy: str) -> None
             assert [] == found
     lonely = ranker.representation.of(ranker.contract.cloud(example_queries(1)[0][:1]))
     assert lonely.known or [] == router.most_similar(lonely, 3)
+
+
+@pytest.mark.parametrize("make", [ExactRouter, lsh])
+def test_a_grown_router_is_that_of_all_queries(make: Callable[..., Router], asked: Signatures) -> None:
+    signatures, clusters = clustered(400, 5, 0.5)
+    first, then = np.arange(300), np.arange(300, 400)
+
+    grown = make(signatures.take(first), clusters[first]).grown(signatures.take(then), clusters[then])
+
+    whole = make(signatures, clusters)
+    for query in range(len(asked)):
+        assert whole.route(asked.of(query)) == grown.route(asked.of(query))
+    assert whole.sizes(5).tolist() == grown.sizes(5).tolist()
+
+
+def test_a_new_query_of_a_cluster_stands_for_its_model() -> None:
+    """Its model has learned from the same queries as before, so equally many neighbours are in common."""
+    points = VectorPoints(np.array([[0.0], [1.0], [10.0]], np.float32), np.ones(3, np.bool_))
+    router = OverlapRouter(points, np.arange(3), np.array([[0, 1], [1, 0], [2, 1]]), "euclidean")
+    new = VectorPoints(np.array([[11.0]], np.float32), np.ones(1, np.bool_))
+
+    grown = router.grown(new, np.array([2]))
+
+    assert isinstance(grown, OverlapRouter)
+    assert [2, 1] == grown.neighbours[3].tolist()
+    assert 2 == grown.route(new.of(0)).cluster
+
+
+@pytest.mark.parametrize(
+    "router",
+    [
+        GlobalRouter(),
+        MedoidRouter(VectorPoints(np.eye(2, dtype=np.float32), np.ones(2, np.bool_)), "euclidean"),
+    ],
+)
+def test_a_router_without_training_queries_does_not_grow(router: Router) -> None:
+    more = VectorPoints(np.ones((1, 2), np.float32), np.ones(1, np.bool_))
+
+    assert router is router.grown(more, np.zeros(1, np.int64))

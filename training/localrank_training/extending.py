@@ -52,6 +52,8 @@ __all__ = ["Extended", "Retrained", "against_retraining", "extend", "publish_ext
 _LOOKED_AT = 500
 #: One new query in so many is held out to compare with a retrained model; fewer than `_ENOUGH` of these prove nothing.
 _HELD_OUT, _ENOUGH = 5, 8
+#: New queries are unlike the others if their median similarity is below this quantile of theirs.
+_RARE = 0.05
 #: Hash tables with so many planes fewer than new ones would have want to be made anew.
 _TOO_FEW_PLANES = 2
 
@@ -121,9 +123,9 @@ def extend(artifact: Artifact, queries: QuerySet, *, progress: Progress = silent
     joining = np.flatnonzero(clusters >= 0)
     contract = ranker.contract.grown(queries.documents, queries.lengths.tolist(), n_docs, n_lists)
     router = ranker.router.grown(points.take(joining), clusters[joining], seed=_seed(artifact))
-    near, usual = _similarities(ranker, ranked.routes)
+    near, usual, unlike = _similarities(ranker, ranked.routes)
     grown = replace(ranker, contract=contract, router=router)
-    return Extended(grown, queries, clusters, ranked, near, usual, _notes(ranker, grown))
+    return Extended(grown, queries, clusters, ranked, near, usual, (*unlike, *_notes(ranker, grown)))
 
 
 def publish_extended(
@@ -214,7 +216,7 @@ def against_retraining(
     ).built.ranker
     scores = [rank_all(ranker, held).scores for ranker in (grown, anew)]
     measured = [measure(held.labels, one, held.offsets, METRICS, CONVENTION) for one in scores]
-    return Retrained(len(held), compare_family(*measured), _mean_tau(*scores, held))
+    return Retrained(len(held), compare_family(*measured), _mean_tau(scores[0], scores[1], held))
 
 
 def _mean_tau(ours: Vector, theirs: Vector, queries: QuerySet) -> float:
@@ -256,27 +258,38 @@ def _seed(artifact: Artifact) -> int:
     return seed
 
 
-def _similarities(ranker: Ranker, routes: Sequence[Route]) -> tuple[float | None, float | None]:
-    """Return how similar new queries are to training queries, and those to each other: medians."""
+def _similarities(
+    ranker: Ranker, routes: Sequence[Route]
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Return how similar new queries are to training queries, and those to each other: medians, and what that means."""
     found = [route.similarity for route in routes if route.similarity is not None]
     router = ranker.router
     if not isinstance(router, AmongQueries) or not found:
-        return None, None
+        return None, None, ()
     step = -(-len(router.points) // _LOOKED_AT)
     others = []
     for query in range(0, len(router.points), step):
         point = router.points.of(query)
         near = similar_queries(point, router.points, router.clusters, router.similarity, 2)
         others += [one.similarity for one in near if one.query != query][:1]
-    return float(np.median(found)), float(np.median(others)) if others else None
+    near = float(np.median(found))
+    if not others:
+        return near, None, ()
+    unlike = near < float(np.quantile(others, _RARE))
+    note = "most new queries are less similar to any training query than training queries are to each other: train again"
+    return near, float(np.median(others)), (note,) if unlike else ()
 
 
 def _notes(before: Ranker, grown: Ranker) -> tuple[str, ...]:
     notes = []
     if grown.contract.digest != before.contract.digest:
-        notes.append("the contract has another hash, because its ranges have grown; documents become the same")
+        notes.append(
+            "the contract has another hash, because its ranges have grown; documents become the same"
+        )
     if grown.router is before.router:
-        notes.append(f"the router {before.router.strategy!r} holds no training queries: routes stay as they were")
+        notes.append(
+            f"the router {before.router.strategy!r} holds no training queries: routes stay as they were"
+        )
     if isinstance(grown.router, LshRouter):
         planes, wanted = grown.router.tables.planes.shape[1], automatic_planes(len(grown.router.points))
         if wanted - planes >= _TOO_FEW_PLANES:

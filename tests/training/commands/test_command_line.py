@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -251,3 +252,27 @@ def test_a_table_is_trained_on_and_its_columns_are_said(
     assert "10 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …); left out: 'url' (text)" in said(capsys)
     assert 0 == main(["rank", "web@1", str(path), "--out", str(tmp_path / "scores"), *options])
     assert len(rows) == len((tmp_path / "scores").read_text().splitlines())
+
+
+def test_extend_publishes_the_next_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = ["--models-dir", str(tmp_path / "models")]
+    synthetic = ["--documents", "12", "--features", "6", "--kinds", "2"]
+    for name, queries, seed in (("old", "40", "1"), ("new", "10", "1")):
+        out = str(tmp_path / f"{name}.txt")
+        assert 0 == main(
+            ["data", "synthesize", "--queries", queries, *synthetic, "--seed", seed, "--out", out]
+        )
+    old, new = str(tmp_path / "old.txt"), str(tmp_path / "new.txt")
+    assert 0 == main(["train", old, "--method", "localrank", "--name", "web", "--promote", *models])
+    capsys.readouterr()
+
+    assert 0 == main(["extend", "web", new, *models])
+
+    said = capsys.readouterr().out
+    assert "published web version 2" in said
+    assert f"localrank models promote web 2 {' '.join(models)}" in said
+    assert 0 == main(["models", "verify", "web@2", *models])
+    assert 0 == main(["extend", "web@2", new, "--json", "--promote", *models])
+    answer = json.loads(capsys.readouterr().out.split("\n", 1)[1])
+    assert (3, 2, True, 10) == tuple(answer[name] for name in ("version", "from", "promoted", "queries"))
+    assert 10 == sum(answer["joined"])

@@ -41,9 +41,7 @@ def extend(
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
     promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")
-    ] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Let new judged queries join the clusters, hash tables and ranges of a model, and publish the next version.
@@ -98,7 +96,9 @@ def extend(
     joined, sizes = extended.joined, [cluster.size for cluster in artifact.manifest.clusters]
     typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
     if len(joined) <= _CLUSTERS_SHOWN:
-        rows = [(number, size, int(more)) for number, (size, more) in enumerate(zip(sizes, joined, strict=True))]
+        rows = [
+            (number, size, int(more)) for number, (size, more) in enumerate(zip(sizes, joined, strict=True))
+        ]
         print_table(("cluster", "queries before", "joined"), rows)
     else:
         typer.echo(f"{int(joined.sum())} joined {int((joined > 0).sum())} of {len(joined)} clusters")
@@ -112,7 +112,9 @@ def extend(
     for note in extended.notes:
         typer.echo(note)
     if retrained is not None:
-        typer.echo(f"\nagainst a model learned anew from everything, on {retrained.queries} new queries that neither knows")
+        typer.echo(
+            f"\nagainst a model learned anew from everything, on {retrained.queries} new queries that neither knows"
+        )
         print_table(
             ("metric", "extended", "retrained", "difference", "95 % interval"),
             [
@@ -121,7 +123,9 @@ def extend(
             ],
         )
         typer.echo(f"their orders agree with Kendall's tau {retrained.tau:.3f} in the mean")
-    typer.echo(f"\npublished {published.name} version {published.version} in {published.path}, {seconds:.1f} s")
+    typer.echo(
+        f"\npublished {published.name} version {published.version} in {published.path}, {seconds:.1f} s"
+    )
     if not promote:
         typer.echo(
             f"make it the one that is served: "

@@ -1,0 +1,187 @@
+"""New judged queries join a published model; it is compared with one that has learned from everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from localrank.artifact import Artifact, load
+from localrank.errors import InvalidConfiguration, InvalidData, InvalidDocuments
+from localrank.registry import Registry
+from localrank_training.config import TrainingConfig
+from localrank_training.extending import against_retraining, extend, publish_extended
+from localrank_training.publishing import publish
+from localrank_training.training import train
+from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localrank_training.data.queries import QuerySet
+
+#: On their own scale the kinds differ by the direction in which they are spread.
+KINDS = {
+    "contract": {"normalise": "none"},
+    "representation": {"components": 1},
+    "clustering": {"clusters": 2},
+    "learner": {"method": "ranksvm", "C": 10.0},
+}
+
+
+def published(folder: Path, queries: QuerySet, tables: dict[str, Any] | None = None) -> Artifact:
+    registry = Registry(folder)
+    trained = train(queries, TrainingConfig.from_tables(tables or KINDS))
+    return load(publish(registry, "web", trained, queries).path)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return published(tmp_path_factory.mktemp("known"), two_kinds())
+
+
+def lone_document(queries: QuerySet) -> QuerySet:
+    """Return the queries with all but one document of the first left out."""
+    n_docs = int(queries.lengths[0])
+    rows = np.r_[0, n_docs : queries.n_docs]
+    return replace(
+        queries,
+        documents=queries.documents[rows],
+        labels=queries.labels[rows],
+        offsets=np.r_[0, queries.offsets[1:] - n_docs + 1],
+        lines=np.arange(len(rows)),
+    )
+
+
+def test_new_queries_join_the_cluster_that_would_answer_them(known: Artifact) -> None:
+    new = two_kinds(10, seed=5)
+
+    extended = extend(known, new)
+
+    routes = [known.ranker.rank(documents).route.cluster for documents in new.clouds()]
+    assert routes == extended.clusters.tolist()
+    before = known.ranker.router.sizes(2)
+    np.testing.assert_array_equal(
+        before + np.bincount(extended.clusters, minlength=2), extended.ranker.router.sizes(2)
+    )
+    for query, documents in enumerate(new.clouds()):
+        ranking, earlier = extended.ranker.rank(documents), known.ranker.rank(documents)
+        assert ranking.route.similarity == pytest.approx(1.0)
+        assert extended.clusters[query] == ranking.route.cluster
+        np.testing.assert_array_equal(earlier.scores, ranking.scores)
+
+
+def test_a_query_without_a_signature_joins_no_cluster(known: Artifact) -> None:
+    extended = extend(known, lone_document(two_kinds(4, seed=6)))
+
+    assert -1 == extended.clusters[0]
+    assert 3 == extended.joined.sum()
+
+
+def test_the_next_version_verifies_and_can_be_extended_again(tmp_path: Path) -> None:
+    registry, first = Registry(tmp_path), published(tmp_path, two_kinds())
+
+    for version in (2, 3):
+        new = two_kinds(6, seed=version)
+        reference = publish_extended(registry, first, extend(first, new))
+        found = load(reference.path)
+
+        assert version == reference.version
+        assert sum(cluster.size for cluster in first.manifest.clusters) + 6 == sum(
+            cluster.size for cluster in found.manifest.clusters
+        )
+        record = found.manifest.source["extended"][-1]
+        assert (version - 1, 6, new.n_docs) == (record["version"], record["queries"], record["documents"])
+        assert found.manifest.metrics == first.manifest.metrics
+        first = found
+    assert 2 == len(first.manifest.source["extended"])
+    assert {} == registry.aliases("web")
+
+
+def test_ranges_count_all_documents_learned_from_so_far(tmp_path: Path) -> None:
+    """Fifteen documents of twenty-four queries, then of six: the mean length lies on the same line for all quantiles."""
+    first = published(tmp_path, two_kinds())
+    new = two_kinds(8, n_docs=40, seed=2)
+
+    extended = extend(first, new)
+
+    # 24 lists of 15 and 8 of 40: three quarters are short.
+    assert (15, 15, 40, 40) == tuple(extended.ranker.contract.list_lengths[at] for at in (0, 4, 6, 8))
+
+
+def test_unlike_queries_are_named(tmp_path: Path) -> None:
+    known = published(tmp_path, two_kinds())
+    usual, strange = two_kinds(10, seed=5), two_kinds(10, seed=5)
+    turned = strange.documents[:, [2, 3, 4, 0, 1]].copy()
+
+    assert not [note for note in extend(known, usual).notes if "less similar" in note]
+    assert [
+        note for note in extend(known, replace(strange, documents=turned)).notes if "less similar" in note
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "kept"),
+    [
+        ({**KINDS, "routing": {"method": "medoid"}}, "'medoid' holds no training queries"),
+        (
+            {
+                **KINDS,
+                "representation": {"method": "mean"},
+                "similarity": {"method": "euclidean"},
+                "clustering": {"method": "kmeans", "clusters": 2},
+                "routing": {"method": "classifier"},
+            },
+            "'classifier' holds no training queries",
+        ),
+    ],
+)
+def test_a_router_without_training_queries_says_so(tmp_path: Path, tables: dict[str, Any], kept: str) -> None:
+    extended = extend(published(tmp_path, two_kinds(), tables), two_kinds(6, seed=3))
+
+    assert any(kept in note for note in extended.notes)
+    assert 6 == extended.joined.sum()
+
+
+def test_a_guarded_model_keeps_its_guard_and_counts_the_cluster_that_a_query_belongs_to(
+    tmp_path: Path,
+) -> None:
+    first = published(tmp_path, two_kinds(), {**KINDS, "guard": {"learn": True}})
+
+    extended = extend(first, two_kinds(6, seed=3))
+
+    assert type(first.ranker) is type(extended.ranker)
+
+
+def test_one_global_model_is_refused(tmp_path: Path) -> None:
+    alone = published(tmp_path, two_kinds(), {"clustering": {"method": "none"}})
+
+    with pytest.raises(InvalidConfiguration, match="web@1: expected a model with clusters, found one global"):
+        extend(alone, two_kinds(4))
+
+
+def test_other_features_and_missing_values_are_refused_by_name(known: Artifact) -> None:
+    narrow = two_kinds(4)
+    narrow = replace(narrow, documents=narrow.documents[:, :4].copy(), feature_names=narrow.feature_names[:4])
+    missing = two_kinds(4)
+    missing.documents[17, 2] = np.nan
+
+    with pytest.raises(InvalidData, match="5"):
+        extend(known, narrow)
+    with pytest.raises(InvalidDocuments, match=r"query 'q1'.*'f3' of document 2 is missing"):
+        extend(known, missing)
+
+
+def test_it_is_compared_with_a_model_that_has_learned_from_everything(known: Artifact) -> None:
+    found = against_retraining(known, two_kinds(), two_kinds(60, seed=9))
+
+    assert 12 == found.queries
+    assert found.tau > 0.5
+    assert {"map", "ndcg@1", "ndcg@5", "ndcg@10"} == {one.metric for one in found.comparisons}
+
+
+def test_too_few_new_queries_are_not_compared(known: Artifact) -> None:
+    with pytest.raises(InvalidData, match=r"expected 40 new queries or more .* found 12"):
+        against_retraining(known, two_kinds(), two_kinds(12, seed=9))
