@@ -14,7 +14,8 @@ LocalRankError
 ├── ExportRefused             a search engine could not compute the model
 ├── ExplanationRefused        the scores are no sums over features
 ├── InvalidConfiguration      a setting is unknown, of the wrong type or out of range
-└── InvalidData               judged data cannot be read: names file, line and column
+├── InvalidData               judged data cannot be read: names file, line and column
+└── WorkersLost               a cluster cannot finish its work; nothing was published
 
 A message names the thing, the expectation and the finding in one sentence. Nothing here knows of HTTP.
 """
@@ -37,6 +38,7 @@ __all__ = [
     "ProbeMismatch",
     "PublishFailed",
     "ScoringFailed",
+    "WorkersLost",
 ]
 
 
@@ -116,3 +118,7 @@ class InvalidData(LocalRankError):
     def __init__(self, message: str, *, document: int | None = None) -> None:
         super().__init__(message)
         self.document = document
+
+
+class WorkersLost(LocalRankError):
+    """A cluster cannot finish its work; nothing was published."""

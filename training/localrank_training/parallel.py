@@ -1,24 +1,48 @@
 """Many independent pieces of work on several processes, with the same result for any number of them.
 
 joblib starts the processes and hands the arrays over through shared memory; nothing of it is ever stored. Each piece
-runs with one BLAS thread: several processes with several threads each would only get in each other's way.
+runs with one BLAS thread: several processes with several threads each would only get in each other's way. `elsewhere` sends
+the pieces to something else, such as a cluster (`localrank_training.dask_workers`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["available_cores", "each_in_parallel", "in_parallel"]
+__all__ = ["Elsewhere", "alone", "available_cores", "each_in_parallel", "elsewhere", "in_parallel"]
 
 T = TypeVar("T")
+
+
+class Elsewhere(Protocol):
+    """Does pieces of work in another way than by processes of this one."""
+
+    def each(self, work: Callable[..., T], pieces: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+        """Yield ``work(*piece)`` for every piece, in their order."""
+        ...
+
+
+_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def elsewhere(workers: Elsewhere) -> Iterator[None]:
+    """Let these do what would be done by several processes."""
+    token = _elsewhere.set(workers)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
 
 
 def available_cores() -> int:
@@ -30,10 +54,13 @@ def each_in_parallel(
     work: Callable[..., T], pieces: Sequence[tuple[Any, ...]], *, workers: int = 1
 ) -> Iterator[T]:
     """Yield ``work(*piece)`` for every piece, in their order, as soon as it and those before it are computed."""
+    if workers > 1 and (others := _elsewhere.get()) is not None:
+        yield from others.each(work, pieces)
+        return
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=max(min(workers, len(pieces)), 1), return_as="generator")
-    yield from parallel(delayed(_alone)(work, piece) for piece in pieces)
+    yield from parallel(delayed(alone)(work, piece) for piece in pieces)
 
 
 def in_parallel(
@@ -52,7 +79,8 @@ def in_parallel(
     return results
 
 
-def _alone(work: Callable[..., T], piece: tuple[Any, ...]) -> T:
+def alone(work: Callable[..., T], piece: tuple[Any, ...]) -> T:
+    """Do one piece with one BLAS thread."""
     with _controller(len(sys.modules)).limit(limits=1):
         return work(*piece)
 

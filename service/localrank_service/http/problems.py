@@ -44,6 +44,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.ExplanationRefused: 422,
     errors.InvalidConfiguration: 500,
     errors.InvalidData: 422,
+    errors.WorkersLost: 500,
 }
 
 #: RFC 9110's words, where those of older Pythons are from before it.

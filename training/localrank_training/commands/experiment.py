@@ -10,6 +10,7 @@ import typer
 from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
 from localrank_training.commands.output import AsJson, given, progress
+from localrank_training.commands.workers import Dask, Workers, working
 
 __all__ = ["experiment"]
 
@@ -30,7 +31,8 @@ def experiment(
         int, typer.Option(min=0, help="Of random clusters and the like, as controls; 0 leaves them out.")
     ] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    workers: Workers = 0,
+    dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:
     """Run tables and figures of the papers on data in folds, or on their own synthetic data.
@@ -63,13 +65,12 @@ def experiment(
     from localrank_training.experiments.folds import Data, read_folds
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.running import run
-    from localrank_training.parallel import available_cores
 
-    with progress() as advance:
+    with progress() as advance, working(workers, dask) as at_once:
         known = (
             read_folds(Path(data), advance) if data is not None and wanting else Data("none", "standard", ())
         )
-        fits = Fits(Path(out) / "fits", workers=workers or available_cores(), say=_say)
+        fits = Fits(Path(out) / "fits", workers=at_once, say=_say)
         study = Study(known, fits, draws, seed)
         found = {one.name: run(one, study, Path(out), say=_say, progress=advance) for one in chosen}
     if as_json:

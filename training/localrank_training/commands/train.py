@@ -30,6 +30,7 @@ from localrank_training.commands.reading import (
     columns_of,
     say,
 )
+from localrank_training.commands.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
@@ -112,7 +113,8 @@ def train(
             help="With --report: also train on growing shares of the queries, which takes several times as long.",
         ),
     ] = False,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    workers: Workers = 0,
+    dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a model from judged queries and publish it as the next version.
@@ -127,6 +129,7 @@ def train(
       localrank train data/ --learner lambdamart --set learner.num_leaves=[7,15,31]
       localrank train --method localrank --print-config > run.toml
       localrank train data/ --config run.toml
+      localrank train data/ --dask tcp://10.0.0.5:8786
       localrank train data/ --budget 30 --latency-budget 500
       localrank train log.csv --label grade --qid query --ignore url_id
       localrank train data/train.txt --report report.html --learning-curve
@@ -135,7 +138,6 @@ def train(
     from localrank.registry import Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
-    from localrank_training.parallel import available_cores
     from localrank_training.promotion import better_than_served
     from localrank_training.publishing import publish
     from localrank_training.reports import report_of
@@ -162,6 +164,7 @@ def train(
     )
     registry = Registry(Path(models_dir))
     registry.check_publishable(name)
+    at_once = context.with_resource(working(workers, dask))
     with progress() as advance:
         queries = read(data, progress=advance, columns=columns, say=say)
         held = (
@@ -177,9 +180,7 @@ def train(
     if curve and not as_json:
         _say_curve(settings, queries)
     with progress() as advance:
-        trained = train_model(
-            queries, settings, validation=held, workers=workers or available_cores(), progress=advance
-        )
+        trained = train_model(queries, settings, validation=held, workers=at_once, progress=advance)
         report = report_of(trained)
         reference = publish(registry, name, trained, queries, validation=held, report=report)
     decision = None
@@ -189,7 +190,7 @@ def train(
         registry.promote(name, reference.version)
 
     print_notes(report.notes, err=True)
-    made = _Made(trained, settings, report, reference, context.obj or "", workers or available_cores())
+    made = _Made(trained, settings, report, reference, context.obj or "", at_once)
     if as_json:
         background = None if page is None else made.background(curve=curve)
         kept = None if page is None or background is None else made.write(background, registry, page)

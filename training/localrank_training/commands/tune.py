@@ -21,6 +21,7 @@ from localrank_training.commands.reading import (
     columns_of,
     say,
 )
+from localrank_training.commands.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
@@ -62,7 +63,8 @@ def tune(
     position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    workers: Workers = 0,
+    dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose settings by cross-validation over queries; every list in the configuration is a choice.
@@ -78,7 +80,6 @@ def tune(
     """
     from localrank_training.config import read_tables
     from localrank_training.data.reading import read
-    from localrank_training.parallel import available_cores
     from localrank_training.reporting.tuned import page_of_tuning
     from localrank_training.tuning import SPACE, edges_of, tune_routing
     from localrank_training.tuning import tune as tune_settings
@@ -89,14 +90,14 @@ def tune(
     )
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE
-    with progress() as advance:
+    with progress() as advance, working(workers, dask) as at_once:
         queries = read(data, progress=advance, columns=columns, say=say)
         tuned = tune_settings(
             queries,
             tables,
             out,
             most=most,
-            workers=workers or available_cores(),
+            workers=at_once,
             progress=advance,
             where=config or "configuration",
         )

@@ -1,0 +1,40 @@
+"""The options that say who does the work: processes here, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Dask", "Workers", "working"]
+
+Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster: the address of its scheduler, or 'local' for workers on this machine.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def working(workers: int, dask: str | None) -> Iterator[int]:
+    """Let the work of several processes be done by whom the user wants; yield how many pieces at a time."""
+    from localrank_training.parallel import available_cores
+
+    if dask is None:
+        yield workers or available_cores()
+        return
+    if workers:
+        raise typer.BadParameter("--workers and --dask: expected one of them, found both")
+    from localrank_training.dask_workers import dask_workers
+
+    with dask_workers(dask) as cluster:
+        yield cluster.threads

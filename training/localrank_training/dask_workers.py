@@ -1,0 +1,274 @@
+"""Pieces of work on the workers of a Dask cluster, on one machine or on many.
+
+`dask_workers` connects; inside it everything that `localrank_training.parallel` would do with processes runs on the cluster, and
+the results are the same. Large arrays travel apart from the pieces that need them: an array is sent once, however many
+pieces refer to it, and workers fetch it from each other. Scheduling is Dask's.
+
+A worker that dies costs time: its pieces run elsewhere, and arrays that only it held are sent again. What cannot go on (a piece that
+ends every worker, a scheduler that is gone) ends the run with one sentence. Nothing is published before a run is over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import platform
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from localrank import __version__
+from localrank.errors import InvalidConfiguration, WorkersLost
+from localrank_training.parallel import alone, available_cores, elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from distributed import Client, Future
+
+    from localrank.arrays import Array
+
+__all__ = ["DaskWorkers", "dask_workers"]
+
+T = TypeVar("T")
+
+#: The address that means: workers on this machine, started for this run.
+LOCAL = "local"
+#: Seconds to reach the scheduler, and to wait for a first worker.
+_PATIENCE = 20.0
+#: Arrays of fewer bytes travel with the piece.
+_LARGE = 1 << 18
+#: Pieces that are waiting at the cluster, per thread of it.
+_AHEAD = 2
+#: How often a piece is sent again because what it needs was lost.
+_AGAIN = 5
+
+
+@contextmanager
+def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWorkers]:
+    """Run what follows on the workers of a cluster.
+
+    Args:
+        address: of the scheduler, such as ``tcp://10.0.0.5:8786``; ``local`` starts workers on this machine.
+        memory: of each local worker, such as ``2GiB``; by default a fair share.
+
+    Raises:
+        InvalidConfiguration: there is no such scheduler, it has no workers, or they run other versions.
+    """
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        if error.name not in {"distributed", "dask"}:
+            raise
+        raise InvalidConfiguration("--dask: needs distributed: pip install 'localrank[dask]'") from None
+    with ExitStack() as stack:
+        where = address
+        if address == LOCAL:
+            cluster = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=available_cores(),
+                    threads_per_worker=1,
+                    processes=True,
+                    # A port that is free; without a name for it Dask would want 8787.
+                    dashboard_address="127.0.0.1:0",
+                    memory_limit=memory or "auto",
+                    silence_logs=50,
+                )
+            )
+            where = cluster.scheduler_address
+        try:
+            client = stack.enter_context(distributed.Client(where, timeout=_PATIENCE, set_as_default=False))
+        except (TimeoutError, OSError, ValueError) as error:
+            raise InvalidConfiguration(
+                f"--dask {address}: expected a Dask scheduler, found none: {_first_line(error)}"
+            ) from None
+        workers = DaskWorkers(client, address)
+        workers.check()
+        with elsewhere(workers):
+            yield workers
+
+
+class DaskWorkers:
+    """The workers of a cluster, for `localrank_training.parallel`.
+
+    Args:
+        client: connected to the scheduler.
+        address: as the user wrote it, for messages.
+    """
+
+    def __init__(self, client: Client, address: str) -> None:
+        self._client, self._address = client, address
+        self._sent: dict[str, Future] = {}
+
+    @property
+    def threads(self) -> int:
+        """How many pieces the cluster works on at a time, at least two."""
+        return max(2, sum(self._client.nthreads().values()))
+
+    def check(self) -> None:
+        """Wait for a first worker, and compare the versions of all.
+
+        Raises:
+            InvalidConfiguration: there is none, or one differs.
+        """
+        try:
+            self._client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError:
+            raise InvalidConfiguration(
+                f"--dask {self._address}: expected a worker within {_PATIENCE:.0f} s, found none; start some with "
+                f"'dask worker {self._address}'"
+            ) from None
+        ours = _versions()
+        for worker, theirs in self._client.run(_versions_there, on_error="return").items():
+            if not isinstance(theirs, dict):
+                raise InvalidConfiguration(
+                    f"--dask {self._address}: worker {worker}: expected localrank {ours['localrank']} to be installed, "
+                    f"found: {_first_line(theirs)}"
+                )
+            for name, version in ours.items():
+                if theirs[name] != version:
+                    raise InvalidConfiguration(
+                        f"--dask {self._address}: worker {worker}: expected {name} {version} as here, found {theirs[name]}"
+                    )
+
+    def each(self, work: Callable[..., T], pieces: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+        """Yield ``work(*piece)`` for every piece, in their order.
+
+        Raises:
+            WorkersLost: the cluster cannot finish.
+        """
+        ahead = _AHEAD * self.threads
+        running: dict[int, Future] = {}
+        needed: set[str] = set()
+        try:
+            for number, piece in enumerate(pieces):
+                for coming in range(number, min(number + ahead, len(pieces))):
+                    if coming not in running:
+                        running[coming] = self._send(work, pieces[coming], needed)
+                yield self._result(running, number, work, piece, needed)
+                del running[number]
+        finally:
+            for future in running.values():
+                future.cancel()
+            # What the last call needed, the next one is likely to need: the same judged queries.
+            for digest in set(self._sent) - needed:
+                del self._sent[digest]
+
+    def _result(
+        self,
+        running: dict[int, Future],
+        number: int,
+        work: Callable[..., T],
+        piece: tuple[Any, ...],
+        needed: set[str],
+    ) -> T:
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
+
+        for _ in range(_AGAIN):
+            try:
+                result: T = running[number].result()
+            except KilledWorker as error:
+                raise WorkersLost(
+                    f"--dask {self._address}: a piece of work ended the workers that it was given to, the last one "
+                    f"{error.last_worker.address}; they may have too little memory. Nothing was published"
+                ) from None
+            except (CancelledError, CommClosedError):
+                # A worker that is gone took with it what only it held.
+                if not self._connected():
+                    raise WorkersLost(
+                        f"--dask {self._address}: the scheduler is gone. Nothing was published; run it again once it is back"
+                    ) from None
+                self._forget_lost()
+                running[number] = self._send(work, piece, needed)
+            else:
+                return result
+        raise WorkersLost(
+            f"--dask {self._address}: what a piece of work needs was lost {_AGAIN} times with the workers that held it. "
+            "Nothing was published"
+        )
+
+    def _send(self, work: Callable[..., T], piece: tuple[Any, ...], needed: set[str]) -> Future:
+        content, arrays = _apart((work, piece))
+        needed.update(arrays)
+        for digest, array in arrays.items():
+            if digest not in self._sent:
+                self._sent[digest] = self._place(array)
+        return self._client.submit(
+            _run, content, {digest: self._sent[digest] for digest in arrays}, pure=False
+        )
+
+    def _place(self, array: Array) -> Future:
+        try:
+            # Under a name of its own: contents are compared here, and lost arrays must not be taken for sent ones.
+            return self._client.scatter(array, hash=False, broadcast=False)
+        except (OSError, TimeoutError) as error:
+            raise WorkersLost(
+                f"--dask {self._address}: no worker took what it was sent: {_first_line(error)}. Nothing was published"
+            ) from None
+
+    def _connected(self) -> bool:
+        return self._client.status == "running"
+
+    def _forget_lost(self) -> None:
+        for digest, future in list(self._sent.items()):
+            if future.status in {"lost", "cancelled", "error"}:
+                del self._sent[digest]
+
+
+def _run(content: bytes, arrays: dict[str, Array]) -> Any:
+    """Do a piece of work; this runs on a worker."""
+    work, piece = _together(content, arrays)
+    return alone(work, piece)
+
+
+def _apart(value: Any) -> tuple[bytes, dict[str, Array]]:
+    """Return a value as bytes that refer to its large arrays by digest, and these."""
+    arrays: dict[str, Array] = {}
+
+    class Packer(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> str | None:
+            if not isinstance(obj, np.ndarray) or obj.nbytes < _LARGE or obj.dtype.hasobject:
+                return None
+            plain = np.ascontiguousarray(obj)
+            label = (
+                f"{plain.dtype.str} {plain.shape} {hashlib.blake2b(plain.data, digest_size=20).hexdigest()}"
+            )
+            arrays[label] = plain
+            return label
+
+    file = io.BytesIO()
+    Packer(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue(), arrays
+
+
+def _together(content: bytes, arrays: dict[str, Array]) -> Any:
+    """Undo `_apart`."""
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, pid: str) -> Array:
+            return arrays[pid]
+
+    return Unpacker(io.BytesIO(content)).load()
+
+
+def _versions() -> dict[str, str]:
+    """Return what a result may depend on, and what must be the same to understand each other."""
+    return {
+        "localrank": __version__,
+        "Python": ".".join(map(str, sys.version_info[:2])),
+        "numpy": np.__version__,
+        "processor": platform.machine(),
+    }
+
+
+def _versions_there() -> dict[str, str]:
+    """Return the same of a worker; it is sent by name, so the worker needs this package."""
+    return _versions()
+
+
+def _first_line(error: object) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
