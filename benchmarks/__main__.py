@@ -45,6 +45,7 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     # Speed, against thresholds.
     "signature": Benchmark(short=("--decays", "0.9")),
+    "growing": Benchmark(),
     "routing": Benchmark(),
     "trees": Benchmark(),
     "explanations": Benchmark(),

@@ -410,6 +410,21 @@ class TrainingConfig:
         where = "configuration" if path is None else str(path)
         return cls.from_tables(read_tables(path, method, learner=learner, overrides=overrides), where)
 
+    @classmethod
+    def of_version(cls, manifest: Manifest) -> TrainingConfig:
+        """Return the settings that were chosen for a published version.
+
+        Raises:
+            InvalidConfiguration: it was not published by a training run, or by one with other settings than there are.
+        """
+        name = f"{manifest.name}@{manifest.version}"
+        tables = manifest.source.get("configuration")
+        if not isinstance(tables, dict):
+            raise InvalidConfiguration(
+                f"{name}: expected a version that 'localrank train' has published, found one without its settings"
+            )
+        return cls.from_tables(tables, f"{name}: configuration")
+
     def replace(self, **tables: object) -> TrainingConfig:
         """Return the same run with other tables."""
         return dataclasses.replace(self, **tables)  # type: ignore[arg-type]

@@ -204,9 +204,7 @@ def against_retraining(
         )
     rest = queries.select(np.sort(order[len(held) :]))
     grown = extend(artifact, rest, progress=progress).ranker
-    config = TrainingConfig.from_tables(
-        artifact.manifest.source["configuration"], f"{artifact.manifest.name}: configuration"
-    )
+    config = TrainingConfig.of_version(artifact.manifest)
     known = aligned(learned_from, artifact.ranker.contract)
     anew = train(
         concatenated([known, aligned(rest, artifact.ranker.contract)]),
