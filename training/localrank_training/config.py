@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Matrix
+    from localrank.artifact import Manifest
 
 __all__ = [
     "METHODS",
