@@ -10,6 +10,7 @@ import pytest
 
 import localrank
 from localrank.__main__ import main
+from localrank.artifact import read_manifest
 from localrank_training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -136,3 +137,42 @@ def test_what_does_not_fit_is_wrong_use(
 
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (judged.parent / "models").exists()
+
+
+def test_warm_takes_the_settings_of_a_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judged, models = str(tmp_path / "judged.txt"), ["--models-dir", str(tmp_path / "models")]
+    synthetic = ["--queries", "40", "--documents", "12", "--features", "6", "--kinds", "2"]
+    assert 0 == main(["data", "synthesize", *synthetic, "--out", judged])
+    choices = ["--set", "learner.C=[1.0, 100.0]", "--set", "clustering.candidates=[2, 3]"]
+    assert 0 == main(["train", judged, "--method", "localrank", *choices, "--name", "web", *models])
+    capsys.readouterr()
+
+    assert 0 == main(["train", judged, "--warm", "web@1", "--name", "web", "--json", *models])
+
+    first, second = (read_manifest(tmp_path / "models" / "web" / version) for version in ("1", "2"))
+    assert 4 == len(first.source["trials"])
+    assert [] == second.source["trials"]
+    assert first.source["configuration"] == second.source["configuration"]
+    capsys.readouterr()
+    assert 2 == main(["train", judged, "--warm", "web", "--method", "global", *models])
+    assert "--warm: expected the settings of the version alone" in capsys.readouterr().err.replace("'", "")
+    assert 1 == main(["train", judged, "--warm", "nowhere", *models])
+
+
+def test_warm_takes_the_members_of_a_blend(tmp_path: Path) -> None:
+    judged, models = str(tmp_path / "judged.txt"), ["--models-dir", str(tmp_path / "models")]
+    assert 0 == main(
+        ["data", "synthesize", "--queries", "40", "--documents", "8", "--features", "4", "--out", judged]
+    )
+    assert 0 == main(["train", judged, "--budget", "2", "--name", "web", *models])
+
+    assert 0 == main(["train", judged, "--warm", "web", "--name", "web", *models])
+
+    first, second = (
+        read_manifest(tmp_path / "models" / "web" / version).source["configuration"]["learner"]
+        for version in ("1", "2")
+    )
+    assert [member["method"] for member in first["members"]] == [
+        member["method"] for member in second["members"]
+    ]
+    assert {"ranksvm"} <= {member["method"] for member in second["members"]}

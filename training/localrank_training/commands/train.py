@@ -84,6 +84,14 @@ def train(
             help="Processor time for 100 documents when auto serves; members are left out until that is enough.",
         ),
     ] = None,
+    warm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Take the settings that were chosen for this published version, and try no others.",
+            show_default=False,
+        ),
+    ] = None,
     print_config: Annotated[
         bool,
         typer.Option("--print-config", help="Print the settings with their meanings, and train nothing."),
@@ -131,10 +139,11 @@ def train(
       localrank train data/ --config run.toml
       localrank train data/ --dask tcp://10.0.0.5:8786
       localrank train data/ --budget 30 --latency-budget 500
+      localrank train data/ data/october.txt --name web --warm web
       localrank train log.csv --label grade --qid query --ignore url_id
       localrank train data/train.txt --report report.html --learning-curve
     """
-    from localrank.artifact import load
+    from localrank.artifact import load, read_manifest
     from localrank.registry import Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
@@ -148,7 +157,14 @@ def train(
     # Whatever is wrong with what was asked for is said before the work.
     budgets = {"budget": budget, "latency": latency_budget}
     overrides = [*(overrides or ()), *(f"learner.{name}={value}" for name, value in budgets.items() if value)]
-    settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
+    if warm is None:
+        settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
+    elif config or method or learner or overrides:
+        raise typer.BadParameter(
+            "expected the settings of the version alone, found others beside them", param_hint="--warm"
+        )
+    else:
+        settings = TrainingConfig.of_version(read_manifest(Registry(Path(models_dir)).resolve(warm).path))
     if print_config:
         typer.echo(annotated(settings), nl=False)
         return
