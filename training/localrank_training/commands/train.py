@@ -143,7 +143,7 @@ def train(
       localrank train log.csv --label grade --qid query --ignore url_id
       localrank train data/train.txt --report report.html --learning-curve
     """
-    from localrank.artifact import load, read_manifest
+    from localrank.artifact import load
     from localrank.registry import Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.reading import read
@@ -157,14 +157,11 @@ def train(
     # Whatever is wrong with what was asked for is said before the work.
     budgets = {"budget": budget, "latency": latency_budget}
     overrides = [*(overrides or ()), *(f"learner.{name}={value}" for name, value in budgets.items() if value)]
+    registry = Registry(Path(models_dir))
     if warm is None:
         settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
-    elif config or method or learner or overrides:
-        raise typer.BadParameter(
-            "expected the settings of the version alone, found others beside them", param_hint="--warm"
-        )
     else:
-        settings = TrainingConfig.of_version(read_manifest(Registry(Path(models_dir)).resolve(warm).path))
+        settings = _settings_of(registry, warm, alone=not (config or method or learner or overrides))
     if print_config:
         typer.echo(annotated(settings), nl=False)
         return
@@ -178,7 +175,6 @@ def train(
     columns = columns_of(
         label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
     )
-    registry = Registry(Path(models_dir))
     registry.check_publishable(name)
     at_once = context.with_resource(working(workers, dask))
     with progress() as advance:
@@ -244,6 +240,17 @@ def train(
             typer.echo(sentence)
         kept = made.write(background, registry, page)
         typer.echo(f"report: {page}, kept beside the version as {kept}")
+
+
+def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConfig:
+    from localrank.artifact import read_manifest
+    from localrank_training.config import TrainingConfig
+
+    if not alone:
+        raise typer.BadParameter(
+            "expected the settings of the version alone, found others beside them", param_hint="--warm"
+        )
+    return TrainingConfig.of_version(read_manifest(registry.resolve(model).path))
 
 
 def _say_curve(config: TrainingConfig, queries: QuerySet) -> None:
