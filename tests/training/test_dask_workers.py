@@ -228,7 +228,6 @@ def test_a_worker_that_joins_gets_its_share(tmp_path: Path) -> None:
             if len(seen) == 2:
                 break
             assert time.monotonic() < deadline
-        pieces.close()
 
     assert 2 == len(seen)
 

@@ -106,7 +106,7 @@ class DaskWorkers:
     @property
     def threads(self) -> int:
         """How many pieces the cluster works on at a time, at least two."""
-        return max(2, sum(self._client.nthreads().values()))
+        return max(2, sum(int(count) for count in self._client.nthreads().values()))
 
     def check(self) -> None:
         """Wait for a first worker, and compare the versions of all.
@@ -211,7 +211,7 @@ class DaskWorkers:
             ) from None
 
     def _connected(self) -> bool:
-        return self._client.status == "running"
+        return str(self._client.status) == "running"
 
     def _forget_lost(self) -> None:
         for digest, future in list(self._sent.items()):

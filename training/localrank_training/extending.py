@@ -268,8 +268,8 @@ def _similarities(
     others = []
     for query in range(0, len(router.points), step):
         point = router.points.of(query)
-        near = similar_queries(point, router.points, router.clusters, router.similarity, 2)
-        others += [one.similarity for one in near if one.query != query][:1]
+        closest = similar_queries(point, router.points, router.clusters, router.similarity, 2)
+        others += [one.similarity for one in closest if one.query != query][:1]
     near = float(np.median(found))
     if not others:
         return near, None, ()
