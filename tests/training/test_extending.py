@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Artifact, load
-from localrank.errors import InvalidConfiguration, InvalidData, InvalidDocuments
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.extending import against_retraining, extend, publish_extended
@@ -170,7 +170,7 @@ def test_other_features_and_missing_values_are_refused_by_name(known: Artifact) 
 
     with pytest.raises(InvalidData, match="5"):
         extend(known, narrow)
-    with pytest.raises(InvalidDocuments, match=r"query 'q1'.*'f3' of document 2 is missing"):
+    with pytest.raises(InvalidData, match="query 'q1': expected a value of 'f3', found none"):
         extend(known, missing)
 
 

@@ -106,7 +106,7 @@ def extend(artifact: Artifact, queries: QuerySet, *, progress: Progress = silent
 
     Raises:
         InvalidConfiguration: the model has no clusters, or does not say what it has learned from.
-        InvalidData, InvalidDocuments: the queries do not fit the model's contract.
+        InvalidData: the queries do not fit the model's contract.
     """
     name = f"{artifact.manifest.name}@{artifact.manifest.version}"
     ranker = artifact.ranker
