@@ -1,6 +1,7 @@
 """What experiments cost a request, and how often their statistics are right.
 
-    python -m benchmarks.experiments [--repeats 20] [--requests 400] [--documents 100] [--features 136] [--beside PYTHON]
+    python -m benchmarks.experiments [--repeats 20] [--requests 400] [--documents 100] [--features 136] [--kinds KINDS]
+                                     [--beside PYTHON]
     python -m benchmarks.experiments --statistics [--runs 200]
 
 The same service is run without experiments, with a file that has none, and with each kind. All are asked in turn, interleaved, in an order
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--features", type=int, default=136)
     parser.add_argument("--beside", metavar="PYTHON", help="interpreter of another installation")
+    parser.add_argument("--kinds", default="canary,split,shadow,interleaving", help="separated by commas")
     parser.add_argument("--statistics", action="store_true", help="simulate users instead")
     parser.add_argument("--runs", type=int, default=200)
     options = parser.parse_args()
@@ -73,10 +75,10 @@ def costs(options: argparse.Namespace) -> int:
     drawn: dict[str, dict[str, Any] | None] = {
         "no file": None,
         "no experiments": {},
-        "split": {"kind": "split", "percent": 50},
-        "canary": {"kind": "canary", "percent": 50},
-        "shadow": {"kind": "shadow"},
-        "interleaving": {"kind": "interleaving"},
+        **{
+            kind: {"kind": kind, **({"percent": 50} if kind in {"split", "canary"} else {})}
+            for kind in filter(None, options.kinds.split(","))
+        },
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
