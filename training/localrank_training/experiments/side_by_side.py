@@ -1,4 +1,4 @@
-"""Dots of several kinds over the same categories, next to each other."""
+"""Dots of several kinds over the same categories; the drawing puts those of one category next to each other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Kind", "side_by_side"]
-
-#: Room that the kinds of one category share; less than 1, the distance to the next category.
-_ROOM = 0.7
 
 
 class Kind(NamedTuple):
@@ -34,9 +31,13 @@ class Kind(NamedTuple):
 
 def side_by_side(categories: Sequence[str], kinds: Sequence[Kind]) -> list[Dots]:
     """Return the dots of every kind, those of one category in the order of the kinds."""
-    found = []
-    for number, kind in enumerate(kinds):
-        aside = _ROOM * ((number + 0.5) / len(kinds) - 0.5)
-        places = [categories.index(category) + aside for category in kind.categories]
-        found.append(Dots(kind.name, places, kind.values, kind.low, kind.high))
-    return found
+    return [
+        Dots(
+            kind.name,
+            [categories.index(category) for category in kind.categories],
+            kind.values,
+            kind.low,
+            kind.high,
+        )
+        for kind in kinds
+    ]

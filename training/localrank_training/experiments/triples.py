@@ -119,7 +119,6 @@ def figure_1(study: Study) -> Findings:
         tuple((spread, *map(float, shares)) for spread, shares in right.items()),
         f"Shares of {TRIPLES} triples; 0.5 is guessing.",
     )
-    places = np.arange(len(DISTANCES), dtype=np.float64)
     plot = Plot(
         "How often a distance finds the query whose model serves",
         "The distance of principal directions is right exactly if relevance is what spreads the documents.",
@@ -127,8 +126,8 @@ def figure_1(study: Study) -> Findings:
         y=Axis("share of triples", zero=True, high=1.05),
         marks=[
             *(
-                Dots(f"documents differ most in {spread}", (places + aside).tolist(), shares.tolist())
-                for aside, (spread, shares) in zip((-0.1, 0.1), right.items(), strict=True)
+                Dots(f"documents differ most in {spread}", list(range(len(DISTANCES))), shares.tolist())
+                for spread, shares in right.items()
             ),
             Level("guessing", 0.5),
         ],
