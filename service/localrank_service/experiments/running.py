@@ -213,7 +213,7 @@ class Experiments:
             candidate = self.live.find(one.candidate)
             if state != RUNNING or candidate is None:
                 before = self._states.get(run)
-                if before != (state, reason) and state != RETURNED:
+                if before != (state, reason) and state != RETURNED and self.live.loaded:
                     _log.warning("experiment %s is %s: %s", one.name, state, reason)
                 continue
             running = Running(one, run, candidate)
