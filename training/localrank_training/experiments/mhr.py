@@ -774,7 +774,7 @@ EXPERIMENTS = (
     Experiment(
         name="mhr-grades",
         paper=PAPER,
-        figure="section 3.1, not shown in the paper",
+        figure="Section 3.1, not shown in the paper",
         title="Adding a grade",
         protocol=Protocol(
             "ours", "synthetic queries of five grades, judged with two to five; the paper has three"

@@ -163,9 +163,11 @@ def quality(study: Study) -> Findings:
     ]
     chosen_one = sum(choice.clusters == 1 for choice in free)
     sentences = [
-        "Beside one model: "
-        + "; ".join(verdict_of(pair) for pair in pairs if pair.name.startswith("clusters"))
-        + ".",
+        *(
+            f"Beside one model: {verdict_of(pair)}."
+            for pair in pairs
+            if pair.name in {f"{name}, map" for name in ways}
+        ),
         f"One cluster was chosen in {chosen_one} of {len(folds)} folds. The paper prints no figures.",
     ]
     marks: list[Mark] = [
@@ -223,7 +225,7 @@ def _controls(study: Study, single: Vector, apart: Vector, oracle: Vector) -> tu
         "Queries are dealt to clusters at random. The number of clusters and C are chosen anew for every draw.",
         seed=study.seed,
     )
-    return table, plot, f"{verdict_of(pairs[-2])}. {verdict_of(pairs[-1])}."
+    return table, plot, f"C{verdict_of(pairs[-2])[1:]}. O{verdict_of(pairs[-1])[1:]}."
 
 
 def _choices(study: Study, *every: list[_Choice]) -> Table:
@@ -375,7 +377,7 @@ def figure_3(study: Study) -> Findings:
 
 # ------------------------------------------------------------------------------------------------ catalogue
 
-_NO_TREC = "TREC 2003 and TREC 2004: LETOR 3.0's .gov sets are not to be had any more."
+_NO_TREC = "TREC 2003 and TREC 2004: LETOR 3.0's .gov sets are not to be had any more"
 _HOW = (
     "principal directions of the top h values of all training queries' rows, because those of each query by itself make every "
     "query zero; features scaled over all training documents; the cluster of the largest scatter is bisected; h, directions, "
@@ -408,7 +410,7 @@ EXPERIMENTS = (
     Experiment(
         name="pca-query-quality",
         paper=PAPER,
-        figure="section 4, which prints no result",
+        figure="Section 4, which prints no result",
         title="P@n, NDCG@n and MAP of clusters beside one model",
         protocol=Protocol("ours", _HOW),
         not_run=_NO_TREC,

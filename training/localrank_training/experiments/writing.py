@@ -69,7 +69,7 @@ def page_of(experiment: Experiment, mark: Mark, findings: Findings, runs: Sequen
         lead,
         [
             *others,
-            *(f"{name}: {text}." for name, text in marks),
+            *(f"{name}: {text.rstrip('.')}." for name, text in marks),
             *findings.plots,
             *findings.tables,
             *logged,

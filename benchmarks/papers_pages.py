@@ -1,0 +1,103 @@
+"""The long tables of docs/papers.md: one page for each paper, from what `localrank experiment` wrote.
+
+    localrank experiment 'lgmml-*' 'mhr-*' … --data OHSUMED --out results/OHSUMED
+    python -m benchmarks.papers_pages results/OHSUMED results/MQ2008
+
+Reads every ``NAME.json`` of the folders and writes ``docs/papers/PAPER.md``; measures nothing. A paper without a file in the
+folders keeps its page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localrank_training.experiments.catalogue import EXPERIMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from benchmarks.results import Results
+
+FOLDER = Path(__file__).parents[1] / "docs" / "papers"
+#: Longer tables are in the files that the command writes.
+MOST_ROWS = 40
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages of all papers that the folders hold something of."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parsed = parser.parse_args(arguments)
+    for paper, text in pages(parsed.folders).items():
+        (parsed.out / f"{paper}.md").write_text(text)
+        print(parsed.out / f"{paper}.md")
+    return 0
+
+
+def pages(folders: Iterable[Path]) -> dict[str, str]:
+    """Return the text of each paper's page, in the order of the catalogue."""
+    found: dict[str, list[tuple[int, str, Results]]] = {}
+    order = list(EXPERIMENTS)
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")):
+            one: Results = json.loads(path.read_text(encoding="utf-8"))
+            if one.get("name") in EXPERIMENTS:
+                paper = str(one["name"]).rpartition("-")[0]
+                found.setdefault(paper, []).append((order.index(one["name"]), one["marks"]["data"], one))
+    return {
+        paper: _page(paper, [one for _, _, one in sorted(every, key=lambda entry: entry[:2])])
+        for paper, every in found.items()
+    }
+
+
+def _page(paper: str, every: Sequence[Results]) -> str:
+    made = [
+        f"# {every[0]['paper']}",
+        "<!-- Made from what `localrank experiment` wrote: python -m benchmarks.papers_pages DIR… -->",
+        (
+            f"Every table and figure again; the summary is in [papers.md](../papers.md). `localrank experiment '{paper}-*' --data DIR "
+            "--out DIR` makes them with plots."
+        ),
+    ]
+    said: set[str] = set()
+    for one in every:
+        heading = f"## {one['figure']}: {one['title']}"
+        if heading not in said:
+            made.append(heading)
+            said.add(heading)
+        marks = one["marks"]
+        made += [
+            f"`localrank experiment {one['name']}`. Data: {marks['data']}.",
+            *one["sentences"],
+            f"Protocol: {marks['protocol']}. Not run: {marks['not_run'].rstrip('.') or 'nothing'}.",
+        ]
+        for table in one["tables"]:
+            made += _table(table)
+    return "\n\n".join(made) + "\n"
+
+
+def _table(table: Results) -> list[str]:
+    if len(table["rows"]) > MOST_ROWS:
+        return [f"*{table['title']}*: {len(table['rows'])} rows, in `NAME.json`."]
+    lines = [table["header"], ["---"] * len(table["header"]), *table["rows"]]
+    text = "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+    return [f"*{table['title']}*", text, *([table["caption"]] if table["caption"] else [])]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.0e}"
+    # A bar would end the cell.
+    return str(value).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""The pages of docs/papers/ are what `localrank experiment` wrote, and a row comes out of its command again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import papers_pages
+from localrank_training.experiments import lgmml
+from localrank_training.experiments.catalogue import EXPERIMENTS
+from localrank_training.experiments.folds import read_folds
+from localrank_training.experiments.lgmml_variants import METRICS, alone
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def written(folder: Path, name: str, rows: list[list[object]], data: str = "the paper's: OHSUMED") -> None:
+    one = {
+        "name": name,
+        "paper": EXPERIMENTS[name].paper,
+        "figure": EXPERIMENTS[name].figure,
+        "title": EXPERIMENTS[name].title,
+        "marks": {"data": data, "protocol": "ours: as told", "not_run": ""},
+        "sentences": ["It rains."],
+        "tables": [
+            {"title": "What falls", "header": ["|cosine|", "b"], "rows": rows, "caption": "All of it."}
+        ],
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(one))
+
+
+def test_a_page_holds_marks_sentences_and_tables_of_every_set(tmp_path: Path) -> None:
+    written(tmp_path / "a", "mhr-table6", [["x", 0.25], [None, -1e-9]])
+    written(tmp_path / "b", "mhr-table6", [["y", 1]], data="another: MQ2008")
+    written(tmp_path / "a", "mhr-fig1", [["z", 2]])
+    (tmp_path / "a" / "other.json").write_text("{}")
+
+    found = papers_pages.pages([tmp_path / "a", tmp_path / "b"])
+
+    assert ["mhr"] == list(found)
+    page = found["mhr"]
+    assert page.index("## Figure 1") < page.index("## Table 6")
+    assert 1 == page.count("## Table 6")
+    assert "| \\|cosine\\| | b |\n| --- | --- |\n| x | 0.2500 |\n| – | -1e-09 |" in page
+    assert (
+        page.index("## Table 6")
+        < page.index("Data: another: MQ2008")
+        < page.rindex("Data: the paper's: OHSUMED")
+    )
+    assert "It rains." in page
+    assert "Not run: nothing." in page
+
+
+def test_long_tables_stay_in_their_files(tmp_path: Path) -> None:
+    written(tmp_path, "mhr-table6", [[n, n] for n in range(papers_pages.MOST_ROWS + 1)])
+
+    assert "*What falls*: 41 rows, in `NAME.json`." in papers_pages.pages([tmp_path])["mhr"]
+
+
+def test_every_paper_of_the_catalogue_is_in_the_summary() -> None:
+    summary = (DOCS / "papers.md").read_text()
+
+    for name in EXPERIMENTS:
+        assert f"{name.rpartition('-')[0]}-" in summary
+
+
+@pytest.mark.realdata
+def test_ranksvm_on_ohsumed_comes_out_again(real_data: Path) -> None:
+    page = (DOCS / "papers" / "lgmml.md").read_text()
+    table = page[page.index("*Table 4: ") :]
+    shown = next(line for line in table.splitlines() if line.startswith("| RankSVM |"))
+    data = read_folds(real_data / "OHSUMED")
+
+    figures = [
+        alone(fold, learner="ranksvm", settings=lgmml.LEARNERS["ranksvm"], convention=data.convention)[
+            "figures"
+        ]
+        for fold in data.folds
+    ]
+
+    means = np.concatenate(figures, axis=1).mean(axis=1)
+    cells = [float(cell) for cell in shown.split("|")[2 : 2 + len(METRICS)]]
+    assert cells == pytest.approx(means.tolist(), abs=1e-3)
