@@ -61,7 +61,7 @@ def _page(paper: str, every: Sequence[Results]) -> str:
         f"# {every[0]['paper']}",
         "<!-- Made from what `localrank experiment` wrote: python -m benchmarks.papers_pages DIR… -->",
         (
-            f"Every table and figure again; the summary is in [papers.md](../papers.md). `localrank experiment '{paper}-*' --data DIR "
+            f"Tables of the experiments that were run, each on the data that it names; the summary is in [papers.md](../papers.md). `localrank experiment '{paper}-*' --data DIR "
             "--out DIR` makes them with plots."
         ),
     ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks import papers_pages
-from localrank_training.experiments import lgmml
+from localrank_training.experiments import pca_query
 from localrank_training.experiments.catalogue import EXPERIMENTS
+from localrank_training.experiments.fits import Fits
 from localrank_training.experiments.folds import read_folds
-from localrank_training.experiments.lgmml_variants import METRICS, alone
+from localrank_training.experiments.role import Study
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -69,19 +69,13 @@ def test_every_paper_of_the_catalogue_is_in_the_summary() -> None:
 
 
 @pytest.mark.realdata
-def test_ranksvm_on_ohsumed_comes_out_again(real_data: Path) -> None:
-    page = (DOCS / "papers" / "lgmml.md").read_text()
-    table = page[page.index("*Table 4: ") :]
-    shown = next(line for line in table.splitlines() if line.startswith("| RankSVM |"))
+def test_what_the_literal_steps_come_to_on_ohsumed_comes_out_again(real_data: Path) -> None:
+    page = (DOCS / "papers" / "pca-query.md").read_text()
     data = read_folds(real_data / "OHSUMED")
 
-    figures = [
-        alone(fold, learner="ranksvm", settings=lgmml.LEARNERS["ranksvm"], convention=data.convention)[
-            "figures"
-        ]
-        for fold in data.folds
-    ]
+    found = pca_query.figure_3(Study(data, Fits(Path("unused")), 0, 0))
 
-    means = np.concatenate(figures, axis=1).mean(axis=1)
-    cells = [float(cell) for cell in shown.split("|")[2 : 2 + len(METRICS)]]
-    assert cells == pytest.approx(means.tolist(), abs=1e-3)
+    (_, pooled) = found.tables[0].rows
+    shown = next(line for line in page.splitlines() if line.startswith("| rows of all queries"))
+    cells = [float(cell) for cell in shown.split("|")[2:4]]
+    assert cells == pytest.approx(pooled[1:3], abs=1e-3)

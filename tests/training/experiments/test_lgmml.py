@@ -68,6 +68,7 @@ def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         "ROUNDS": 10,
         "LEARNERS": learners,
         "NOISE": (0, 30),
+        "NOISED": {name: learners[name] for name in ("ranksvm", "lambdamart", "lgmml")},
         "CLASSES": ((4, 24),),
         "SONG_SIZES": (1, 4, 20),
         "SPLITS": 1,

@@ -40,6 +40,7 @@ def test_as_many_metrics_as_classes_are_enough_and_better_than_one() -> None:
     assert one == pytest.approx(found["single"].mean(), abs=1e-9)
     assert right > one + 0.03
     assert many < right + 0.02
+    assert found["truth"].mean() > one + 0.03
 
 
 def test_with_anchors_at_the_query_more_metrics_hardly_matter() -> None:

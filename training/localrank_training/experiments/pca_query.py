@@ -370,7 +370,10 @@ def figure_3(study: Study) -> Findings:
                 f"Followed to the letter, the six steps make the same point of every query: no coordinate is farther from zero than "
                 f"{largest:.0e}. By axes of all training rows they go up to {spread:.2f}."
             ),
-            f"Axes of each query by itself do not compare: the first ones of two queries have a cosine of {alike.mean():.2f} on average.",
+            (
+                f"Each query has axes of its own: the first ones of two queries have a cosine of {alike.mean():.2f} on average, "
+                f"{alike.min():.2f} at least, and which way each points is chance."
+            ),
         ],
     )
 

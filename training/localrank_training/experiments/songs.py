@@ -2,7 +2,7 @@ r"""Songs that are alike: the query-dependent mode of L-GMML on classes whose tr
 
 A query is a point among the documents; relevant are those of its class. Each class lies around a centre of its own, and spreads
 widely in some directions of its own, which say nothing of the class, and narrowly in the others. So the best metric differs
-from class to class, and no more metrics than classes can help.
+from class to class, and as many metrics as classes are enough if each is learned from its own.
 
 What GMML learns needs no query: differences of two documents do not change if the query is subtracted from both. The ways to use
 ``m`` metrics for a query ``q``:
@@ -113,7 +113,8 @@ def local_metrics(
     """Measure MAP of test songs for several numbers of metrics.
 
     Returns:
-        ``local [n_ways, n_sizes, n_songs]``; ``single [n_songs]`` of one metric of all training songs; ``euclidean [n_songs]``;
+        ``local [n_ways, n_sizes, n_songs]``; ``single [n_songs]`` of one metric of all training songs; ``truth [n_songs]`` of one
+        for each class, if classes are known; ``euclidean [n_songs]``;
         ``seconds [n_sizes]`` to learn sampled sets.
     """
     songs = drawn(classes, per_class, n_features, split=split, seed=seed)
@@ -137,8 +138,11 @@ def local_metrics(
         found[0, number] = _by_equations(songs, held, test, of_groups, means)
         found[1, number] = _by_equations(songs, held, test, some, anchors)
         found[2, number] = _map(test, _at_the_query(test, some))
+    _, own = np.unique(songs.classes[songs.parts[0]], return_inverse=True)
+    centres = np.stack([mine[own == one].mean(axis=0) for one in range(own.max() + 1)])
     return {
         "local": found,
+        "truth": _by_equations(songs, held, test, _of_groups(train, own), centres),
         "single": _map(test, _near(test, single)),
         "euclidean": _map(test, _near(test, np.eye(n_features))),
         "seconds": np.minimum(np.array(sizes), len(sampled)) * each,
