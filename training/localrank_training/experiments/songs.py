@@ -138,8 +138,8 @@ def local_metrics(
         found[0, number] = _by_equations(songs, held, test, of_groups, means)
         found[1, number] = _by_equations(songs, held, test, some, anchors)
         found[2, number] = _map(test, _at_the_query(test, some))
-    _, own = np.unique(songs.classes[songs.parts[0]], return_inverse=True)
-    centres = np.stack([mine[own == one].mean(axis=0) for one in range(own.max() + 1)])
+    names, own = np.unique(songs.classes[songs.parts[0]], return_inverse=True)
+    centres = np.stack([mine[own == one].mean(axis=0) for one in range(len(names))])
     return {
         "local": found,
         "truth": _by_equations(songs, held, test, _of_groups(train, own), centres),
