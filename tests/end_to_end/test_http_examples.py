@@ -35,9 +35,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copytree(ROOT / "models", models)
     first = artifact.load(models / "demo" / "1")
     registry = Registry(models)
-    registry.publish(
-        "demo", first.ranker, Provenance("2026-01-02T00:00:00Z", source={}, probe=first.probe.documents)
+    again = Provenance(
+        "2026-01-02T00:00:00Z", source={}, probe=first.probe.documents, query_map=first.query_map
     )
+    registry.publish("demo", first.ranker, again)
     registry.promote("demo", 2)
     log = ("--impression-log", "1", "--impression-log-dir", str(models.parent / "impressions"))
     file = ("--experiments-file", str(models.parent / "experiments.json"))
