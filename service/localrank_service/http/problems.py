@@ -15,6 +15,7 @@ import orjson
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from localrank import errors
 
@@ -158,8 +159,20 @@ def _of_framework(request: Request, error: HTTPException) -> Problem:
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = f"no route {path}; /docs lists them"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allow = (error.headers or {}).get("Allow", "")
+        allow = _allowed(request)
         detail = f"{path} does not answer {request.method}; it answers {allow}"
+        return Problem(error.status_code, detail, headers={**(error.headers or {}), "Allow": allow})
     else:
         detail = str(error.detail)
     return Problem(error.status_code, detail, headers=error.headers)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods that the path answers; the framework names those of the first route only."""
+    methods = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return ", ".join(sorted(methods))

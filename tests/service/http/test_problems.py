@@ -70,7 +70,7 @@ def routes() -> list[tuple[str, str]]:
 async def test_every_route_answers_a_wrong_method_with_a_problem(
     method: str, path: str, client: httpx.AsyncClient
 ) -> None:
-    response = await client.request("DELETE", path.replace("{name}", "tiny").replace("{version}", "3"))
+    response = await client.request("PATCH", path.replace("{name}", "tiny").replace("{version}", "3"))
 
     assert 405 == check(response)["status"]
     assert method in response.headers["allow"]
@@ -99,6 +99,7 @@ async def test_every_route_answers_its_own_failure_without_telling_why(
             response = await client.request(
                 method,
                 path.replace("{name}", "tiny").replace("{version}", "3"),
+                params={"before": "1", "after": "2"} if path.endswith("/diff") else None,
                 json={} if method == "POST" else None,
                 headers={"x-request-id": "the-id", "x-api-key": "admin-key"},
             )
