@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page
 
     from tests.service.page.conftest import Visit
 
@@ -223,70 +224,34 @@ def test_learning_from_traffic_says_how_to_turn_it_on(
 
 def test_the_impression_log_and_experiments_are_shown(visits: Callable[..., Visit], tmp_path: Path) -> None:
     publish(tmp_path / "models")
-    flags = ("--model", "demo", "--impression-log", "1", "--impression-log-dir", str(tmp_path / "log"))
+    split = {
+        "name": "turned",
+        "kind": "split",
+        "model": "demo",
+        "candidate": "demo@2",
+        "percent": 50,
+        "unit": "request",
+    }
+    (tmp_path / "experiments.json").write_text(json.dumps({"experiments": [split]}))
+    flags = ("--impression-log", "1", "--impression-log-dir", str(tmp_path / "log"))
+    flags += ("--experiments-file", str(tmp_path / "experiments.json"), "--workers", "2", "--model", "demo")
     with serving(tmp_path / "models", *flags) as client:
-        # Closed before the service: it keeps asking.
         visit = visits(client)
-        page = visit.page
-        page.route("**/v1/stats*", with_experiments)
-        page.route("**/v1/experiments", lambda route: route.fulfill(json=EXPERIMENTS))
-        opened(visit)
-
-        for _ in range(3):
+        page = opened(visit)
+        for _ in range(20):
             rerank(client)
 
-        page.get_by_text("100.0\u00a0% of the requests: 3 logged").wait_for()
-        row = page.get_by_role("region", name="Experiments").locator("tbody tr").inner_text()
-        assert ["trees", "canary", "returned", "errors"] == [word for word in row.split() if word.isalpha()][
-            :4
-        ]
-        assert {"demo@1", "demo@2", "900", "100"} <= set(row.split())
+        page.get_by_text("100.0\u00a0% of the requests: 20 logged").wait_for()
+        row = page.get_by_role("region", name="Experiments").locator("tbody tr")
+        arms = client.get("/v1/experiments").json()["experiments"][0]["arms"]
+        counts = [sum(arms[arm]["requests"].values()) for arm in ("baseline", "candidate")]
+        assert 20 == sum(counts)
+        row.filter(has_text="running").wait_for()
+        assert ["demo@1", "demo@2"] == row.locator("td").nth(1).inner_text().split()
+        assert [str(count) for count in counts] == row.locator("td").nth(3).inner_text().split()
         assert [] == visit.violations()
-        page.context.close()
-
-
-#: As ``GET /v1/experiments`` answers.
-EXPERIMENTS = {
-    "generation": 3,
-    "workers": [{"pid": 1, "generation": 3}],
-    "problem": None,
-    "experiments": [
-        {
-            "name": "trees",
-            "kind": "canary",
-            "model": "demo",
-            "candidate": "2",
-            "percent": 10.0,
-            "unit": "session_id",
-            "salt": "",
-            "run": True,
-            "state": "returned",
-            "reason": "errors",
-            "returned": None,
-            "versions": {"baseline": "demo@1", "candidate": "demo@2"},
-            "arms": {
-                "baseline": {
-                    "requests": {"ok": 899, "degraded": 0, "error": 1},
-                    "rank_ms": {"p50": 1.0, "p95": 2.0},
-                },
-                "candidate": {
-                    "requests": {"ok": 90, "degraded": 0, "error": 10},
-                    "rank_ms": {"p50": 1.5, "p95": 3.0},
-                },
-            },
-            "outside": 0,
-        }
-    ],
-}
-
-
-def with_experiments(route: Route) -> None:
-    """Let the service say that there are experiments."""
-    response = route.fetch()
-    route.fulfill(
-        response=response,
-        json={**response.json(), "experiments": [{"name": "trees", "kind": "canary", "state": "returned"}]},
-    )
+        # Before the service ends: the page keeps asking.
+        page.close()
 
 
 @pytest.mark.parametrize("colour", ["light", "dark"])
