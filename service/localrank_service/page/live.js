@@ -52,9 +52,10 @@ export class LiveView {
     this.stages = element("div", { class: "card" });
     this.routes = element("div", { class: "card" });
     this.trouble = element("div", { class: "card" });
-    this.online = element("div", { class: "card" });
+    this.online = element("div", { class: "card below" });
     this.body = element("div", { hidden: true }, this.tiles, this.charts,
-      element("div", { class: "columns rest" }, element("div", { class: "stack first" }, this.stages, this.trouble), element("div", { class: "stack first" }, this.routes, this.online)));
+      element("div", { class: "columns rest" }, element("div", { class: "stack first" }, this.stages, this.trouble), this.routes),
+      this.online);
     this.root.append(element("h1", { id: "title-live", tabindex: "-1" }, "Live"),
       element("div", { class: "actions" }, windows, scopes, this.pauseButton, this.age), this.problem, this.body);
   }
@@ -268,9 +269,9 @@ function driftSentence(drift, clusters, total) {
 function experiment({ name, kind, state, reason, percent: share, versions, arms, shadow }) {
   const both = (of) => element("span", { class: "lines" }, ["baseline", "candidate"].map((arm) => element("span", {}, of(arm))));
   const answered = (arm) => Object.values(arms?.[arm]?.requests ?? {}).reduce((sum, one) => sum + one, 0);
-  const alike = shadow && `${count(shadow.ranked)} ranked in the shadow${shadow.kendall_tau === null || shadow.kendall_tau === undefined ? "" : `, τ ${number(shadow.kendall_tau, 2)}`}`;
+  const alike = shadow?.ranked && `${count(shadow.ranked)} ranked in the shadow${shadow.kendall_tau === null || shadow.kendall_tau === undefined ? "" : `, τ ${number(shadow.kendall_tau, 2)}`}`;
   return [element("span", { class: "lines" }, element("span", {}, name), element("span", { class: "hint" }, kind)),
-    element("span", { class: "lines" }, element("span", {}, state), reason && element("span", { class: "hint" }, reason), alike && element("span", { class: "hint" }, alike)),
+    element("span", { class: "lines" }, element("span", {}, state), reason && element("span", { class: "hint reason" }, reason), alike ? element("span", { class: "hint" }, alike) : null),
     both((arm) => versions?.[arm] ?? "–"), share === null || share === undefined ? "–" : `${number(share, 3)}\u00a0%`,
     both((arm) => count(answered(arm))), both((arm) => number(arms?.[arm]?.rank_ms?.p95, 3))];
 }

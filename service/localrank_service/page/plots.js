@@ -1,7 +1,7 @@
 // Drawings of figures: lines over time, intervals, pairs of shares. Each is beside a table or a text with the same figures.
 
 import { element, styled, svg, table } from "./element.js";
-import { number, percent, signed } from "./format.js";
+import { number, percent, plain, signed } from "./format.js";
 
 const HEIGHT = 170;
 const LEFT = 46;
@@ -30,7 +30,7 @@ export function course(label, lines, ages, { width = 560, unit = "", format = nu
   const y = (value) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - 12) * value) / top;
   const grid = rounds.map((value) => svg("g", {},
     svg("line", { x1: LEFT, x2: width - 10, y1: y(value), y2: y(value), class: "grid" }),
-    svg("text", { x: LEFT - 6, y: y(value) + 4, class: "tick end" }, shortTick(value, format))));
+    svg("text", { x: LEFT - 6, y: y(value) + 4, class: "tick end" }, value >= 1000 ? value.toLocaleString("en") : plain(value, 3))));
   const step = [30, 60, 300].find((one) => span / one <= 6) ?? 300;
   const times = Array.from({ length: Math.floor(span / step) + 1 }, (_, i) => i * step).filter((age) => x(age) > LEFT + 12)
     .map((age) => svg("text", { x: x(age), y: HEIGHT - 6, class: age ? "tick middle" : "tick end" }, age ? `−${age < 60 ? `${age} s` : `${age / 60} min`}` : "now"));
@@ -44,10 +44,6 @@ export function course(label, lines, ages, { width = 560, unit = "", format = nu
   return element("figure", {},
     element("figcaption", {}, element("h2", {}, label), legend(lines)),
     svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "plot", role: "img", "aria-label": `${label}. Latest of ${latest.join(", ")}.` }, ...grid, ...times, ...drawn));
-}
-
-function shortTick(value, format) {
-  return value === 0 ? "0" : value >= 1 && Number.isInteger(value) ? value.toLocaleString("en") : format(value);
 }
 
 /** Split positions into runs without a gap. */
