@@ -233,9 +233,9 @@ def test_the_impression_log_and_experiments_are_shown(visits: Callable[..., Visi
         "unit": "request",
     }
     (tmp_path / "experiments.json").write_text(json.dumps({"experiments": [split]}))
-    flags = ("--impression-log", "1", "--impression-log-dir", str(tmp_path / "log"))
-    flags += ("--experiments-file", str(tmp_path / "experiments.json"), "--workers", "2", "--model", "demo")
-    with serving(tmp_path / "models", *flags) as client:
+    log = ("--impression-log", "1", "--impression-log-dir", str(tmp_path / "log"))
+    flags = ("--experiments-file", str(tmp_path / "experiments.json"), "--workers", "2", "--model", "demo")
+    with serving(tmp_path / "models", *log, *flags) as client:
         visit = visits(client)
         page = opened(visit)
         for _ in range(20):
