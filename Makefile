@@ -62,6 +62,10 @@ demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
 openapi: $(VENV)/.dev ## Write docs/openapi.json anew
 	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.process.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
 
+.PHONY: http-page
+http-page: $(VENV)/.dev ## Write the answers in docs/http.md anew from a running service
+	$(BIN)/python -m tests.end_to_end.http_page
+
 .PHONY: licences
 licences: $(VENV)/.dev ## Write docs/licences.md from what is installed
 	$(BIN)/python -m tests.architecture.licences > docs/licences.md

@@ -52,6 +52,8 @@ _NUMBER: dict[str, Any] = {"type": "number"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 _ID: dict[str, Any] = {"type": ["string", "integer"]}
+#: Not `const`, of which openapi-python-client makes wrong code if the member is optional.
+_ALWAYS_FALSE: dict[str, Any] = {"type": "boolean", "not": {"const": True}}
 _FREE: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -104,6 +106,24 @@ def _engine_page(page: str, hits: str, hit: dict[str, Any], *, answered: bool = 
     }
 
 
+#: Exactly one of `documents`, `features` and `features_b64`. Not by `oneOf`: generators of clients make an untyped body of
+#: alternatives that only differ in what they require, and leave conditions alone.
+_ONE_FORM: dict[str, Any] = {
+    "if": {"required": ["documents"]},
+    "then": {
+        "not": {
+            "anyOf": [
+                {"required": [other]} for other in ("ids", "shape", "dtype", "features", "features_b64")
+            ]
+        }
+    },
+    "else": {
+        "if": {"required": ["features"]},
+        "then": {"not": {"anyOf": [{"required": [other]} for other in ("dtype", "features_b64")]}},
+        "else": {"required": ["features_b64", "shape"]},
+    },
+}
+
 _SUMMARY: dict[str, Any] = {
     "name": _TEXT,
     "version": _COUNT,
@@ -153,7 +173,7 @@ _ROUTE = _closed(
         "margin": _maybe(_NUMBER),
         "candidates": _COUNT,
         "fallback": _maybe(_TEXT),
-        "local": {"const": False, "description": "Only if the cluster has no scorer of its own."},
+        "local": _ALWAYS_FALSE | {"description": "Only if the cluster has no scorer of its own."},
         "shares": _list({"type": "number", "minimum": 0, "maximum": 1}, minItems=1)
         | {"description": "Only if several clusters' scorers answer: the weight of each."},
     },
@@ -271,11 +291,7 @@ SCHEMAS: dict[str, Any] = {
     "RerankRequest": _closed(
         _described_by(RERANK),
         optional=names_of(RERANK),
-        oneOf=[
-            {"required": ["documents"], "not": {"anyOf": [{"required": ["ids"]}, {"required": ["shape"]}]}},
-            {"required": ["features"], "not": {"required": ["dtype"]}},
-            {"required": ["features_b64", "shape"]},
-        ],
+        **_ONE_FORM,
         examples=[
             {
                 "model": "demo",

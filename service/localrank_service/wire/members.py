@@ -336,7 +336,7 @@ FEEDBACK = (
     Member("index", _integer(0), "The document, by its position in the request, if it is not named by `id`."),
     Member(
         "click",
-        Kind("true", {"const": True}, lambda value: value is True),
+        Kind("true", {"type": "boolean", "not": {"const": False}}, lambda value: value is True),
         "The user chose the document.",
         nullable=False,
     ),

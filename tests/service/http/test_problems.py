@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+ROOT = Path(__file__).parents[3]
 MEMBERS = {"type", "title", "status", "detail", "instance", "error", "pointer"}
 
 
@@ -224,3 +226,19 @@ def asgi(request: httpx.Request) -> Scope:
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
+
+
+def test_every_type_of_problem_is_on_the_page() -> None:
+    given = (ROOT / "service").rglob("*.py")
+    named = {
+        kind
+        for path in given
+        for kind in re.findall(r"^ +kind=\"([a-z-]+)\",$", path.read_text(), re.MULTILINE)
+    }
+    kinds = named | {problem_of(error("")).kind for error in STATUSES}
+    page = (ROOT / "docs" / "http.md").read_text()
+
+    described = set(re.findall(r"(?:urn:localrank:problem|…):([a-z-]+)`", page))
+
+    assert {"deadline", "feature-off"} <= named
+    assert kinds == described
