@@ -91,6 +91,8 @@ def test_two_workers_do_the_same_and_take_a_canary_back_together(models: Path, t
 
         file.write_text(json.dumps({"experiments": [{"name": "strict", **canary, **rails}]}))
         until(client, lambda one: (one["name"], one["state"]) == ("strict", "running"))
+        # The other worker may look a moment later.
+        patiently(lambda: len(generations(client)) == 1)
         kept = list(pool.map(lambda number: ask(client, number, WITHOUT), range(150)))
         back = until(client, lambda one: one["state"] == "returned")
         patiently(lambda: len(generations(client)) == 1)

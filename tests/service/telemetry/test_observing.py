@@ -15,6 +15,11 @@ def test_a_request_of_which_nothing_is_noted_costs_less_than_a_microsecond() -> 
         assert observer.observe(SCOPE, "POST", traced=False) is None
         OBSERVATION.get()
 
-    seconds = min(timeit.repeat(request, number=10_000, repeat=20)) / 10_000
+    def nothing() -> None:
+        pass
 
-    assert seconds < 1e-6
+    # A busy machine is slow for everything: a call of nothing takes 40 nanoseconds on a quiet one.
+    rounds = [(timeit.timeit(request, number=5_000), timeit.timeit(nothing, number=5_000)) for _ in range(40)]
+    seconds, empty = (min(times) / 5_000 for times in zip(*rounds, strict=True))
+
+    assert seconds < max(1e-6, 25 * empty)

@@ -94,7 +94,7 @@ def test_one_model_is_compared_with_its_global_scorer(run: Run) -> None:
     assert (code, errors) == (0, "")
     lines = text.splitlines()
     assert lines[0] == "20 queries, 300 documents"
-    assert lines[2] == "standard: empty queries counted 0; differences are web@1 less its global"
+    assert lines[2] == "standard: empty queries counted 0; differences are web@1 less its global scorer"
     for line, one in zip(lines[4:6], expected, strict=True):
         cells = line.split()
         assert cells[:2] == [one.metric, "1"]
