@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from localrank.errors import InvalidConfiguration, InvalidData, InvalidDocuments, ScoringFailed
+from localrank.errors import InvalidConfiguration, InvalidData, ScoringFailed
 from localrank.metrics import Judgements, measure
 from localrank.ranker import best_first
 from localrank.routing import Route
@@ -327,7 +327,7 @@ def test_what_cannot_be_ranked_names_its_query(ranker: Ranker, exam: QuerySet) -
     broken = exam.documents.copy()
     broken[exam.span(7).start + 2, 1] = np.nan
 
-    with pytest.raises(InvalidDocuments, match="query 'q6': feature 'f2' of document 2 is missing"):
+    with pytest.raises(InvalidData, match="query 'q6': expected a value of 'f2', found none"):
         evaluate(ranker, exam.with_documents(broken), ["map"])
 
     class Broken:
