@@ -155,7 +155,7 @@ def test_very_many_queries_are_sampled_for_the_anchor(
         ({"regularisation": 0.0}, "regularisation: expected more than 0, found 0.0"),
         ({"t": 1.5}, "t: expected at most 1, found 1.5"),
         ({"rank": 0}, "rank: expected at least 1, found 0"),
-        ({"anchor": "query"}, "anchor: expected one of 'document', 'mean', found 'query'"),
+        ({"anchor": "query"}, "anchor: expected one of 'document', 'mean', 'origin', found 'query'"),
         ({"metric": "ndgc"}, "metric 'ndgc': expected one of map"),
     ],
 )
