@@ -30,6 +30,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "/v2/repository/models/demo/load": {},
     "/v2/repository/models/demo/unload": {},
 }
+#: Those that are no POST.
+UNUSUAL = [("put", "/v1/experiments/demo"), ("delete", "/v1/experiments/demo")]
 #: What a page may send to any server without asking it first, and what an odd client sends.
 SIMPLE = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", None)
 
@@ -70,14 +72,29 @@ def test_the_changes_are_all_there_are() -> None:
     """A new route that changes something belongs in the list above."""
     paths = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
     needing = {
-        path.replace("{name}", "demo")
+        (method, path.replace("{name}", "demo"))
         for path, operations in paths.items()
-        for operation in operations.values()
+        for method, operation in operations.items()
         # The others may be asked without a key if none is configured.
         if {} not in operation.get("security", [{}])
     }
 
-    assert needing == set(CHANGES)
+    assert needing == {("post", path) for path in CHANGES} | set(UNUSUAL)
+
+
+@pytest.mark.parametrize(("method", "path"), UNUSUAL)
+def test_no_page_can_change_anything_by_an_unusual_method(
+    method: str, path: str, client: httpx.Client, models: Path
+) -> None:
+    """A browser asks before it sends these; a page is refused even if it did not."""
+    before = state(client, models)
+    page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+
+    for key in ({}, {"x-api-key": ADMIN}):
+        answer = client.request(method, path, json={"kind": "split"}, headers=page | key)
+        assert answer.status_code in {401, 403}, (key, answer.text)
+
+    assert before == state(client, models)
 
 
 @pytest.mark.parametrize("path", CHANGES)
