@@ -342,7 +342,7 @@ class FeatureContract:
 
 
 def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:
-    r"""Return the quantiles of old values, of which only the quantiles are known, and new ones together.
+    r"""Return the quantiles of old and new values together; of the old ones only the quantiles are known.
 
     The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is that of the values. The
     result is, for each of `QUANTILES`, the smallest :math:`x` with :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and

@@ -71,8 +71,8 @@ def test_the_metric_is_the_best_that_a_search_finds(seed: int, d: int, C: float,
 
     reference = searched(losses, directions, C, d, size)
     np.testing.assert_allclose(solution.objective, objective(solution.matrix, losses, directions, C, size))
-    # By the trace the search may stop a little before the best; its gap says so.
-    short = 1e-5 if size == "rows" else 5e-3
+    # In one of these problems the search by the trace stops a little before the best; its gap says so.
+    short = 5e-3 if (size, seed) == ("trace", 2) else 1e-5
     assert solution.objective <= reference * (1 + short)
     assert solution.bound <= reference * (1 + 1e-9)
     assert solution.gap <= 10 * short * solution.objective
