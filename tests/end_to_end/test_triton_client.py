@@ -240,11 +240,23 @@ def test_every_error_is_told(
     assert said in caught.value.message()
 
 
-def test_a_timeout_that_has_passed_is_told(client: Any) -> None:
-    group = tensor("group", np.array([1] * 50, np.int32), "INT32")
+def test_a_timeout_that_has_passed_is_an_error_if_only_the_best_will_do(client: Any) -> None:
+    with pytest.raises(utils.InferenceServerException) as caught:
+        client.infer(
+            "demo", [tensor("features", DOCUMENTS, "FP32")], timeout=1, parameters={"allow_degraded": False}
+        )
 
-    with pytest.raises(utils.InferenceServerException, match="timeout of 1 microseconds"):
-        client.infer("demo", [tensor("features", DOCUMENTS, "FP32"), group], timeout=1)
+    assert "504" == caught.value.status()
+    assert "timeout of 0.001 ms" in caught.value.message()
+
+
+def test_a_timeout_that_has_passed_is_answered_with_the_order_of_the_request(client: Any) -> None:
+    group = tensor("group", np.array([20, 30], np.int32), "INT32")
+
+    result = client.infer("demo", [tensor("features", DOCUMENTS, "FP32"), group], timeout=1)
+
+    assert "request_order,request_order" == result.get_response()["parameters"]["degraded"]
+    assert list(range(50)) == result.as_numpy("ranking").tolist()
 
 
 def test_statistics_are_those_of_all_workers(address: str) -> None:

@@ -233,6 +233,15 @@ def test_a_worker_that_joins_gets_its_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_results_may_be_left_when_the_cluster_is_left(tmp_path: Path) -> None:
+    with started(tmp_path, 1) as own, dask_workers(own.address) as workers:
+        pieces = workers.each(dask_pieces.where, [(0.1,)] * 20)
+        next(pieces)
+
+    pieces.close()
+
+
+@pytest.mark.slow
 def test_a_piece_that_ends_every_worker_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
     with (
         started(tmp_path, 1) as own,

@@ -151,8 +151,9 @@ class DaskWorkers:
                 yield self._result(running, number, work, piece, needed)
                 del running[number]
         finally:
-            for future in running.values():
-                future.cancel()
+            # A caller who stops halfway may have left the cluster before this runs.
+            if self._connected():
+                self._client.cancel(list(running.values()))
             # What the last call needed, the next one is likely to need: the same judged queries.
             for digest in set(self._sent) - needed:
                 del self._sent[digest]
