@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from benchmarks import served_models
@@ -18,6 +17,8 @@ from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import httpx
 
 FEATURES = 20
 NPY = {"content-type": "application/x-npy"}
