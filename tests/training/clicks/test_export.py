@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.journal import file_name, frame
 from localrank.logged import Logged
 from localrank_training.clicks.export import export
-from localrank_training.clicks.joining import join, tally
+from localrank_training.clicks.joining import Which, join, tally
 from localrank_training.clicks.propensities import Propensities
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.reading import read
@@ -189,8 +190,44 @@ def test_models_of_other_features_are_exported_one_at_a_time(log: Log) -> None:
         InvalidData, match=r"model 'other' has other features.*export one model at a time: --model NAME"
     ):
         join(Logged([log.folder]))
-    other = join(Logged([log.folder]), model="other")
+    other = join(Logged([log.folder]), which=Which("other"))
     assert (("f1", "f2", "f3"), 0) == (other.queries.feature_names, other.unmatched)
+
+
+def test_what_was_answered_in_between_is_exported_with_feedback_that_came_later(log: Log) -> None:
+    for request in ("r1", "r2", "r3"):
+        log.show(request, [0, 1], time={"r1": 99.9, "r2": 100.0, "r3": 200.0}[request])
+    for request in ("r1", "r2", "r3"):
+        log.say(request, id="d1", click=True, time=500.0)
+
+    joined = join(Logged([log.folder]), which=Which(since=100.0, until=200.0))
+
+    assert {"r2": [0, 1]} == labels(joined.queries)
+    assert (1, 0) == (joined.impressions, joined.unmatched)
+
+
+def test_times_are_dates_in_utc_unless_they_say_otherwise(
+    log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noon = dt.datetime(2026, 10, 1, 12, tzinfo=dt.UTC).timestamp()
+    for request, time in (("before", noon - 1), ("at", noon), ("after", noon + 3600)):
+        log.show(request, [0, 1], time=time)
+        log.say(request, id="d1", click=True)
+    out = log.folder / "out.parquet"
+    command = ["data", "export", str(log.folder), "--out", str(out), "--overwrite"]
+
+    for since, until, expected in (
+        ("2026-10-01T12:00", "2026-10-01T13:00", ("at",)),
+        ("2026-10-01T14:00+02:00", None, ("at", "after")),
+        ("2026-10-01", "2026-10-02", ("before", "at", "after")),
+    ):
+        assert 0 == main([*command, "--since", since, *([] if until is None else ["--until", until])])
+        assert expected == read([out]).query_ids
+    capsys.readouterr()
+    assert 2 == main([*command, "--since", "yesterday"])
+    assert "--since: expected a date such as 2026-10-01" in capsys.readouterr().err
+    assert 2 == main([*command, "--since", "2026-10-02", "--until", "2026-10-01"])
+    assert "expected a time after --since 2026-10-02, found 2026-10-01" in capsys.readouterr().err
 
 
 def test_a_log_without_judgements_is_refused(log: Log) -> None:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.logged import Logged
-from localrank_training.clicks.joining import Joined, join, tally
+from localrank_training.clicks.joining import ALL, Joined, join, tally
 from localrank_training.clicks.propensities import Propensities, fit, from_power
 from localrank_training.data.writing import format_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank_training.clicks.joining import Rest
+    from localrank_training.clicks.joining import Rest, Which
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["Exported", "export", "propensities_of"]
@@ -55,7 +55,7 @@ def export(
     paths: Sequence[str | Path],
     out: str | Path,
     *,
-    model: str | None = None,
+    which: Which = ALL,
     rest: Rest = "zero",
     click_label: float = 1.0,
     propensities: str | None = None,
@@ -67,7 +67,7 @@ def export(
     Args:
         paths: files of the log, or folders of them.
         out: the file; its name says the format: LETOR text (also ``.gz``, ``.zst``), ``.csv`` or ``.parquet``.
-        model: of the impressions that are used.
+        which: impressions are used.
         rest: what becomes of documents that were shown and not judged.
         click_label: of documents that were clicked and not graded.
         propensities: how clicks are corrected, as of `propensities_of`; none leaves them as they are.
@@ -89,9 +89,9 @@ def export(
         if not 0 < value < math.inf:
             raise InvalidConfiguration(f"{name}: expected a number above 0, found {value}")
     logged = Logged(paths)
-    found = None if propensities is None else propensities_of(propensities, logged, model)
+    found = None if propensities is None else propensities_of(propensities, logged, which)
     joined = join(
-        logged, model=model, rest=rest, click_label=click_label, propensities=found, max_weight=max_weight
+        logged, which=which, rest=rest, click_label=click_label, propensities=found, max_weight=max_weight
     )
     queries = joined.queries if is_table else replace(joined.queries, positions=None)
     if out.suffix in _CSV:
@@ -101,10 +101,10 @@ def export(
     return Exported(joined, found, logged.damaged, logged.torn, tuple(logged.foreign))
 
 
-def propensities_of(text: str, logged: Logged, model: str | None = None) -> Propensities:
+def propensities_of(text: str, logged: Logged, which: Which = ALL) -> Propensities:
     """Return the propensities that a text asks for: ``em``, ``power:ETA``, or a file that was written before."""
     if text == "em":
-        return fit(tally(logged, model=model))
+        return fit(tally(logged, which=which))
     if (match := _POWER.fullmatch(text)) is not None:
         return from_power(float(match["eta"]), _PLACES)
     try:

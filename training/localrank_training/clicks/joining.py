@@ -15,8 +15,9 @@ everywhere. A greater ``max weight`` has less bias and more variance.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,10 +32,32 @@ if TYPE_CHECKING:
     from localrank.logged import Logged
     from localrank_training.clicks.propensities import Propensities
 
-__all__ = ["Joined", "Judged", "Rest", "join", "judged", "tally"]
+__all__ = ["ALL", "Joined", "Judged", "Rest", "Which", "join", "judged", "tally"]
 
 #: What becomes of documents that were shown and not judged.
 Rest: TypeAlias = Literal["zero", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The impressions of a log that are used.
+
+    Attributes:
+        model: that ranked them; any if there is none.
+        since: the earliest time of an answer, in seconds since 1970.
+        until: from this time on they are left out.
+    """
+
+    model: str | None = None
+    since: float = -math.inf
+    until: float = math.inf
+
+    def __contains__(self, impression: dict[str, Any]) -> bool:
+        return self.model in {None, impression["model"]} and self.since <= impression["time"] < self.until
+
+
+#: Every impression of a log.
+ALL: Final = Which()
 
 
 @dataclass(slots=True)
@@ -148,11 +171,11 @@ class _Feedback:
         ), lacking
 
 
-def _judged(logged: Logged, model: str | None, joined: Joined, feedback: _Feedback) -> Iterator[Judged]:
+def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -> Iterator[Judged]:
     """Yield every impression once, with its judgements; count on the way."""
     seen: set[_Key] = set()
     for impression in logged.impressions():
-        if model is not None and impression["model"] != model:
+        if impression not in which:
             feedback.judge(_Key(impression["request_id"], impression["query"]), impression)
             continue
         key = _Key(impression["request_id"], impression["query"])
@@ -168,18 +191,18 @@ def _judged(logged: Logged, model: str | None, joined: Joined, feedback: _Feedba
     joined.unmatched += feedback.unmatched()
 
 
-def judged(logged: Logged, *, model: str | None = None) -> Iterator[Judged]:
+def judged(logged: Logged, *, which: Which = ALL) -> Iterator[Judged]:
     """Yield every impression once, with what was said of its documents."""
-    yield from _judged(logged, model, Joined(_nothing()), _Feedback(logged))
+    yield from _judged(logged, which, Joined(_nothing()), _Feedback(logged))
 
 
-def tally(logged: Logged, *, model: str | None = None) -> Tally:
+def tally(logged: Logged, *, which: Which = ALL) -> Tally:
     """Count how often each document of each query was shown and clicked at each place.
 
     Queries without `query_id` cannot be found again and are left out. Documents without id are known by their features.
     """
     found = Tally()
-    for judged in _judged(logged, model, Joined(_nothing()), _Feedback(logged)):
+    for judged in _judged(logged, which, Joined(_nothing()), _Feedback(logged)):
         impression = judged.impression
         query, ids = impression["query_id"], impression["ids"]
         if query is None:
@@ -196,7 +219,7 @@ def tally(logged: Logged, *, model: str | None = None) -> Tally:
 def join(
     logged: Logged,
     *,
-    model: str | None = None,
+    which: Which = ALL,
     rest: Rest = "zero",
     click_label: float = 1.0,
     propensities: Propensities | None = None,
@@ -206,7 +229,7 @@ def join(
 
     Args:
         logged: the log.
-        model: of the impressions that are used; all if there is none.
+        which: impressions are used.
         rest: what becomes of documents that were shown and not judged.
         click_label: of documents that were clicked and not graded.
         propensities: by which clicks are corrected; without them each impression is one query, all of weight 1.
@@ -217,7 +240,7 @@ def join(
     """
     joined = Joined(_nothing())
     parts = _Parts(logged)
-    for judged in _judged(logged, model, joined, feedback := _Feedback(logged)):
+    for judged in _judged(logged, which, joined, feedback := _Feedback(logged)):
         clicks = judged.clicked - judged.grades.keys()
         if not clicks and not judged.grades:
             joined.unjudged += 1

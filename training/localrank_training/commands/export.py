@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +42,16 @@ def export(
         ),
     ],
     model: Annotated[str | None, typer.Option(help="Use only what this model has ranked.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Use only what was answered from then on: a date, or a date and time such as 2026-10-01T12:00. Without an offset it is UTC.",
+            metavar="TIME",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Use only what was answered before then.", metavar="TIME")
+    ] = None,
     unjudged: Annotated[
         Unjudged,
         typer.Option(help="Documents that were shown without click or grade: label 0, or left out."),
@@ -63,16 +75,21 @@ def export(
 
     Examples:
       localrank data export impressions --out judged.parquet
+      localrank data export impressions --out october.parquet --since 2026-10-01 --until 2026-11-01
       localrank data export impressions --out clicks.parquet --propensities em --write-propensities places.json
     """
     from localrank_training.clicks.export import export as write
+    from localrank_training.clicks.joining import Which
 
     if write_propensities is not None and propensities is None:
         raise typer.BadParameter("--write-propensities goes with --propensities")
+    first, last = _time(since, "--since", -math.inf), _time(until, "--until", math.inf)
+    if first >= last:
+        raise typer.BadParameter(f"--until: expected a time after --since {since}, found {until}")
     done = write(
         log,
         out,
-        model=model,
+        which=Which(model, first, last),
         rest=unjudged.value,
         click_label=click_label,
         propensities=propensities,
@@ -85,6 +102,18 @@ def export(
         print_json(_figures(done, out))
     else:
         _print(done, out)
+
+
+def _time(text: str | None, option: str, default: float) -> float:
+    if text is None:
+        return default
+    try:
+        when = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{option}: expected a date such as 2026-10-01, or a date and time such as 2026-10-01T12:00, found {text!r}"
+        ) from None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)).timestamp()
 
 
 def _figures(done: Exported, out: str) -> dict[str, Any]:
