@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import quality, quality_page, results
+from benchmarks import quality_page, results
 from benchmarks.contestants import CONTESTANTS, METRICS, figures_of
 from benchmarks.quality import exams
 
@@ -41,9 +41,7 @@ def test_the_picture_has_a_place_for_every_set() -> None:
 
 @pytest.mark.realdata
 @pytest.mark.usefixtures("real_data")
-def test_the_row_of_ranksvm_on_table_search_comes_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The figures that the page shows are of documents in the order of the files, as it says first."""
-    monkeypatch.setattr(quality, "shuffled", lambda queries: queries)
+def test_the_row_of_ranksvm_on_table_search_comes_out_again() -> None:
     found = results.read("quality")
     assert found is not None
     (row,) = (
