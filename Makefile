@@ -110,4 +110,4 @@ release: ## Build dist/: the sdist and the wheel of this platform (make image bu
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
-	rm -rf $(VENV) .audit .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis reports
+	rm -rf $(VENV) .audit .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
+TYPESCRIPT = Path(__file__).parent / "typescript"
 ROWS = [
     [18.0, 0.50, 0.50, 69.0, 0.50, 6.0, 0.50, 0.50, 91.0, 0.50],
     [10.1, 0.34, 0.72, 47.0, 0.31, 4.1, 0.69, 0.37, 62.0, 0.70],
@@ -110,3 +114,34 @@ def test_openapi_python_client_makes_a_client_that_ranks(
         line for line in printed.splitlines() if line.startswith("Unsupported")
     }
     check(run(python, "call.py", url, json.dumps(ROWS), cwd=tmp_path), expected)
+
+
+def node_modules() -> Path:
+    """Install the packages of ``typescript/package-lock.json``, unless an earlier run has; return their folder."""
+    given = [TYPESCRIPT / name for name in ("package.json", "package-lock.json")]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in given)).hexdigest()[:12]
+    kept = ROOT / ".cache" / f"npm-{digest}" / "node_modules"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Installed beside it and renamed, so that a run that was interrupted leaves nothing that looks whole.
+        with tempfile.TemporaryDirectory(dir=kept.parent) as partial:
+            for file in given:
+                shutil.copy(file, partial)
+            run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=Path(partial))
+            Path(partial, "node_modules").rename(kept)
+    return kept
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm (make test-deps installs it)")
+def test_openapi_typescript_makes_a_client_that_compiles_and_ranks(
+    url: str, expected: list[list[object]], tmp_path: Path
+) -> None:
+    for file in ("package.json", "tsconfig.json", "call.ts"):
+        shutil.copy(TYPESCRIPT / file, tmp_path)
+    modules = tmp_path / "node_modules"
+    modules.symlink_to(node_modules(), target_is_directory=True)
+
+    run("node", modules / "openapi-typescript/bin/cli.js", DOCUMENT, "--output", "described.ts", cwd=tmp_path)
+    run("node", modules / "typescript/bin/tsc", "--project", "tsconfig.json", cwd=tmp_path)
+
+    check(run("node", "made/call.js", url, json.dumps(ROWS), cwd=tmp_path), expected)
