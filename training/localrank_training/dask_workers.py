@@ -25,7 +25,7 @@ from localrank.errors import InvalidConfiguration, WorkersLost
 from localrank_training.parallel import alone, available_cores, elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from distributed import Client, Future
 
@@ -134,7 +134,7 @@ class DaskWorkers:
                         f"--dask {self._address}: worker {worker}: expected {name} {version} as here, found {theirs[name]}"
                     )
 
-    def each(self, work: Callable[..., T], pieces: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+    def each(self, work: Callable[..., T], pieces: Sequence[tuple[Any, ...]]) -> Generator[T, None, None]:
         """Yield ``work(*piece)`` for every piece, in their order.
 
         Raises:
