@@ -4,66 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from localrank.__main__ import main
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.journal import file_name, frame
 from localrank.logged import Logged
 from localrank_training.clicks.export import export
 from localrank_training.clicks.joining import Which, join, tally
 from localrank_training.clicks.propensities import Propensities
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.reading import read
+from tests.training.clicks.log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank_training.data.queries import QuerySet
-
-
-class Log:
-    """A file of records, as a service writes them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / file_name(1, 1)
-        self.time = 0.0
-        self._write({"kind": "contract", "contract": "c", "names": ["bm25", "age"]})
-
-    def _write(self, members: dict[str, Any], *arrays: np.ndarray) -> None:
-        self.time += 1
-        members = {"time": self.time, **members}
-        with self.path.open("ab") as file:
-            for part in frame(json.dumps(members).encode(), [array.tobytes() for array in arrays]):
-                file.write(part)
-
-    def show(self, request_id: str, order: list[int], **more: Any) -> None:
-        n = len(order)
-        features = more.pop("features", np.arange(2 * n, dtype="<f4").reshape(n, 2))
-        members = {
-            "kind": "impression", "request_id": request_id, "query": 0, "query_id": "q", "session_id": None,
-            "model": "web", "version": 1, "contract": "c", "shown": n, "degraded": None,
-            "ids": [f"d{one}" for one in range(n)],
-            "arrays": {"features": ["<f4", list(features.shape)], "scores": ["<f8", [n]], "order": ["<i4", [n]]},
-            **more,
-        }  # fmt: skip
-        self._write(members, features, np.zeros(n), np.array(order, "<i4"))
-
-    def say(self, request_id: str, **more: Any) -> None:
-        event = {
-            "query": 0,
-            "id": None,
-            "index": None,
-            "click": False,
-            "grade": None,
-            "event_id": None,
-            **more,
-        }
-        self._write({"kind": "feedback", "request_id": request_id, **event})
 
 
 @pytest.fixture
