@@ -108,6 +108,10 @@ release: ## Build dist/: the sdist and the wheel of this platform (make image bu
 	@if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH=$(CURDIR)/.release/bin:$$PATH auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	@ls dist
 
+.PHONY: wheel-test
+wheel-test: $(VENV)/.dev ## Install the repaired wheel for every Python that is here, train and serve (minutes)
+	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests/end_to_end/test_wheel.py
+
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
 	rm -rf $(VENV) .audit .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports

@@ -14,13 +14,8 @@ from pathlib import Path
 import pytest
 
 from localrank.__main__ import COMMANDS, main
+from tests.pages import NOT_RUN, ROOT, RUN, Block, blocks, commands, reason
 
-ROOT = Path(__file__).parents[2]
-#: Pages whose blocks a test runs as they are.
-RUN = {
-    "docs/http.md": "tests/end_to_end/test_http_examples.py",
-    "docs/tutorial.md": "tests/end_to_end/test_tutorial.py",
-}
 #: What is shown and not run: what a reader's own programs or other systems print or take.
 SHOWN = {"text", "jsonc", "", "http"}
 #: Commands that have commands.
@@ -32,17 +27,7 @@ PAGES = sorted(
 )
 
 
-def blocks() -> list[tuple[str, int, str, str]]:
-    found = []
-    for page in PAGES:
-        text = (ROOT / page).read_text()
-        for block in re.finditer(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
-            line = text[: block.start()].count("\n") + 1
-            found.append((page, line, block[1], block[2]))
-    return found
-
-
-BLOCKS = blocks()
+BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
 @cache
@@ -57,7 +42,7 @@ def offered(command: tuple[str, ...]) -> set[str]:
     return set(re.findall(r"--[a-z][a-z-]*|(?<![\w-])-[a-zA-Z]\b", said.getvalue()))
 
 
-def commands(text: str) -> list[list[str]]:
+def calls(text: str) -> list[list[str]]:
     """The calls of ``localrank`` in a block of shell, as words."""
     text = re.sub(r"\\\n\s*", " ", text)
     found = []
@@ -78,7 +63,7 @@ def test_a_block_is_what_it_says(page: str, line: int, kind: str, text: str) -> 
     elif kind == "toml":
         tomllib.loads(text)
     elif kind in {"sh", "console", "bash"}:
-        for words in commands(text):
+        for words in calls(text):
             shown = f"{page}:{line}: {' '.join(words)}"
             assert words[0] in {*COMMANDS, "--help", "--version"}, shown
             if words[0] in COMMANDS:
@@ -89,6 +74,38 @@ def test_a_block_is_what_it_says(page: str, line: int, kind: str, text: str) -> 
         assert kind in SHOWN, f"{page}:{line}"
 
 
+def typed(block: Block) -> list[str]:
+    """What a reader would run of a block."""
+    if block.kind in {"sh", "console", "bash"}:
+        return commands(block)
+    return [block.text] if block.kind == "python" else []
+
+
+def test_every_block_is_run_or_has_a_reason() -> None:
+    left = {
+        f"{block.page}:{block.line}: {one}"
+        for block in BLOCKS
+        if block.page not in RUN
+        for one in typed(block)
+        if reason(one) is None
+    }
+
+    assert not left
+
+
+def test_every_reason_is_needed() -> None:
+    shown = [one for block in BLOCKS for one in typed(block)]
+
+    assert [] == [begins for begins in NOT_RUN if not any(one.startswith(begins) for one in shown)]
+
+
 def test_pages_that_are_said_to_be_run_are() -> None:
-    for page, test in RUN.items():
-        assert Path(page).name in (ROOT / test).read_text()
+    for page, tests in RUN.items():
+        for test in tests:
+            assert Path(page).name in (ROOT / test).read_text(), (page, test)
+
+
+def test_the_tests_that_reasons_name_exist() -> None:
+    for why in NOT_RUN.values():
+        for named in re.findall(r"tests/[\w/.]*", why):
+            assert (ROOT / named).exists(), named

