@@ -10,6 +10,7 @@ LocalRankError
 │   ├── ArtifactIncompatible  written in a format that this code does not read
 │   ├── ArtifactUntrusted     whole or not, no trusted key has signed it
 │   └── ProbeMismatch         whole, but it does not reproduce its own probe on this machine
+├── StoreUnavailable          a folder of models at a URL cannot be read or written now
 ├── PublishFailed             the version could not be written; nothing was left behind
 ├── ExportRefused             a search engine could not compute the model
 ├── ExplanationRefused        the scores are no sums over features
@@ -38,6 +39,7 @@ __all__ = [
     "ProbeMismatch",
     "PublishFailed",
     "ScoringFailed",
+    "StoreUnavailable",
     "WorkersLost",
 ]
 
@@ -90,6 +92,10 @@ class ArtifactUntrusted(ArtifactError):
 
 class ProbeMismatch(ArtifactError):
     """The model is whole, but does not reproduce its own probe here."""
+
+
+class StoreUnavailable(LocalRankError):
+    """A folder of models at a URL cannot be read or written now."""
 
 
 class PublishFailed(LocalRankError):

@@ -38,16 +38,31 @@ if TYPE_CHECKING:
     from localrank.artifact import Provenance
     from localrank.ranker import Ranker
 
-__all__ = ["ALIASES", "CHAMPION", "Promotion", "Pruned", "Reference", "Registry", "load"]
+__all__ = [
+    "ALIASES",
+    "CHAMPION",
+    "LARGEST_ALIASES",
+    "MODEL_NAME",
+    "Promotion",
+    "Pruned",
+    "Reference",
+    "Registry",
+    "load",
+    "parse_aliases",
+    "remove_version",
+    "render_aliases",
+    "replace_file",
+]
 
 ALIASES = "aliases.json"
 #: The alias that is served unless another is asked for.
 CHAMPION = "champion"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
-_LARGEST = 16 * 1024 * 1024
+#: Bytes of ``aliases.json``.
+LARGEST_ALIASES = 16 * 1024 * 1024
 #: Behind a version's number.
 _REPORT = ".report.html"
 #: Hidden names of what is on its way out, and of what is on its way in.
@@ -110,7 +125,9 @@ class Registry:
     def models(self) -> list[str]:
         """Return the names of the models that have a version."""
         try:
-            names = sorted(entry.name for entry in self.models_dir.iterdir() if _NAME.fullmatch(entry.name))
+            names = sorted(
+                entry.name for entry in self.models_dir.iterdir() if MODEL_NAME.fullmatch(entry.name)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return []
         return [name for name in names if self._numbers(name)]
@@ -168,7 +185,7 @@ class Registry:
         family = reference.path.parent
         target = family / signatures_name(reference.path)
         with _failing(f"{target}: expected to write it"), locked(family):
-            _replace(target, signed(reference.path, sha256, key))
+            replace_file(target, signed(reference.path, sha256, key))
 
     def publish(self, name: str, ranker: Ranker, provenance: Provenance) -> Reference:
         """Write a new version of a model and verify what was written; aliases stay as they are.
@@ -286,10 +303,10 @@ class Registry:
                 for alias, history in histories.items():
                     histories[alias] = [one for one in history if one.version not in going]
                 if histories != before:
-                    _replace(family / ALIASES, _render_aliases(histories))
+                    replace_file(family / ALIASES, render_aliases(histories))
                 # Only now: no alias may name a version that is gone, whenever this stops.
                 for number in going:
-                    _remove(family, number)
+                    remove_version(family, number)
         return Pruned(tuple(going), tuple(sorted(ended)), tuple(leftovers))
 
     def diff(self, before: Reference | str, after: Reference | str) -> Difference:
@@ -327,7 +344,7 @@ class Registry:
             if ALIASES not in names_in(handle):
                 return {}
             with open_file(handle, ALIASES) as file:
-                return _parse_aliases(read_up_to(file, _LARGEST + 1))
+                return parse_aliases(read_up_to(file, LARGEST_ALIASES + 1))
         except ArtifactCorrupt as error:
             raise ArtifactCorrupt(f"{family}/{error}") from None
         except OSError as error:
@@ -346,11 +363,11 @@ class Registry:
             histories = {alias: list(history) for alias, history in before.items()}
             yield histories
             if histories != before:
-                _replace(family / ALIASES, _render_aliases(histories))
+                replace_file(family / ALIASES, render_aliases(histories))
 
 
 def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not MODEL_NAME.fullmatch(name):
         raise ArtifactNotFound(
             f"expected a model name of letters, digits, '.', '_' and '-' that starts with a letter or digit, "
             f"found {name!r:.80}"
@@ -387,7 +404,7 @@ def _tidy(family: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _remove(family: Path, number: int) -> None:
+def remove_version(family: Path, number: int) -> None:
     """Take a version's name away at once, then its files."""
     hidden = Path(tempfile.mkdtemp(dir=family, prefix=_REMOVED))
     (family / str(number)).rename(hidden / str(number))
@@ -397,7 +414,7 @@ def _remove(family: Path, number: int) -> None:
     shutil.rmtree(hidden)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Replace a small file: readers see all of the old one or all of the new one."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=_WRITTEN)
     temporary = Path(name)
@@ -425,7 +442,8 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:
+def render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:
+    """Return the content of ``aliases.json``."""
     document = {
         "aliases": {alias: history[-1].version for alias, history in sorted(histories.items())},
         "history": {
@@ -436,8 +454,9 @@ def _render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def _parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
-    document = parse_object(content, ALIASES, _LARGEST)
+def parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
+    """Return what each alias stood for, oldest first, from the content of ``aliases.json``."""
+    document = parse_object(content, ALIASES, LARGEST_ALIASES)
     try:
         histories = {
             _checked_alias(alias): [Promotion(**one) for one in history]

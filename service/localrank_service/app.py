@@ -32,6 +32,7 @@ from localrank_service.impressions.log import ImpressionLog
 from localrank_service.models.copies import Copies
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
+from localrank_service.models.remote import Remote
 from localrank_service.models.workers import Workers
 from localrank_service.process import cpus
 from localrank_service.process.draining import drain_on_sigterm
@@ -87,7 +88,13 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             trusted_keys=settings.require_signature,
         )
         loader = Loader(
-            settings.models_dir, live, meters, workers, copies=copies, extra_versions=settings.extra_versions
+            settings.models_dir,
+            live,
+            meters,
+            workers,
+            copies=copies,
+            extra_versions=settings.extra_versions,
+            remote=_remote(settings, meters),
         )
     else:
         addresses = addresses_of(models)
@@ -207,6 +214,13 @@ def _experiments(
     return Experiments(store, live, loader, workers, meters, admission)
 
 
+def _remote(settings: Settings, meters: Meters) -> Remote | None:
+    """Return what keeps the folder of models like the one at a URL, if the settings name one."""
+    if settings.models_url is None:
+        return None
+    return Remote(settings.models_url, settings.models_dir, settings.models_url_seconds, meters)
+
+
 def _observer(settings: Settings) -> Observer:
     """Return what decides what is noted of each request."""
     access = None
@@ -238,6 +252,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     if service.experiments is not None:
         following.append(asyncio.create_task(service.experiments.follow(seconds)))
     if service.loader is not None:
+        if service.loader.remote is not None:
+            service.loader.remote.start()
         following.append(asyncio.create_task(service.loader.follow(seconds)))
         # Until the models are loaded this worker could only answer with 503. Connections go to other workers as long as
         # there are any, and where all of them died they wait for a while.
@@ -249,6 +265,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         yield {"connections": service.connections, "admission": service.admission, "cors": service.cors}
     finally:
         service.connections.stop()
+        if service.loader is not None and service.loader.remote is not None:
+            service.loader.remote.stop()
         for task in following:
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -87,6 +87,12 @@ class Service:
         reason = "the server is shutting down" if self.draining else self._lacking()
         return None if reason is None else Problem(503, reason, headers={"Retry-After": "1"})
 
+    def _away(self) -> str | None:
+        """Return why the folder of models at a URL cannot be read, if it cannot."""
+        if self.loader is None or self.loader.remote is None:
+            return None
+        return self.loader.remote.error()
+
     def _lacking(self) -> str | None:
         """Return what is wrong with the models, if that should keep requests away."""
         champions = self.live.champions
@@ -98,5 +104,7 @@ class Service:
         ]
         if not champions:
             unloaded = [f"model {name!r} is unloaded" for name in sorted(self.live.unloaded)]
-            return "; ".join([*broken, *unloaded]) or f"no model in {self.settings.models_dir} has a champion"
+            away = [f"its URL cannot be read: {error}"] if (error := self._away()) else []
+            nothing = [] if broken or unloaded else [f"no model in {self.settings.models_dir} has a champion"]
+            return "; ".join([*broken, *unloaded, *nothing, *away])
         return "; ".join(broken) if broken and self.settings.ready == "all" else None

@@ -73,7 +73,7 @@ def serving(
 
 
 def _wait_until_ready(client: httpx.Client, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if server.poll() is not None:
             break

@@ -29,9 +29,17 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["TrustedKeys", "key_id", "read_private_key", "signatures_name", "signed"]
+__all__ = [
+    "LARGEST_SIGNATURES",
+    "TrustedKeys",
+    "key_id",
+    "read_private_key",
+    "signatures_name",
+    "signed",
+]
 
-_LARGEST = 64 * 1024
+#: Bytes of a file of signatures or of keys.
+LARGEST_SIGNATURES = 64 * 1024
 _ALGORITHM = "ed25519"
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
 
@@ -170,7 +178,7 @@ def _read_signatures(folder: Path) -> dict[str, bytes] | None:
         if name not in names_in(handle):
             return None
         with open_file(handle, name) as file:
-            document = parse_object(read_up_to(file, _LARGEST + 1), name, _LARGEST)
+            document = parse_object(read_up_to(file, LARGEST_SIGNATURES + 1), name, LARGEST_SIGNATURES)
     finally:
         os.close(handle)
     if document.keys() != {"signatures"} or not isinstance(document["signatures"], list):
@@ -225,6 +233,6 @@ def _check_installed() -> None:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_LARGEST)
+            return file.read(LARGEST_SIGNATURES)
     except OSError as error:
         raise InvalidConfiguration(f"{path}: cannot read keys: {error.strerror or error}") from None

@@ -53,7 +53,7 @@ class _Parser(ArgumentParser):
 def _parser() -> ArgumentParser:
     parser = _Parser(
         prog="localrank models",
-        description="List, show, verify, sign, promote, roll back, prune and compare published models.",
+        description="List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
         epilog="localrank models import FILE publishes a model of another library (see its --help).",
         allow_abbrev=False,
     )
@@ -139,6 +139,25 @@ def _parser() -> ArgumentParser:
     added = command("diff", diff, "web@2 web@3")
     added.add_argument("before", metavar="BEFORE", help=_REFERENCE)
     added.add_argument("after", metavar="AFTER", help=_REFERENCE)
+
+    added = command("push", push, "s3://bucket/models web")
+    added.add_argument(
+        "url", metavar="URL", help="folder of models: s3://…, file:///…, any that fsspec can write"
+    )
+    added.add_argument("names", nargs="+", metavar="NAME", help="name of a model")
+    added.add_argument(
+        "--force",
+        action="store_true",
+        help="also replace aliases there that stand for versions that are not here",
+    )
+
+    added = command("pull", pull, "s3://bucket/models --models-dir copy")
+    added.add_argument(
+        "url", metavar="URL", help="folder of models: s3://…, https://…, any that fsspec can read"
+    )
+    added.add_argument(
+        "names", nargs="*", metavar="NAME", help="name of a model (default: all that are there)"
+    )
     return parser
 
 
@@ -397,6 +416,52 @@ def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
         print_json({"before": before, "after": after, **difference.to_json()})
     else:
         print_difference(difference)
+
+
+def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_json: bool) -> None:
+    """Send what a model's aliases stand for to a URL, then its aliases; services that follow the URL take them."""
+    from localrank.remote.publishing import push as pushed
+    from localrank.remote.store import Store
+
+    registry = _registry(models_dir)
+    store = Store(url)
+    answers = []
+    for name in names:
+        done = pushed(store, registry, name, force=force)
+        answers.append({"name": name, "sent": done.sent, "aliases": done.aliases})
+        if not as_json:
+            aliases = ", ".join(
+                f"{alias} is version {version}" for alias, version in sorted(done.aliases.items())
+            )
+            print(f"{name}: sent {_numbers(done.sent)}; {aliases}")
+    if as_json:
+        print_json(answers)
+
+
+def pull(url: str, names: Sequence[str], models_dir: str, *, as_json: bool) -> None:
+    """Fetch and verify what the aliases at a URL stand for, then let the aliases here be the same."""
+    from localrank.errors import ArtifactCorrupt
+    from localrank.remote.mirror import Mirror, pulling
+    from localrank.remote.store import Store
+
+    store = Store(url)
+    with pulling(Path(models_dir), wait=True):
+        done = Mirror(store, Path(models_dir)).pull(names)
+    if as_json:
+        moved = [
+            {"name": one.name, "alias": one.alias, "version": one.version, "before": one.before}
+            for one in done.moved
+        ]
+        print_json({"fetched": done.fetched, "moved": moved, "removed": done.removed, "broken": done.broken})
+    else:
+        for line in done.lines():
+            print(line)
+        if not (done.changed or done.broken):
+            print("nothing has changed")
+    if done.broken:
+        address, reason = next(iter(done.broken.items()))
+        more = f" (and {len(done.broken) - 1} more)" if len(done.broken) > 1 else ""
+        raise ArtifactCorrupt(f"{store.url}: {address}: {reason}{more}")
 
 
 def _registry(models_dir: str) -> Registry:

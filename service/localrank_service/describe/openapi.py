@@ -1039,7 +1039,15 @@ SCHEMAS: dict[str, Any] = {
             "workers": _list(_COUNT) | {"description": "Process ids of the workers, all of which switched."},
         }
     ),
-    "Ready": _closed({"ready": {"const": True}, "models": _map(_COUNT), "broken": _map(_TEXT)}),
+    "Ready": _closed(
+        {
+            "ready": {"const": True},
+            "models": _map(_COUNT),
+            "broken": _map(_TEXT),
+            "remote": _closed({"error": _maybe(_TEXT)}),
+        },
+        optional=("remote",),
+    ),
     "Live": _closed({"live": {"const": True}}),
     "Started": _closed({"started": {"const": True}}),
     "Info": _FREE,

@@ -40,6 +40,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.ArtifactIncompatible: 503,
     errors.ArtifactUntrusted: 503,
     errors.ProbeMismatch: 503,
+    errors.StoreUnavailable: 503,
     errors.PublishFailed: 503,
     errors.ExportRefused: 422,
     errors.ExplanationRefused: 422,

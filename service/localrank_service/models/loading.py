@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from localrank_service.models.copies import Copies
     from localrank_service.models.live import LiveModels
+    from localrank_service.models.remote import Remote
     from localrank_service.models.workers import Workers
     from localrank_service.telemetry.meters import Meters
 
@@ -47,6 +48,7 @@ class Loader:
         registry: says what should be live.
         tried: set once every model was tried.
         pinned: versions without an alias that stay loaded, however many others are asked for.
+        remote: keeps the folder of models like one at a URL, if it follows one.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class Loader:
         *,
         copies: Copies,
         extra_versions: int,
+        remote: Remote | None = None,
     ) -> None:
         # A version whose files change while it is verified must not end this process.
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
         self.pinned: frozenset[str] = frozenset()
+        self.remote = remote
         self._live = live
         self._meters = meters
         self._workers = workers
@@ -74,6 +78,7 @@ class Loader:
         self._aliased: dict[str, LiveModel] = {}
         self._extra: OrderedDict[str, LiveModel] = OrderedDict()
         self._broken: dict[str, str] = {}
+        self._missing: dict[str, str] = {}
         self._changing = asyncio.Lock()
 
     async def follow(self, seconds: float) -> None:
@@ -92,12 +97,14 @@ class Loader:
         """Serve what the aliases stand for, if any has moved since it was looked at, or what is broken may be whole."""
         async with self._changing:
             seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
-            again = bool(retry and self._broken)
+            missing = await asyncio.to_thread(self._not_fetched)
+            again = bool(retry and self._broken) or missing != self._missing
             if seen == self._seen and not again and time.monotonic() < self._retry_at:
                 self._workers.tell()
                 await asyncio.to_thread(self._copies.sweep)
                 return
             self._unloaded = seen[1]
+            self._missing = missing
             await asyncio.to_thread(self._load)
             self._seen = seen
             self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
@@ -145,6 +152,10 @@ class Loader:
                     found.append((family.name, status.st_mtime_ns, status.st_ino, status.st_size))
         return tuple(found)
 
+    def _not_fetched(self) -> dict[str, str]:
+        """Return why versions that should be served could not be fetched, by address."""
+        return {} if self.remote is None else self.remote.broken()
+
     def _load(self) -> None:
         """Read what the aliases stand for and is not there yet."""
         kept = {f"{model.name}@{model.version}": model for model in self._aliased.values()} | self._extra
@@ -182,7 +193,8 @@ class Loader:
             else:
                 kept[key] = aliased[address] = model
         self._live.loading = {}
-        self._aliased, self._broken = aliased, broken
+        # What is wrong here is nearer than what is wrong there.
+        self._aliased, self._broken = aliased, {**self._missing, **broken}
         for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
             del self._extra[address]
 

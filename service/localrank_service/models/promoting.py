@@ -56,6 +56,12 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
     if loader is None:
         raise Problem(503, "the models were given to this process; there is no registry to change")
     registry = loader.registry
+    if loader.remote is not None:
+        raise Problem(
+            409,
+            "the aliases of this service follow a folder of models at a URL; move them there: localrank models promote or "
+            "rollback, then localrank models push",
+        )
     if name in service.workers.unloaded():
         raise Problem(409, f"model {name!r} is unloaded; load it first")
     try:

@@ -11,11 +11,13 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -98,6 +100,8 @@ def _serve(settings: Settings) -> None:
         check_installed()
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
+    if settings.models_url is not None:
+        _pull(settings.models_url, settings.models_dir)
     _check_models(settings.models_dir, settings.model)
     if settings.require_signature is not None:
         _check_trusted_keys(settings.require_signature)
@@ -177,6 +181,28 @@ def _check_keys(settings: Settings) -> None:
             f"--host {settings.host} can be reached from other machines: set LOCALRANK_API_KEY or LOCALRANK_API_KEY_FILE, "
             "or --allow-anonymous to answer everybody"
         )
+
+
+def _pull(url: str, models_dir: Path) -> None:
+    """Fetch the models of a URL; go on with those that are here if that fails.
+
+    In a process of its own: the libraries that read URLs start threads, and this process may fork.
+    """
+    if find_spec("fsspec") is None:
+        raise InvalidConfiguration("--models-url needs fsspec: pip install 'localrank[remote]'")
+    command = [sys.executable, "-m", "localrank", "models", "pull", url, "--models-dir", str(models_dir)]
+    done = subprocess.run(  # noqa: S603 - this very program
+        command, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE
+    )
+    said = done.stderr.decode(errors="replace").strip().removeprefix("localrank: ")
+    if done.returncode == 2:
+        raise InvalidConfiguration(said)
+    if done.returncode:
+        try:
+            _check_models(models_dir, None)
+        except _CannotServe:
+            raise _CannotServe(said or f"{url}: cannot be read") from None
+        print(f"localrank: {said}; what is in {models_dir} is served", file=sys.stderr)  # noqa: T201
 
 
 def _check_models(models_dir: Path, default: str | None) -> None:

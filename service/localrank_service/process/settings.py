@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from localrank.errors import InvalidConfiguration
+from localrank.remote.address import check_url, without_password
 from localrank_service.http.cors import parse_origins
 from localrank_service.http.keyring import Keyring, parse_keys
 
@@ -32,6 +33,17 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     models_dir: Path = Field(default=Path("models"), description="Folder of the published models.")
+    models_url: str | None = Field(
+        default=None,
+        description="Folder of models at a URL, such as s3://bucket/models; the folder of models is then its copy here, and "
+        "follows its aliases. Needs localrank[remote].",
+    )
+    models_url_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=86_400,
+        description="How often the aliases at that URL are looked at, in seconds.",
+    )
     require_signature: Path | None = Field(
         default=None,
         description="File with Ed25519 public keys (PEM); one of them must have signed each version that is served.",
@@ -237,6 +249,11 @@ class Settings(BaseModel):
             parse_keys(keys.get_secret_value(), "key")
         return keys
 
+    @field_validator("models_url")
+    @classmethod
+    def _is_url(cls, url: str | None) -> str | None:
+        return None if url is None else check_url(url)
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: str) -> str:
@@ -273,7 +290,7 @@ class Settings(BaseModel):
             if first["type"] == "extra_forbidden":
                 known = ", ".join(PREFIX + field.upper() for field in cls.model_fields)
                 raise InvalidConfiguration(f"{variable}: no such setting; expected one of {known}") from None
-            found = "" if "key" in name else f", found {first['input']!r}"
+            found = "" if "key" in name else f", found {without_password(repr(first['input']))}"
             said = first["msg"].removeprefix("Value error, ")
             raise InvalidConfiguration(f"{variable}: {said[0].lower()}{said[1:]}{found}") from None
 

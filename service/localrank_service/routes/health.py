@@ -49,13 +49,14 @@ async def readyz(request: Request) -> Response:
     if (problem := service.unready()) is not None:
         raise problem
     live = service.live
-    return _json(
-        {
-            "ready": True,
-            "models": {name: model.version for name, model in live.champions.items()},
-            "broken": dict(live.broken),
-        }
-    )
+    members: dict[str, Any] = {
+        "ready": True,
+        "models": {name: model.version for name, model in live.champions.items()},
+        "broken": dict(live.broken),
+    }
+    if service.loader is not None and service.loader.remote is not None:
+        members["remote"] = {"error": service.loader.remote.error()}
+    return _json(members)
 
 
 @router.get("/info")

@@ -201,6 +201,13 @@ class Meters:
             ["model"],
             "highest",
         )
+        self.remote_seen = Gauge(
+            counts,
+            "localrank_remote_seen_timestamp_seconds",
+            "When the folder of models at LOCALRANK_MODELS_URL was last read.",
+            [],
+            "highest",
+        )
         self.worker_deaths = Counter(
             counts,
             "localrank_worker_deaths_total",
@@ -235,6 +242,7 @@ class Meters:
             self.last,
             self.model_version,
             self.model_broken,
+            self.remote_seen,
             self.worker_deaths,
             *self.experiments.instruments,
             build,

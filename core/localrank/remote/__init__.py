@@ -1,0 +1,1 @@
+"""A folder of models at a URL, and the folders on machines that follow it."""

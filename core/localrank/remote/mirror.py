@@ -1,0 +1,376 @@
+"""A folder of models on this machine that follows one at a URL.
+
+It is a folder of models like any other: a service reads it, and goes on with it when the URL cannot be reached. It holds the
+versions that aliases stand for at the URL. A version is fetched beside its place, verified there (every digest, and its
+probe) and renamed into it, so it is there once and whole, or not at all. An alias moves only after its version is there.
+
+Processes and services may share the folder: one at a time pulls, by a lock that dies with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from localrank import artifact
+from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
+from localrank.artifact.signing import LARGEST_SIGNATURES, signatures_name
+from localrank.artifact.staging import locked, staging, sweep, sync_folder
+from localrank.errors import (
+    ArtifactCorrupt,
+    ArtifactError,
+    ArtifactNotFound,
+    InvalidConfiguration,
+    PublishFailed,
+    StoreUnavailable,
+)
+from localrank.registry import (
+    ALIASES,
+    CHAMPION,
+    LARGEST_ALIASES,
+    Registry,
+    parse_aliases,
+    remove_version,
+    render_aliases,
+    replace_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from localrank.registry import Promotion
+    from localrank.remote.store import Store
+
+__all__ = ["Mirror", "Moved", "Note", "Pulled"]
+
+#: Seconds after which versions that are there are compared with the store again, and those that are broken fetched again.
+_THOROUGH = 300.0
+#: In the folder: which URL it follows and what was wrong; when the URL was last read, by the file's time; who pulls.
+_NOTE = ".remote.json"
+_SEEN = ".remote.seen"
+_LOCK = ".remote.lock"
+#: Of an alias's history, how many versions stay in a folder that only follows.
+_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An alias came to stand for another version."""
+
+    name: str
+    alias: str
+    version: int
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the folder says of the URL that it follows.
+
+    Attributes:
+        url: which one.
+        error: why it could not be read, if the last attempt failed.
+        broken: why a version that an alias stands for there is not here, by address.
+    """
+
+    url: str
+    error: str | None = None
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Pulled:
+    """What a pull has done.
+
+    Attributes:
+        fetched: versions that were not there, as ``name@3``.
+        moved: aliases.
+        removed: versions that no alias stands for any more.
+        broken: why a version is not here, by address.
+    """
+
+    fetched: list[str] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was done."""
+        return bool(self.fetched or self.moved or self.removed)
+
+    def lines(self) -> list[str]:
+        """Return what was done, one line for each thing."""
+        return [
+            *(f"fetched {version}" for version in self.fetched),
+            *(
+                f"{one.name}@{one.alias} is version {one.version}"
+                + ("" if one.before is None else f", was {one.before}")
+                for one in self.moved
+            ),
+            *(f"removed {version}" for version in self.removed),
+        ]
+
+
+class Mirror:
+    """The folder ``models_dir``, which follows ``store``."""
+
+    def __init__(self, store: Store, models_dir: Path) -> None:
+        self._store = store
+        self._registry = Registry(models_dir)
+        self._folder = models_dir
+        self._looked: dict[str, bytes] = {}
+        self._good: dict[str, bytes] = {}
+        self._broken: dict[str, str] = {}
+        self._thorough_at = 0.0
+
+    def pull(self, names: Sequence[str] = ()) -> Pulled:
+        """Fetch what the aliases there stand for, then let the aliases here be the same.
+
+        What is wrong with one version keeps no other back. Only a folder that began as a copy of this URL forgets old
+        versions.
+
+        Args:
+            names: of models; without any, all that are there.
+
+        Raises:
+            InvalidConfiguration: the folder follows another URL.
+            StoreUnavailable: the URL cannot be read.
+            PublishFailed: the folder cannot be written.
+        """
+        pulled = Pulled()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            owned = self._claim()
+            if time.monotonic() >= self._thorough_at:
+                self._thorough_at = time.monotonic() + _THOROUGH
+                self._looked.clear()
+            try:
+                for name in names or self._store.models():
+                    self._follow(name, pulled, owned=owned, asked=bool(names))
+            except StoreUnavailable as error:
+                self._say(Note(self._store.url, str(error), self._broken), owned=owned)
+                raise
+            (self._folder / _SEEN).touch()
+            self._say(Note(self._store.url, None, self._broken), owned=owned)
+        except OSError as error:
+            where = error.filename or self._folder
+            raise PublishFailed(
+                f"{where}: expected to write what was fetched: {error.strerror or error}"
+            ) from error
+        pulled.broken = dict(self._broken)
+        return pulled
+
+    def _claim(self) -> bool:
+        """Tell whether this folder only follows the store; refuse one that follows another."""
+        if (note := read_note(self._folder)) is not None:
+            if note.url != self._store.url:
+                raise InvalidConfiguration(
+                    f"{self._folder}: expected a copy of {self._store.url}, found one of {note.url}; choose another folder"
+                )
+            return True
+        if self._registry.models():
+            return False
+        self._say(Note(self._store.url), owned=True)
+        return True
+
+    def _say(self, note: Note, *, owned: bool) -> None:
+        """Write what others should know, if it has changed."""
+        if owned and read_note(self._folder) != note:
+            content = {"url": note.url, "error": note.error, "broken": dict(note.broken)}
+            replace_file(self._folder / _NOTE, (json.dumps(content, indent=2) + "\n").encode())
+
+    def _follow(self, name: str, pulled: Pulled, *, owned: bool, asked: bool) -> None:
+        content = self._store.read(f"{name}/{ALIASES}", LARGEST_ALIASES)
+        if content is None:
+            if asked:
+                raise ArtifactNotFound(f"{self._store.url}/{name}: expected a model with aliases, found none")
+            return
+        if content == self._looked.get(name):
+            return
+        self._forget(name)
+        try:
+            wanted = parse_aliases(content)
+        except ArtifactCorrupt as error:
+            self._broken[name] = f"{name}/{error}"
+            self._looked[name] = content
+            return
+        family = self._folder / name
+        family.mkdir(exist_ok=True)
+        sweep(family)
+        here = self._here(name)
+        histories = {}
+        settled = True
+        for alias, history in wanted.items():
+            try:
+                self._have(name, history[-1].version, pulled)
+            except (ArtifactError, StoreUnavailable) as error:
+                # It is tried again at the next pull if it is the store, and later if it is what is there.
+                settled &= not isinstance(error, StoreUnavailable)
+                address = name if alias == CHAMPION else f"{name}@{alias}"
+                self._broken[address] = f"version {history[-1].version}: {error}"
+                if alias in here:
+                    histories[alias] = here[alias]
+            else:
+                histories[alias] = history
+        self._move(name, here, histories, pulled)
+        if owned:
+            self._tidy(name, histories, pulled)
+        if settled:
+            self._looked[name] = content
+
+    def _forget(self, name: str) -> None:
+        """Forget what was wrong with a model."""
+        for address in [one for one in self._broken if one.partition("@")[0] == name]:
+            del self._broken[address]
+
+    def _here(self, name: str) -> dict[str, list[Promotion]]:
+        """Return the aliases of a model; none if the file is damaged, which the store's replaces."""
+        try:
+            return {alias: self._registry.history(name, alias) for alias in self._registry.aliases(name)}
+        except ArtifactError:
+            return {}
+
+    def _have(self, name: str, version: int, pulled: Pulled) -> None:
+        """See to it that a version is here as it is there."""
+        path = f"{name}/{version}"
+        manifest = self._store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
+        if manifest is None:
+            raise ArtifactNotFound(f"{path}/{MANIFEST}: expected a file, found none")
+        folder = self._folder / name / str(version)
+        signatures = self._store.read(f"{name}/{signatures_name(folder)}", LARGEST_SIGNATURES)
+        if not self._is_good(folder, manifest):
+            self._fetch(path, folder, manifest)
+            pulled.fetched.append(f"{name}@{version}")
+        self._good[path] = manifest
+        beside = folder.with_name(signatures_name(folder))
+        if signatures is not None and not (beside.is_file() and beside.read_bytes() == signatures):
+            replace_file(beside, signatures)
+
+    def _is_good(self, folder: Path, manifest: bytes) -> bool:
+        """Tell whether a version is here; one that is damaged is not.
+
+        Raises:
+            ArtifactCorrupt: there is another one under this number.
+        """
+        if not folder.is_dir():
+            return False
+        found = folder / MANIFEST
+        path = f"{folder.parent.name}/{folder.name}"
+        try:
+            content = found.read_bytes()
+            Manifest.parse(content)
+            # What is here is read once by each process; whoever loads it reads it again.
+            if content == manifest and self._good.get(path) != manifest:
+                artifact.verify(folder)
+        except (OSError, ArtifactError):
+            return False
+        if content != manifest:
+            raise ArtifactCorrupt(
+                f"{path}/{MANIFEST}: expected the version that is here, found another under its number; a version is "
+                "never modified: publish it under a new number, or remove the one that is here"
+            )
+        return True
+
+    def _fetch(self, path: str, folder: Path, content: bytes) -> None:
+        """Copy a version beside its place, verify it there, and give it its name."""
+        with staging(folder.parent) as draft:
+            (draft / MANIFEST).write_bytes(content)
+            try:
+                manifest = Manifest.parse(content)
+                if (found := f"{manifest.name}/{manifest.version}") != path:
+                    raise ArtifactCorrupt(f"{MANIFEST}: expected {path}, found {found}")
+                for name, entry in manifest.files.items():
+                    self._store.fetch(f"{path}/{name}", draft / name, entry.size)
+                artifact.verify(draft)
+            except ArtifactError as error:
+                # Where it was put meanwhile is nobody's business.
+                said = str(error).removeprefix(f"{draft}: ").removeprefix(f"{path}/")
+                raise type(error)(f"{path}/{said}") from error
+            for one in draft.iterdir():
+                _sync(one)
+            sync_folder(draft)
+            with locked(folder.parent):
+                if folder.exists():
+                    remove_version(folder.parent, int(folder.name))
+                draft.rename(folder)
+                sync_folder(folder.parent)
+
+    def _move(
+        self,
+        name: str,
+        before: Mapping[str, list[Promotion]],
+        after: Mapping[str, list[Promotion]],
+        pulled: Pulled,
+    ) -> None:
+        """Let the aliases of a model be these."""
+        if before == after:
+            return
+        family = self._folder / name
+        with locked(family):
+            replace_file(family / ALIASES, render_aliases(after))
+        for alias, history in sorted(after.items()):
+            old = before[alias][-1].version if alias in before else None
+            if old != history[-1].version:
+                pulled.moved.append(Moved(name, alias, history[-1].version, old))
+
+    def _tidy(self, name: str, histories: Mapping[str, list[Promotion]], pulled: Pulled) -> None:
+        """Remove versions that no alias stands for now or stood for before that."""
+        needed = {one.version for history in histories.values() for one in history[-_KEPT:]}
+        family = self._folder / name
+        for number in self._registry.versions(name) if name in self._registry.models() else ():
+            if number not in needed:
+                with locked(family):
+                    remove_version(family, number)
+                pulled.removed.append(f"{name}@{number}")
+
+
+def read_note(models_dir: Path) -> Note | None:
+    """Return what a folder says of the URL that it follows, if it follows one."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        members = json.loads((models_dir / _NOTE).read_text())
+        return Note(str(members["url"]), members["error"], dict(members["broken"]))
+    return None
+
+
+def seen(models_dir: Path) -> float | None:
+    """Return when the URL was last read, in seconds of Unix time."""
+    with suppress(OSError):
+        return (models_dir / _SEEN).stat().st_mtime
+    return None
+
+
+@contextmanager
+def pulling(models_dir: Path, *, wait: bool) -> Iterator[None]:
+    """Be the one who pulls into a folder.
+
+    Raises:
+        BlockingIOError: somebody else is, and ``wait`` is false.
+        PublishFailed: the folder cannot be written.
+    """
+    try:
+        models_dir.mkdir(parents=True, exist_ok=True)
+        handle = os.open(models_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise PublishFailed(
+            f"{models_dir}: expected a folder that can be written: {error.strerror or error}"
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
