@@ -155,12 +155,28 @@ class Attempt:
         observation = self._observation
         self.timing: Timing = Timing() if observation is None or not observation.laps else _Laps()
 
-    async def find(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
-        """Return the model addressed; a problem with the address points ``at`` it."""
+    async def find(
+        self,
+        address: str | None,
+        *,
+        at: str | None = "/model",
+        found: dict[str | None, LiveModel] | None = None,
+    ) -> LiveModel:
+        """Return the model addressed; a problem with the address points ``at`` it.
+
+        Args:
+            address: of the model.
+            at: where in the request the address stands.
+            found: what queries of the same request have found before, and this one adds to: an alias that moves meanwhile
+                moves for the next request.
+        """
         service = self._service
         self._address = address
         with self.timing("decode"):
-            self._model = model = service.live.find(address) or await service.resolve(address, at=at)
+            model = None if found is None else found.get(address)
+            self._model = model = model or service.live.find(address) or await service.resolve(address, at=at)
+        if found is not None:
+            found[address] = model
         return model
 
     async def read(self, read: Callable[_P, _T], cost: int, *arguments: _P.args, **named: _P.kwargs) -> _T:

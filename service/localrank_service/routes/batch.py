@@ -17,6 +17,7 @@ from localrank_service.wire import batch, rerank_json
 from localrank_service.wire.answer import Timing, server_timing
 
 if TYPE_CHECKING:
+    from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
     from localrank_service.wire.answer import Ranked
 
@@ -42,10 +43,17 @@ async def rerank_batch(request: Request) -> Response:
         queries = await attempt.read(batch.split, len(body), body, service.limits)
     answers: list[dict[str, Any]] = []
     room, warnings, written = service.limits.max_documents, _MOST_WARNINGS, 0
+    models: dict[str | None, LiveModel] = {}
     for position, one in enumerate(queries):
         try:
             content, ranked = await _answer(
-                service, one.content, room, request_id=request_id, position=position, most_warnings=warnings
+                service,
+                one.content,
+                room,
+                models,
+                request_id=request_id,
+                position=position,
+                most_warnings=warnings,
             )
         except Problem as problem:
             if problem.pointer is not None:
@@ -69,13 +77,20 @@ async def rerank_batch(request: Request) -> Response:
 
 
 async def _answer(
-    service: Service, body: bytes, room: int, *, request_id: str, position: int, most_warnings: int
+    service: Service,
+    body: bytes,
+    room: int,
+    models: dict[str | None, LiveModel],
+    *,
+    request_id: str,
+    position: int,
+    most_warnings: int,
 ) -> tuple[bytes, Ranked]:
     """Return the answer to one query, within limits of documents and warnings, and what it is made from."""
     with Attempt(service, "rerank_batch", request_id, position) as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)
-        model = await attempt.find(query.options.model)
+        model = await attempt.find(query.options.model, found=models)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         n_documents = len(documents.matrix)
         if n_documents > room:

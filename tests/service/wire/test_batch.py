@@ -10,7 +10,7 @@ import pytest
 
 from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.http.problems import Problem
-from localrank_service.models.live import LiveModel
+from localrank_service.models.live import LiveModel, addresses_of
 from localrank_service.process.settings import Settings
 from localrank_service.routes import batch as batch_route
 from localrank_service.wire.batch import split
@@ -30,6 +30,29 @@ ROW = [1, 2, 3, 4]
 def told(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer without what differs from request to request."""
     return {name: value for name, value in answer.items() if name not in {"request_id", "timings_ms"}}
+
+
+async def test_an_alias_that_moves_within_a_batch_moves_for_the_next_request(
+    connect: Any, make_ranker: Any, queries: list[Matrix], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"queries": [{"model": "a", "features": queries[0].tolist()}] * 3}
+
+    async with connect(models=[LiveModel("a", 1, make_ranker())]) as client:
+        live = client._transport.app.state.service.live
+        following = addresses_of([LiveModel("a", 2, make_ranker(weights_sign=-1.0))])
+        answer = batch_route._answer
+
+        async def promoting(*arguments: Any, **named: Any) -> Any:
+            answered = await answer(*arguments, **named)
+            live.replace(following, {})
+            return answered
+
+        monkeypatch.setattr(batch_route, "_answer", promoting)
+        during = (await client.post("/v1/rerank/batch", json=body)).json()
+        after = (await client.post("/v1/rerank/batch", json=body)).json()
+
+    assert [1, 1, 1] == [one["answer"]["version"] for one in during["answers"]]
+    assert [2, 2, 2] == [one["answer"]["version"] for one in after["answers"]]
 
 
 async def test_each_query_is_answered_as_if_it_had_come_alone(
