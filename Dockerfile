@@ -42,7 +42,7 @@ CMD ["--help"]
 
 FROM base AS serve
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/localrank-*.whl)[serve]"
+    pip install --no-cache-dir "$(echo /wheels/localrank-*.whl)[serve,remote]"
 COPY --chown=10001:10001 models/demo /models/demo
 USER 10001:10001
 WORKDIR /work

@@ -67,6 +67,7 @@ def until_it_serves(client: httpx.Client, version: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_services_that_share_a_folder_follow_one_url_and_fetch_each_version_once(
     origin: Registry, web: tuple[str, list[str]], tmp_path: Path
 ) -> None:
@@ -121,6 +122,26 @@ def test_a_service_that_can_have_no_model_does_not_start(
 
     assert (code, 1) == (ended.returncode, ended.stderr.count("\n")), ended.stderr
     assert said in ended.stderr
+
+
+def test_a_folder_of_other_models_is_not_taken_for_a_copy(origin: Registry, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "localrank",
+        "serve",
+        "--port",
+        "0",
+        "--models-url",
+        f"file://{tmp_path}",
+    ]
+
+    ended = subprocess.run(
+        [*command, "--models-dir", str(origin.models_dir)], check=False, capture_output=True, text=True
+    )
+
+    assert 2 == ended.returncode
+    assert "found the models demo; choose another folder" in ended.stderr
 
 
 def test_serving_without_a_url_does_not_import_what_reads_one() -> None:

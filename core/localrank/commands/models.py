@@ -445,7 +445,7 @@ def pull(url: str, names: Sequence[str], models_dir: str, *, as_json: bool) -> N
     from localrank.remote.store import Store
 
     store = Store(url)
-    with pulling(Path(models_dir), wait=True):
+    with pulling(Path(models_dir)):
         done = Mirror(store, Path(models_dir)).pull(names)
     if as_json:
         moved = [

@@ -47,14 +47,16 @@ if TYPE_CHECKING:
     from localrank.registry import Promotion
     from localrank.remote.store import Store
 
-__all__ = ["Mirror", "Moved", "Note", "Pulled"]
+__all__ = ["Mirror", "Moved", "Note", "Pulled", "check_copy", "leading", "pulling", "read_note", "seen"]
 
 #: Seconds after which versions that are there are compared with the store again, and those that are broken fetched again.
 _THOROUGH = 300.0
-#: In the folder: which URL it follows and what was wrong; when the URL was last read, by the file's time; who pulls.
+#: In the folder: which URL it follows and what was wrong; when the URL was last read, by the file's time; locks of who pulls
+#: now, and of who does so again and again.
 _NOTE = ".remote.json"
 _SEEN = ".remote.seen"
-_LOCK = ".remote.lock"
+_PULLING = ".remote.lock"
+_LEADING = ".remote.leader"
 #: Of an alias's history, how many versions stay in a folder that only follows.
 _KEPT = 2
 
@@ -169,11 +171,8 @@ class Mirror:
 
     def _claim(self) -> bool:
         """Tell whether this folder only follows the store; refuse one that follows another."""
-        if (note := read_note(self._folder)) is not None:
-            if note.url != self._store.url:
-                raise InvalidConfiguration(
-                    f"{self._folder}: expected a copy of {self._store.url}, found one of {note.url}; choose another folder"
-                )
+        if read_note(self._folder) is not None:
+            check_copy(self._folder, self._store.url)
             return True
         if self._registry.models():
             return False
@@ -331,6 +330,24 @@ class Mirror:
                 pulled.removed.append(f"{name}@{number}")
 
 
+def check_copy(models_dir: Path, url: str) -> None:
+    """Refuse a folder that holds other models than a copy of those at the URL.
+
+    Raises:
+        InvalidConfiguration: it does.
+    """
+    note = read_note(models_dir)
+    if note is None and (names := Registry(models_dir).models()):
+        raise InvalidConfiguration(
+            f"{models_dir}: expected an empty folder or a copy of {url}, found the models {', '.join(names)[:200]}; choose "
+            "another folder"
+        )
+    if note is not None and note.url != url:
+        raise InvalidConfiguration(
+            f"{models_dir}: expected a copy of {url}, found one of {note.url}; choose another folder"
+        )
+
+
 def read_note(models_dir: Path) -> Note | None:
     """Return what a folder says of the URL that it follows, if it follows one."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -347,22 +364,39 @@ def seen(models_dir: Path) -> float | None:
 
 
 @contextmanager
-def pulling(models_dir: Path, *, wait: bool) -> Iterator[None]:
-    """Be the one who pulls into a folder.
+def leading(models_dir: Path) -> Iterator[None]:
+    """Be the one process that keeps a folder up to date.
 
     Raises:
-        BlockingIOError: somebody else is, and ``wait`` is false.
+        BlockingIOError: somebody else is.
         PublishFailed: the folder cannot be written.
     """
+    with _held(models_dir, _LEADING, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def pulling(models_dir: Path) -> Iterator[None]:
+    """Be the one who pulls into a folder now, once nobody else does.
+
+    Raises:
+        PublishFailed: the folder cannot be written.
+    """
+    with _held(models_dir, _PULLING, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _held(models_dir: Path, name: str, how: int) -> Iterator[None]:
     try:
         models_dir.mkdir(parents=True, exist_ok=True)
-        handle = os.open(models_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(models_dir / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise PublishFailed(
             f"{models_dir}: expected a folder that can be written: {error.strerror or error}"
         ) from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(handle, how)
         yield
     finally:
         os.close(handle)

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from localrank.errors import LocalRankError
-from localrank.remote.mirror import Mirror, Note, pulling, read_note, seen
+from localrank.remote.mirror import Mirror, Note, check_copy, leading, pulling, read_note, seen
 from localrank.remote.store import Store
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Remote:
         while not self._stopping.is_set():
             try:
                 # Held as long as this process lives: only one of them loads the library and asks the URL.
-                with pulling(self._models_dir, wait=False):
+                with leading(self._models_dir):
                     self._follow()
             except BlockingIOError:
                 pass
@@ -88,10 +88,12 @@ class Remote:
 
     def _follow(self) -> None:
         """Pull again and again."""
+        check_copy(self._models_dir, self.url)
         mirror = Mirror(Store(self.url), self._models_dir)
         while not self._stopping.is_set():
             try:
-                pulled = mirror.pull()
+                with pulling(self._models_dir):
+                    pulled = mirror.pull()
             except Exception as error:  # noqa: BLE001 - whatever it is, what is here is served
                 self._complain(error)
             else:

@@ -190,6 +190,9 @@ def _pull(url: str, models_dir: Path) -> None:
     """
     if find_spec("fsspec") is None:
         raise InvalidConfiguration("--models-url needs fsspec: pip install 'localrank[remote]'")
+    from localrank.remote.mirror import check_copy
+
+    check_copy(models_dir, url)
     command = [sys.executable, "-m", "localrank", "models", "pull", url, "--models-dir", str(models_dir)]
     done = subprocess.run(  # noqa: S603 - this very program
         command, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE

@@ -27,7 +27,7 @@ from localrank.errors import (
 )
 from localrank.registry import Registry
 from localrank.remote import mirror as mirrors
-from localrank.remote.mirror import Mirror, Pulled, pulling, read_note, seen
+from localrank.remote.mirror import Mirror, Pulled, leading, pulling, read_note, seen
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
 from tests.core.examples import example_ranker, provenance
@@ -458,7 +458,7 @@ def test_a_push_that_breaks_off_is_seen_by_nobody(
 
 def _pull(url: str, here: Path, barrier: Any, results: Any) -> None:
     barrier.wait()
-    with pulling(here, wait=True):
+    with pulling(here):
         results.put(Mirror(Store(url), here).pull().fetched)
 
 
@@ -480,9 +480,16 @@ def test_processes_that_pull_into_one_folder_fetch_each_version_once(
     assert [1, 2] == Registry(here).versions("web")
 
 
-def test_who_pulls_is_one_at_a_time(here: Path) -> None:
-    with pulling(here, wait=False), pytest.raises(BlockingIOError), pulling(here, wait=False):
-        pass
+def test_one_process_keeps_a_folder_up_to_date_and_others_may_pull_meanwhile(
+    origin: Registry, store: Store, here: Path
+) -> None:
+    push(store, origin, "web")
+
+    with leading(here):
+        with pytest.raises(BlockingIOError), leading(here):
+            pass
+        with pulling(here):
+            assert 2 == len(Mirror(store, here).pull().fetched)
 
 
 def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(

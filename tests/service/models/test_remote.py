@@ -11,7 +11,7 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank.registry import Registry
-from localrank.remote.mirror import pulling
+from localrank.remote.mirror import Mirror, leading
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
 from localrank_service.process.settings import Settings
@@ -152,9 +152,7 @@ async def test_another_process_that_pulls_is_left_alone_and_followed(
     connect: Any, following: Settings, url: str
 ) -> None:
     """The folder is one process's at a time; who waits serves what it finds."""
-    from localrank.remote.mirror import Mirror
-
-    with pulling(following.models_dir, wait=True):
+    with leading(following.models_dir):
         async with connect(following) as client:
             before = await until(client, lambda answer: "has a champion" in answer.get("detail", ""))
             await asyncio.to_thread(Mirror(Store(url), following.models_dir).pull)
