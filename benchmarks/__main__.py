@@ -59,6 +59,7 @@ BENCHMARKS = {
     "stages": Benchmark(short=("--short",), writes=True),
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
     "overload": Benchmark(writes=True),
+    "fleet": Benchmark(writes=True),
     "impressions": Benchmark(),
     "experiments": Benchmark(),
     # Beside the servers that a user would take instead; installs them first.

@@ -239,7 +239,7 @@ def configured(balancer: str, ports: Mapping[int, list[int]]) -> str:
     if balancer == "haproxy":
         text = (DEPLOY / "haproxy.cfg").read_text()
         head, _, rest = text.partition("frontend localrank\n")
-        front, _, back = rest.partition("backend localrank\n")
+        front, _, back = rest.partition("\nbackend localrank\n")
         blocks = [
             f"frontend f{port}\n{front.replace(':8080', f'127.0.0.1:{port}').replace('localrank', f'b{port}')}"
             f"backend b{port}\n"
