@@ -43,6 +43,7 @@ from localrank import Registry, artifact
 from localrank.commands.output import print_table
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
+from localrank.scorers import LinearScorer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,7 +151,7 @@ class Client:
 
     def _check(self, body: Body, answer: dict[str, Any]) -> None:
         queries = [one.get("answer", {}) for one in answer["answers"]] if "answers" in answer else [answer]
-        versions = {one.get("version") for one in queries}
+        versions = {int(one.get("version", 0)) for one in queries}
         right = len(versions) == 1 and all(
             (
                 [result["index"] for result in one["results"]],
@@ -312,9 +313,7 @@ def fleet(balancer: str, count: int, folder: Path) -> Iterator[Fleet]:
     registry = Registry(folder / "origin")
     for seed in range(2):
         random = np.random.default_rng(seed)
-        made = served_models.ranker(
-            200, FEATURES, scorer=served_models.LinearScorer(random.standard_normal(FEATURES))
-        )
+        made = served_models.ranker(200, FEATURES, scorer=LinearScorer(random.standard_normal(FEATURES)))
         served_models.publish(registry.models_dir, made, NAME)
     registry.promote(NAME, 1)
     (folder / "there").mkdir()
