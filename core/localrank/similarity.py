@@ -56,8 +56,10 @@ def one_to_many(signature: Signature, others: Signatures, similarity: Similarity
         share = _shares(signature.eigenvalues) if similarity == "weighted" else None
         for start in range(0, n_queries, block):
             part = slice(start, start + block)
-            # One matrix-vector product for each component: only the dots that count are computed.
-            dots = np.abs(np.matmul(directions[part].transpose(1, 0, 2), columns)[..., 0])
+            # One matrix-vector product for each component: only the dots that count are computed. Kernels of OpenBLAS
+            # also compute with what lies in unused lanes, and raise its flags.
+            with np.errstate(invalid="ignore"):
+                dots = np.abs(np.matmul(directions[part].transpose(1, 0, 2), columns)[..., 0])
             if share is None:
                 sums[part] = dots.sum(axis=0)
             else:

@@ -46,7 +46,8 @@ class Cluster:
             "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"
         )
         deadline = time.monotonic() + 120
-        while not self.file.exists():
+        # The file is there before it is written.
+        while not self.file.exists() or not self.file.read_text().endswith("}"):
             assert time.monotonic() < deadline
             assert self.scheduler.poll() is None
             time.sleep(0.05)
