@@ -39,6 +39,14 @@ test: $(VENV)/.dev ## Run the tests (T=path to run some of them)
 	@echo "The whole suite takes four to ten minutes on two cores; make test T=tests/core runs a part of it."
 	$(BIN)/python -m pytest -n auto --dist worksteal $(T)
 
+.PHONY: lowest
+lowest: ## Run the tests with the lowest versions that pyproject.toml allows, on the oldest Python (T=path)
+	@test -x .lowest/bin/uv || { $$(.ci/interpreters 2>/dev/null | awk 'NR == 1 {print $$2}') -m venv .lowest && .lowest/bin/pip install --quiet uv; }
+	.lowest/bin/uv pip compile --quiet --python .lowest/bin/python --resolution lowest-direct \
+	  --extra serve --extra train --extra client --extra sign --extra otel --output-file .lowest/lowest.txt pyproject.toml
+	.lowest/bin/uv pip install --quiet --python .lowest/bin/python --constraint .lowest/lowest.txt --editable '.[dev]'
+	.lowest/bin/python -m pytest -n auto --dist worksteal $(T)
+
 .PHONY: test-deps
 test-deps: ## Install the system packages that some tests need (Debian, as root)
 	@bash .ci/system-packages
@@ -114,4 +122,4 @@ wheel-test: $(VENV)/.dev ## Install the repaired wheel for every Python that is 
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
-	rm -rf $(VENV) .audit .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports
+	rm -rf $(VENV) .audit .lowest .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports

@@ -52,7 +52,7 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "bytes that are no text": (b'{"model": "\xff"}', "UTF-8"),
     "a lone surrogate": ('{"model": "\\ud800"}', "surrogate"),
     "UTF-16": ('{"features": []}'.encode("utf-16"), "not JSON"),
-    "a byte order mark": (b'\xef\xbb\xbf{"features": []}', "BOM"),
+    "a byte order mark": (b'\xef\xbb\xbf{"features": []}', "the body is not JSON"),
     "nesting without end": ("[" * 5000, "nested too deeply: more than 64 levels"),
     "NaN": ('{"features": [[1, 2, 3, NaN]]}', "NaN at byte 24; a missing value is null"),
     "nan": ('{"features": [[1, 2, 3, nan]]}', "NaN at byte 24; a missing value is null"),

@@ -176,7 +176,7 @@ def test_what_it_prints_is_one_line_however_many_settings_there_are() -> None:
 
     assert "\n" not in repr(ranker)
     assert repr(ranker).startswith("LocalRanker('global'") or repr(ranker).startswith("LocalRanker(learner=")
-    assert "sk-global" in ranker._repr_html_()
+    assert "sk-container-id" in ranker._repr_html_()
 
 
 class InPairs(LocalRanker):
