@@ -92,3 +92,37 @@ def test_the_medoid_is_most_similar_to_its_cluster(signatures: Signatures) -> No
         members = np.flatnonzero(clusters == number)
         totals = similarity[np.ix_(members, members)].sum(axis=1)
         assert members[np.argmax(totals)] == medoid
+
+
+def test_beyond_the_sample_groups_may_be_linked_by_their_farthest_members() -> None:
+    signatures = signatures_of(80)
+    settings = ClusteringSettings("complete_link", 3, sample=40, beyond="farthest")
+
+    found = cluster(signatures, settings, seed=3).labels
+
+    similarity = all_pairs(signatures)
+    chosen = np.sort(np.random.default_rng(3).choice(80, 40, replace=False))
+    groups = similarity[:, chosen].argmax(axis=1)
+    groups[chosen] = np.arange(40)
+    apart = [[1 - similarity[np.ix_(groups == a, groups == b)].min() for b in range(40)] for a in range(40)]
+    np.fill_diagonal(far := np.array(apart), 0.0)
+    reference = AgglomerativeClustering(3, metric="precomputed", linkage="complete").fit_predict(far)
+    assert 1.0 == adjusted_rand_score(reference[groups], found)
+
+
+def test_groups_that_are_linked_by_their_farthest_members_find_the_clusters_of_all_queries() -> None:
+    """Complete link would merge what is within a group before anything else, so nothing is lost by beginning there."""
+    rng = np.random.default_rng(0)
+    centres = np.linalg.qr(rng.normal(size=(12, 12)))[0].astype(np.float32)
+    clouds = [
+        (rng.normal(size=(30, 1)) * centres[query % 12] + 0.02 * rng.normal(size=(30, 12))).astype(np.float32)
+        for query in range(240)
+    ]
+    signatures = PcaRepresentation(1).sign_all(clouds)
+
+    found = cluster(
+        signatures, ClusteringSettings("complete_link", 5, sample=120, beyond="farthest"), seed=1
+    ).labels
+
+    full = cluster(signatures, ClusteringSettings("complete_link", 5)).labels
+    assert 1.0 == adjusted_rand_score(full, found)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,84 +22,12 @@ from localrank_training.dask_workers import DaskWorkers, dask_workers
 from localrank_training.parallel import in_parallel
 from localrank_training.training import train
 from tests.training import dask_pieces
+from tests.training.dask_cluster import Cluster, started
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
-#: A piece may end this many workers before it is given up.
-FAILURES = "1"
-
-
-class Cluster:
-    """A scheduler and its workers, each a process."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.file = folder / "scheduler.json"
-        self.scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"
-        )
-        deadline = time.monotonic() + 120
-        # The file is there before it is written.
-        while not self.file.exists() or not self.file.read_text().endswith("}"):
-            assert time.monotonic() < deadline
-            assert self.scheduler.poll() is None
-            time.sleep(0.05)
-        self.address = str(json.loads(self.file.read_text())["address"])
-
-    def add_worker(self, *options: str) -> None:
-        self.workers.append(
-            self._start(
-                "worker",
-                "--nworkers",
-                "1",
-                "--nthreads",
-                "1",
-                "--no-dashboard",
-                "--death-timeout",
-                "120",
-                *options,
-            )
-        )
-
-    def _start(self, command: str, *options: str) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": FAILURES,
-        }
-        log = self._stack.enter_context((self._folder / f"{command}-{len(self.workers)}.log").open("wb"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", command, "--scheduler-file", str(self.file), *options],
-            env=environment,
-            stdout=log,
-            stderr=log,
-            cwd=self._folder,
-        )
-        self._stack.callback(self._end, process)
-        return process
-
-    @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> None:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-@contextmanager
-def started(folder: Path, workers: int, *options: str) -> Iterator[Cluster]:
-    with ExitStack() as stack:
-        cluster = Cluster(folder, stack)
-        for _ in range(workers):
-            cluster.add_worker(*options)
-        yield cluster
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +72,52 @@ def test_pieces_come_back_in_their_order_and_an_array_is_sent_once(cluster: Clus
         assert 1 == len(workers._sent)
         in_parallel(dask_pieces.scaled, [(matrix[:, :1], 1.0)], workers=2)
         assert {} == workers._sent
+
+
+def test_what_is_mapped_from_a_file_that_workers_see_is_read_by_them(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "matrix.npy", np.arange(100_000.0).reshape(100, -1))
+    matrix = np.load(tmp_path / "matrix.npy", mmap_mode="r")
+
+    with dask_workers(cluster.address) as workers:
+        found = in_parallel(dask_pieces.scaled, [(matrix[20:], 1.0), (matrix, 2.0)], workers=2)
+
+        assert [matrix[20:].sum(), matrix.sum() * 2] == found
+        assert {} == workers._sent
+        assert [] == workers.notes
+
+
+def test_what_workers_do_not_see_is_sent_and_said(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "matrix.npy", np.arange(100_000.0))
+    matrix = np.load(tmp_path / "matrix.npy", mmap_mode="r")
+    monkeypatch.setattr(module, "stamp_of", dask_pieces.blind)
+
+    with dask_workers(cluster.address) as workers:
+        found = in_parallel(dask_pieces.scaled, [(matrix, 1.0)], workers=2)
+
+        assert [matrix.sum()] == found
+        assert 1 == len(workers._sent)
+        (note,) = workers.notes
+    assert "worker tcp://" in note
+    assert "does not see" in note
+    assert "matrix.npy" in note
+
+
+def test_what_a_worker_no_longer_sees_is_sent(cluster: Cluster, tmp_path: Path) -> None:
+    """As for a worker that joined later, on a machine without the volume."""
+    np.save(tmp_path / "matrix.npy", np.arange(100_000.0))
+    matrix = np.load(tmp_path / "matrix.npy", mmap_mode="r")
+
+    with dask_workers(cluster.address) as workers:
+        in_parallel(dask_pieces.scaled, [(matrix, 1.0)], workers=2)
+        (tmp_path / "matrix.npy").unlink()
+        found = in_parallel(dask_pieces.scaled, [(matrix, 3.0)] * 4, workers=2)
+
+        assert [matrix.sum() * 3] * 4 == found
+        assert 1 == len(workers._sent) == len(workers.notes)
 
 
 def test_an_error_of_a_piece_is_the_callers(cluster: Cluster) -> None:

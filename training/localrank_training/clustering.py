@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from localrank.measures import all_pairs, one_to_many
+from localrank.measures import all_pairs
+from localrank_training.comparing import farthest_members, most_similar, total_similarity
 from localrank_training.neighbours import nearest_queries
 from localrank_training.partitions import bisecting_kmeans, kmeans, ward
 from localrank_training.prototypes import choose_prototypes, local_weights, similarities_to
@@ -32,6 +33,7 @@ __all__ = [
     "Weighted",
     "around",
     "cluster",
+    "linked",
     "medoids",
     "merges",
     "partition",
@@ -152,7 +154,7 @@ def medoids(points: Points, clusters: Indices, similarity: str = "eq5") -> Indic
         # The mean similarity to a few hundred members finds the middle as well as all of them do.
         probe = members[:: max(1, len(members) // 512)]
         among = points.take(members)
-        totals = sum(one_to_many(points.of(int(other)), among, similarity) for other in probe)
+        totals = total_similarity(among, points.take(probe), similarity)
         chosen.append(members[int(np.argmax(totals))])
     return np.array(chosen, np.int64)
 
@@ -162,19 +164,20 @@ def _of_sample(
 ) -> Indices:
     """Cluster known queries, or of more than ``sample`` a seeded sample.
 
-    A linkage takes memory quadratic in the queries, so beyond ``sample`` every other query joins the cluster of the most
-    similar of it, as a test query would. k-means needs no sample.
+    A linkage takes memory quadratic in the queries, so beyond ``sample`` every other query joins the most similar of it, as a
+    test query would. With ``beyond = "farthest"`` these groups are then linked by their farthest members instead of by the
+    queries of the sample. k-means needs no sample.
     """
-    chosen = np.arange(len(points))
-    if len(points) > settings.sample and settings.method not in {"kmeans", "bisecting_kmeans"}:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(points), settings.sample, replace=False))
+    if len(points) <= settings.sample or settings.method in {"kmeans", "bisecting_kmeans"}:
+        return _parted(points, wanted, settings, seed, similarity)
+    chosen = np.sort(np.random.default_rng(seed).choice(len(points), settings.sample, replace=False))
     part = points.take(chosen)
-    found = np.zeros(len(points), np.int64)
-    found[chosen] = _parted(part, wanted, settings, seed, similarity)
-    for query in np.setdiff1d(np.arange(len(points)), chosen):
-        nearest = int(np.argmax(one_to_many(points.of(int(query)), part, similarity)))
-        found[query] = found[chosen[nearest]]
-    return found
+    groups = most_similar(points, part, similarity)
+    # Of two queries that are alike, each stands for itself.
+    groups[chosen] = np.arange(len(chosen))
+    if settings.method == "complete_link" and settings.beyond == "farthest":
+        return linked(farthest_members(points, groups, similarity), wanted)[groups]
+    return _parted(part, wanted, settings, seed, similarity)[groups]
 
 
 def _parted(points: Points, wanted: int, settings: ClusteringSettings, seed: int, similarity: str) -> Indices:
@@ -191,11 +194,16 @@ def _parted(points: Points, wanted: int, settings: ClusteringSettings, seed: int
 
 def _complete_link(points: Points, wanted: int, similarity: str) -> Indices:
     """Cut the complete-link dendrogram of ``1 - sim`` (LocalRank, Figure 2) into ``wanted`` clusters."""
-    from scipy.cluster.hierarchy import cut_tree
-
     if len(points) == 1:
         return np.zeros(1, np.int64)
-    return np.asarray(cut_tree(merges(points, similarity), wanted)[:, 0], np.int64)
+    return linked(_distances(points, similarity), wanted)
+
+
+def linked(distances: Vector, wanted: int) -> Indices:
+    """Cut the complete-link dendrogram of these distances, ``[n, n]``, into ``wanted`` clusters."""
+    from scipy.cluster.hierarchy import cut_tree
+
+    return np.asarray(cut_tree(_dendrogram(distances, "complete"), wanted)[:, 0], np.int64)
 
 
 def merges(points: Points, similarity: str, link: Link = "complete") -> Vector:
@@ -206,11 +214,19 @@ def merges(points: Points, similarity: str, link: Link = "complete") -> Vector:
         similarity: one of `localrank.measures`.
         link: the distance of two clusters is that of their farthest, nearest or average members.
     """
+    return _dendrogram(_distances(points, similarity), link)
+
+
+def _distances(points: Points, similarity: str) -> Vector:
+    distances = np.maximum(1.0 - all_pairs(points, similarity), 0.0)
+    np.fill_diagonal(distances, 0.0)
+    return distances
+
+
+def _dendrogram(distances: Vector, link: Link) -> Vector:
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
-    distances = np.maximum(1.0 - all_pairs(points, similarity), 0.0)
-    np.fill_diagonal(distances, 0.0)
     return np.asarray(linkage(squareform(distances, checks=False), link), np.float64)
 
 

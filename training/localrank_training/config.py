@@ -189,6 +189,11 @@ class ClusteringSettings:
     sample: int = setting(
         5000, low=2, meaning="queries that are clustered; further ones join the most similar of these"
     )
+    beyond: Literal["join", "farthest"] = setting(
+        "join",
+        meaning="of `complete_link` with more queries than `sample`: `join` clusters the sample, and every other query joins the "
+        "most similar of it; `farthest` links what has joined by the farthest members, in time quadratic in all queries",
+    )
     representation: Literal["routing", "relevant_mean", "performance_profile"] = setting(
         "routing",
         meaning="what queries are clustered by: the points that are routed, the mean of their relevant documents, or how well "

@@ -2,7 +2,8 @@
 
 `dask_workers` connects; inside it everything that `localrank_training.parallel` would do with processes runs on the cluster, and
 the results are the same. Large arrays travel apart from the pieces that need them: an array is sent once, however many
-pieces refer to it, and workers fetch it from each other. Scheduling is Dask's.
+pieces refer to it, and workers fetch it from each other. What is mapped from a file that all workers see is not sent: they
+read it (`localrank_training.dask_files`). Scheduling is Dask's.
 
 A worker that dies costs time: its pieces run elsewhere, and arrays that only it held are sent again. What cannot go on (a piece that
 ends every worker, a scheduler that is gone) ends the run with one sentence. Nothing is published before a run is over.
@@ -22,6 +23,7 @@ import numpy as np
 
 from localrank import __version__
 from localrank.errors import InvalidConfiguration, WorkersLost
+from localrank_training.dask_files import FileGone, Part, part_of, read_part, stamp_of
 from localrank_training.parallel import alone, available_cores, elsewhere
 
 if TYPE_CHECKING:
@@ -102,6 +104,14 @@ class DaskWorkers:
     def __init__(self, client: Client, address: str) -> None:
         self._client, self._address = client, address
         self._sent: dict[str, Future] = {}
+        self._stamps: dict[str, str] = {}
+        #: What the user should know of the run.
+        self.notes: list[str] = []
+
+    @property
+    def scheduler(self) -> str:
+        """The address of the scheduler."""
+        return str(self._client.scheduler.address)
 
     @property
     def threads(self) -> int:
@@ -185,6 +195,10 @@ class DaskWorkers:
                     ) from None
                 self._forget_lost()
                 running[number] = self._send(work, piece, needed)
+            except FileGone as error:
+                # A worker that joined later, or a volume that is gone.
+                self._unseen(str(error), "a worker")
+                running[number] = self._send(work, piece, needed)
             else:
                 return result
         raise WorkersLost(
@@ -193,7 +207,7 @@ class DaskWorkers:
         )
 
     def _send(self, work: Callable[..., T], piece: tuple[Any, ...], needed: set[str]) -> Future:
-        content, arrays = _apart((work, piece))
+        content, arrays = _apart((work, piece), self._seen)
         needed.update(arrays)
         for digest, array in arrays.items():
             if digest not in self._sent:
@@ -201,6 +215,28 @@ class DaskWorkers:
         return self._client.submit(
             _run, content, {digest: self._sent[digest] for digest in arrays}, pure=False
         )
+
+    def _seen(self, array: Array) -> Part | None:
+        """Return where workers can read an array, if all of them can."""
+        found = part_of(array)
+        if found is None:
+            return None
+        path, offset = found
+        if path not in self._stamps:
+            self._stamps[path] = stamp = stamp_of(path)
+            theirs = self._client.run(stamp_of, path, on_error="return")
+            others = sorted(worker for worker, one in theirs.items() if one != stamp)
+            if others:
+                self._unseen(path, f"worker {others[0]}")
+        stamp = self._stamps[path]
+        return Part(path, offset, array.dtype.str, array.shape, stamp) if stamp else None
+
+    def _unseen(self, path: str, worker: str) -> None:
+        if self._stamps.get(path):
+            self.notes.append(
+                f"--dask {self._address}: {worker} does not see {path}, or sees another file there: what it holds is sent instead"
+            )
+        self._stamps[path] = ""
 
     def _place(self, array: Array) -> Future:
         try:
@@ -226,14 +262,21 @@ def _run(content: bytes, arrays: dict[str, Array]) -> Any:
     return alone(work, piece)
 
 
-def _apart(value: Any) -> tuple[bytes, dict[str, Array]]:
-    """Return a value as bytes that refer to its large arrays by digest, and these."""
+def _apart(
+    value: Any, seen: Callable[[Array], Part | None] = lambda _: None
+) -> tuple[bytes, dict[str, Array]]:
+    """Return a value as bytes that refer to its large arrays by digest, and these.
+
+    Those that workers have ``seen`` are referred to by file and place, and are not among them.
+    """
     arrays: dict[str, Array] = {}
 
     class Packer(pickle.Pickler):
-        def persistent_id(self, obj: Any) -> str | None:
+        def persistent_id(self, obj: Any) -> str | Part | None:
             if not isinstance(obj, np.ndarray) or obj.nbytes < _LARGE or obj.dtype.hasobject:
                 return None
+            if (part := seen(obj)) is not None:
+                return part
             plain = np.ascontiguousarray(obj)
             label = (
                 f"{plain.dtype.str} {plain.shape} {hashlib.blake2b(plain.data, digest_size=20).hexdigest()}"
@@ -250,8 +293,8 @@ def _together(content: bytes, arrays: dict[str, Array]) -> Any:
     """Undo `_apart`."""
 
     class Unpacker(pickle.Unpickler):
-        def persistent_load(self, pid: str) -> Array:
-            return arrays[pid]
+        def persistent_load(self, pid: str | Part) -> Array:
+            return arrays[pid] if isinstance(pid, str) else read_part(pid)
 
     return Unpacker(io.BytesIO(content)).load()
 

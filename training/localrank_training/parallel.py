@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["Elsewhere", "alone", "available_cores", "each_in_parallel", "elsewhere", "in_parallel"]
+__all__ = [
+    "Elsewhere",
+    "alone",
+    "available_cores",
+    "each_in_parallel",
+    "elsewhere",
+    "elsewhere_now",
+    "in_parallel",
+]
 
 T = TypeVar("T")
 
@@ -43,6 +51,11 @@ def elsewhere(workers: Elsewhere) -> Iterator[None]:
         yield
     finally:
         _elsewhere.reset(token)
+
+
+def elsewhere_now() -> Elsewhere | None:
+    """Return what does the pieces of work now, if it is not processes of this machine."""
+    return _elsewhere.get()
 
 
 def available_cores() -> int:

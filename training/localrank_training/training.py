@@ -110,11 +110,31 @@ class Trained:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """What a model is built from, what it is judged on, and what it may stop early by."""
+    """What a model is built from, what it is judged on, and what it may stop early by.
 
-    lesson: QuerySet
-    exam: QuerySet
+    The parts are taken when they are looked at: what is sent to other processes is one set of queries, however many splits.
+
+    Attributes:
+        queries: all of them.
+        held: positions of those that the model is judged on and not built from; ``None`` if the validation queries judge.
+        stop_by: the validation queries.
+    """
+
+    queries: QuerySet
+    held: Indices | None
     stop_by: QuerySet | None
+
+    @property
+    def lesson(self) -> QuerySet:
+        if self.held is None:
+            return self.queries
+        return self.queries.select(np.setdiff1d(np.arange(len(self.queries)), self.held))
+
+    @property
+    def exam(self) -> QuerySet:
+        if self.held is not None:
+            return self.queries.select(self.held)
+        return cast("QuerySet", self.stop_by)
 
 
 def train(
@@ -290,11 +310,9 @@ def _cross_fitted(
 def _splits(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> list[_Split]:
     if validation is not None:
         _check_features(validation, queries)
-        return [_Split(queries, validation, validation)]
-    everything = np.arange(len(queries))
+        return [_Split(queries, None, validation)]
     return [
-        _Split(queries.select(np.setdiff1d(everything, fold)), queries.select(fold), None)
-        for fold in folds_of(len(queries), config.selection.folds, config.seed)
+        _Split(queries, fold, None) for fold in folds_of(len(queries), config.selection.folds, config.seed)
     ]
 
 
@@ -415,13 +433,14 @@ def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan:
         global_scorer=global_scorer,
         plan=plan,
     )
-    ranked = rank_all(built.ranker, split.exam)
-    judgements = Judgements(split.exam.labels, split.exam.offsets)
+    exam = split.exam
+    ranked = rank_all(built.ranker, exam)
+    judgements = Judgements(exam.labels, exam.offsets)
     figures = judgements.per_query(ranked.scores, choice.config.selection.metric)
-    shares = _shares(split.exam)
+    shares = _shares(exam)
     value = float(np.average(figures, weights=shares)) if shares.any() else 0.0
     guards = choice.config.guard.learn and bool(built.ranker.scorers)
-    evidence = guarding.evidence_of(built.ranker, split.exam) if guards else None
+    evidence = guarding.evidence_of(built.ranker, exam) if guards else None
     return _Rehearsal(ranked, value, built.learned, evidence)
 
 

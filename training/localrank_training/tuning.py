@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from localrank.arrays import Vector
+    from localrank.arrays import Indices, Vector
     from localrank.signature import Signatures
     from localrank_training.data.queries import QuerySet
     from localrank_training.lsh_tuning import TablesTrial
@@ -192,14 +192,9 @@ def tune(
     wanted = [(config, fold) for _, config in options for fold in range(len(folds))]
     missing = [(config, fold) for config, fold in wanted if known.get(config, fold) is None]
     done = len(wanted) - len(missing)
-    everything = np.arange(len(queries))
-    lessons = [queries.select(np.setdiff1d(everything, fold)) for fold in folds]
-    exams = [queries.select(fold) for fold in folds]
-    results = each_in_parallel(
-        _examined,
-        [(lessons[fold], exams[fold], config) for config, fold in missing],
-        workers=workers,
-    )
+    # Every piece takes its part itself: what is sent to other processes is one set of queries.
+    pieces = [(queries, folds[fold], config) for config, fold in missing]
+    results = each_in_parallel(_examined, pieces, workers=workers)
     for (config, fold), (local, global_) in zip(missing, results, strict=True):
         known.add(config, fold, local, global_)
         done += 1
@@ -240,8 +235,9 @@ def tune_routing(
     return config.replace(routing=routing), trials
 
 
-def _examined(lesson: QuerySet, exam: QuerySet, config: TrainingConfig) -> tuple[list[float], list[float]]:
-    """Build on one part, rank the other, and measure both scorers query by query."""
+def _examined(queries: QuerySet, fold: Indices, config: TrainingConfig) -> tuple[list[float], list[float]]:
+    """Build on all queries but the fold, rank these, and measure both scorers query by query."""
+    lesson, exam = queries.select(np.setdiff1d(np.arange(len(queries)), fold)), queries.select(fold)
     (learner,) = config.learner.candidates()
     ranked = rank_all(build(lesson, config, learner).ranker, exam)
     judged = Judgements(exam.labels, exam.offsets)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from localrank.commands.output import print_notes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,4 +39,7 @@ def working(workers: int, dask: str | None) -> Iterator[int]:
     from localrank_training.dask_workers import dask_workers
 
     with dask_workers(dask) as cluster:
-        yield cluster.threads
+        try:
+            yield cluster.threads
+        finally:
+            print_notes(cluster.notes, err=True)

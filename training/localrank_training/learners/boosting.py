@@ -83,6 +83,11 @@ class Boosting(Learner):
     num_threads: int = setting(
         0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
     )
+    spread: bool = setting(
+        default=False,
+        meaning="grow every tree on all workers of the Dask cluster (`--dask`), each of which holds a part of the queries; "
+        "then nothing stops early. Without a cluster trees are grown as usual",
+    )
     categorical: tuple[str, ...] = setting(
         (), meaning="features whose values are categories rather than amounts"
     )
@@ -100,7 +105,8 @@ class Boosting(Learner):
         self.check_labels(lesson.queries)
         lesson = lesson.counted()
         queries, shares = lesson.queries, lesson.shares
-        validation = None if self.averaged else lesson.validation
+        scheduler = self._scheduler()
+        validation = None if self.averaged or scheduler else lesson.validation
         if validation is not None:
             check_finite(validation, self.method, missing=True)
             self.check_labels(validation)
@@ -109,7 +115,9 @@ class Boosting(Learner):
                 validation = None
         base = None if lesson.towards is None else replace(lesson, validation=validation).base_scores()
         members = [
-            self._grow(queries, shares, validation, base, self.seed + member)
+            self._grown_on_workers(scheduler, queries, shares, base, self.seed + member)
+            if scheduler
+            else self._grow(queries, shares, validation, base, self.seed + member)
             for member in range(self.members)
         ]
         if validation is not None and self.early_stopping_rounds:
@@ -183,6 +191,42 @@ class Boosting(Learner):
         text = booster.model_to_string(num_iteration=booster.best_iteration if held else -1)
         return prefix_mean(from_lightgbm(text, blocks=self.blocks), self.averaged)
 
+    def _scheduler(self) -> str | None:
+        """Return the address of the scheduler if trees are to be grown on all workers."""
+        if not self.spread:
+            return None
+        from localrank_training.dask_trees import scheduler_here
+
+        found = scheduler_here()
+        if found is None:
+            note(
+                self.method,
+                "spread has no Dask cluster to grow trees on (--dask): they were grown by one machine",
+            )
+        return found
+
+    def _grown_on_workers(
+        self,
+        scheduler: str,
+        queries: QuerySet,
+        weights: Vector,
+        base: tuple[Vector, Vector | None] | None,
+        seed: int,
+    ) -> TreesScorer:
+        from localrank_training.dask_trees import Judged, grown_on_workers
+
+        judged = Judged(
+            queries.documents,
+            self.targets(queries.labels),
+            queries.lengths[queries.lengths > 0],
+            None if (weights == weights[0]).all() else weights[queries.query_of],
+            None if base is None else base[0],
+            tuple(self._categories(queries)),
+        )
+        rounds = min(self.num_iterations, max(self.averaged, default=self.num_iterations))
+        text = grown_on_workers(scheduler, self._settings(seed), rounds, judged)
+        return prefix_mean(from_lightgbm(text, blocks=self.blocks), self.averaged)
+
     def _settings(self, seed: int) -> dict[str, Any]:
         """Return LightGBM's settings; the same trees come of them with any number of threads."""
         return {
@@ -216,10 +260,6 @@ class Boosting(Learner):
     ) -> Any:
         import lightgbm
 
-        if unknown := set(self.categorical) - set(queries.feature_names):
-            raise InvalidConfiguration(
-                f"{self.method}: categorical: expected names of features, found {min(unknown)!r}"
-            )
         filled = queries.lengths[queries.lengths > 0]  # LightGBM has no queries without documents
         return lightgbm.Dataset(
             queries.documents,
@@ -227,10 +267,18 @@ class Boosting(Learner):
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
             init_score=base,
-            categorical_feature=[queries.feature_names.index(name) for name in self.categorical],
+            categorical_feature=self._categories(queries),
             reference=reference,
             params=settings,
         )
+
+    def _categories(self, queries: QuerySet) -> list[int]:
+        """Return the columns of the categories."""
+        if unknown := set(self.categorical) - set(queries.feature_names):
+            raise InvalidConfiguration(
+                f"{self.method}: categorical: expected names of features, found {min(unknown)!r}"
+            )
+        return [queries.feature_names.index(name) for name in self.categorical]
 
 
 class _Before:
