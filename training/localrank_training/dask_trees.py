@@ -204,7 +204,8 @@ def _fit(client: Client, workers: list[str], settings: dict[str, Any], rounds: i
 
 def _shares(lengths: Indices, workers: int) -> list[slice]:
     """Return the queries of every worker: whole ones, about as many documents each; none if there are too few."""
-    ends = np.cumsum(lengths)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, workers) / workers) + 1
-    bounds = np.unique([0, *np.minimum(cuts, len(lengths)), len(lengths)]).tolist()
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    wanted = ends[-1] * np.arange(1, workers) / workers
+    cuts = np.abs(ends[:, None] - wanted).argmin(axis=0)
+    bounds = np.unique([0, *cuts.tolist(), len(lengths)]).tolist()
     return [slice(*pair) for pair in pairwise(bounds)]
