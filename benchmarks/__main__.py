@@ -63,6 +63,7 @@ BENCHMARKS = {
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
     "overload": Benchmark(writes=True),
     "fleet": Benchmark(writes=True),
+    "capacity": Benchmark(("--measure",), writes=True),
     "impressions": Benchmark(),
     "experiments": Benchmark(),
     # Beside the servers that a user would take instead; installs them first.

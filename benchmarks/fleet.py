@@ -60,7 +60,7 @@ BATCH, EVERY = 4, 10
 #: Seconds in which an instance that was stopped still answers: longer than the balancer needs to notice.
 DRAIN = 3.0
 _HEAD = re.compile(rb"HTTP/1\.1 (\d+)")
-_POLL = 0.2
+_POLL = 0.5
 
 
 class Body(NamedTuple):
