@@ -13,8 +13,9 @@ one of ``benchmarks/results/floor.json``; ``--here`` measures it on this machine
 
     CPU ms = a + b documents + c documents features + d documents trees / 1000
 
-by least squares of relative errors, without negative coefficients. Intervals (95 %) are those of refits to points drawn anew with their repeats
-drawn anew; the spread of what is left over is that of the points about the fit, so a calculated figure has both.
+by least squares of relative errors, without negative coefficients. Intervals (95 %) are those of refits to
+points whose distances from the fit are drawn anew from all distances. A calculated figure also has the spread of a
+single point.
 
 Without ``--measure`` it calculates from the results in ``benchmarks/results/capacity.json``: cores for the CPU alone, and for
 cores that are busy ``--busy`` of the time (0.5), so that bursts find room and a core that is lost is no outage.
@@ -70,7 +71,7 @@ class Fit(NamedTuple):
 
     Attributes:
         middle: ``[4]`` the coefficients.
-        draws: ``[n, 4]`` those of refits to points drawn anew.
+        draws: ``[n, 4]`` those of refits.
         spread: standard deviation of the points about the fit, relative to it.
     """
 
@@ -107,17 +108,11 @@ def fit(rows: Sequence[results.Row]) -> Fit:
     repeats = np.array([row["cpu_ms"] for row in rows], float)
     medians = np.median(repeats, axis=1)
     middle = solve(points, medians)
+    predicted = terms(points) @ middle
+    left = (medians / predicted - 1) * math.sqrt(len(rows) / max(1, len(rows) - len(_TERMS)))
+    spread = float(np.sqrt(np.mean(left**2)))
     random = np.random.default_rng(0)
-    draws = []
-    while len(draws) < DRAWS:
-        chosen = random.integers(0, len(rows), len(rows))
-        if np.linalg.matrix_rank(terms(points[chosen])) < len(_TERMS):
-            continue
-        picked = random.integers(0, repeats.shape[1], (len(rows), repeats.shape[1]))
-        again = np.median(np.take_along_axis(repeats[chosen], picked, axis=1), axis=1)
-        draws.append(solve(points[chosen], again))
-    left = medians / (terms(points) @ middle) - 1
-    spread = math.sqrt(float(np.sum(left**2)) / max(1, len(rows) - len(_TERMS)))
+    draws = [solve(points, predicted * (1 + random.choice(left, len(rows)))) for _ in range(DRAWS)]
     return Fit(middle, np.array(draws), spread)
 
 
