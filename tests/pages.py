@@ -19,6 +19,7 @@ RUN = {
         "tests/end_to_end/test_http_examples.py",
         _PAGES,
     ),
+    "docs/capacity.md": ("tests/benchmarks/test_capacity.py",),
     "docs/configuration.md": (_PAGES,),
     "docs/data.md": (_PAGES,),
     "docs/growing.md": (_PAGES,),

@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from benchmarks import capacity, results
 
+ROOT = results.FOLDER.parents[1]
 #: Milliseconds of a request, 1,000 documents, 1,000 documents of 100 features, 1,000 documents by 1,000 trees.
 TRUE = np.array([0.3, 1.5, 2.5, 9.0])
 
@@ -71,10 +72,24 @@ def test_a_load_takes_its_rate_times_the_time_of_a_request() -> None:
     assert need.cores[1] <= need.cores[0] <= need.cores[2]
 
 
+def test_the_page_shows_what_the_calculator_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/capacity.md").read_text()
+    command, _, printed = page.partition("```console\n$ ")[2].partition("```")[0].partition("\n")
+    python, flag, module, *options = command.split()
+    monkeypatch.setattr("sys.argv", [module, *options])
+
+    code = capacity.main()
+
+    assert ["python", "-m", "benchmarks.capacity"] == [python, flag, module]
+    assert (0, printed.split()) == (code, capsys.readouterr().out.split())
+
+
 def test_the_page_has_the_figures_of_the_file() -> None:
     """docs/capacity.md is filled by hand; it must not lag behind."""
     found = results.read("capacity")
-    page = (results.FOLDER.parents[1] / "docs" / "capacity.md").read_text()
+    page = (ROOT / "docs/capacity.md").read_text()
 
     assert found is not None
     for row in found["coefficients"]:
