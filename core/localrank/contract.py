@@ -18,6 +18,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.brief import one_line
 from localrank.cloud import SPECTRUM, Cloud
+from localrank.columns import column_quantiles, mean_and_deviation
 from localrank.errors import InvalidDocuments
 from localrank.scaling import all_finite, count_out_of_range, rescaled, within_query
 
@@ -85,16 +86,14 @@ class FeatureContract:
         constant: float = 0.0,
         normalise: Normalisation = "query_minmax",
     ) -> Self:
-        """Learn the contract of training documents ``[n_docs of all queries, n_features]``; NaN is missing."""
+        """Learn the contract of training documents ``[n_docs of all queries, n_features]``; NaN is missing.
+
+        They are read in portions of rows, a few times, so they may lie in a mapped file.
+        """
         n_features = documents.shape[1]
         names = tuple(names) if names is not None else tuple(f"f{i + 1}" for i in range(n_features))
         policies = (missing,) * n_features if isinstance(missing, str) else tuple(missing)
-        values = documents.astype(np.float64)
-        seen = ~np.isnan(values)
-        empty = ~seen.any(axis=0)
-        values[:, empty] = 0.0
-        holes = not seen.all()
-        quantiles = (np.nanquantile if holes else np.quantile)(values, QUANTILES, axis=0)
+        quantiles, known = column_quantiles(documents, QUANTILES)
         median = quantiles[QUANTILES.index(0.5)]
         fill = np.array(
             [
@@ -103,15 +102,20 @@ class FeatureContract:
             ],
             np.float32,
         )
-        if holes:
-            values = np.where(np.isnan(values), fill.astype(np.float64), values)
-        deviation = values.std(axis=0)
+        wide, empty = fill.astype(np.float64), known == 0
+
+        def filled(values: Vector) -> Vector:
+            values[:, empty] = 0.0
+            return np.where(np.isnan(values), wide, values)
+
+        holes = bool((known < len(documents)).any())
+        mean, deviation = mean_and_deviation(documents, filled) if holes else mean_and_deviation(documents)
         return cls(
             names=names,
             missing=policies,
             fill=fill,
             normalise=normalise,
-            shift=values.mean(axis=0),
+            shift=mean,
             scale=np.where(deviation > 0, deviation, 1.0),
             quantiles=np.ascontiguousarray(quantiles, np.float32),
             list_lengths=tuple(float(length) for length in np.quantile(lengths, QUANTILES)),

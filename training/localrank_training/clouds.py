@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.blocks import width_of
+from localrank.blocks import parse, width_of
+from localrank_training.data.rows import Rows, fits, forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from localrank.arrays import Indices, Matrix
     from localrank.cloud import Cloud
     from localrank.contract import FeatureContract
     from localrank.routing import Route
@@ -52,10 +54,14 @@ class Clouds:
     def __iter__(self) -> Iterator[Cloud]:
         """Yield the cloud of each query."""
         for query, documents in enumerate(self.queries.clouds()):
-            cloud = self.contract.cloud(documents)
-            if self._routes is not None:
-                cloud.routed(self._routes[query], self._n_clusters)
-            yield cloud
+            yield self.cloud_of(query, documents)
+
+    def cloud_of(self, query: int, documents: Matrix | None = None) -> Cloud:
+        """Return the cloud of one query, whose documents may be at hand."""
+        cloud = self.contract.cloud(self.queries.documents_of(query) if documents is None else documents)
+        if self._routes is not None:
+            cloud.routed(self._routes[query], self._n_clusters)
+        return cloud
 
     @property
     def widths(self) -> dict[str, int]:
@@ -63,11 +69,55 @@ class Clouds:
         return self.contract.widths(self._n_clusters)
 
     def seen_as(self, blocks: str) -> QuerySet:
-        """Return the queries with their documents in these blocks (`localrank.blocks`); made once."""
+        """Return the queries with their documents in these blocks (`localrank.blocks`); made once.
+
+        Of a set that is too large to be copied they are made again whenever they are looked at.
+        """
         if blocks not in self._seen:
-            documents = np.empty((self.queries.n_docs, width_of(blocks, self.widths)), np.float32)
-            for query, cloud in enumerate(self):
-                documents[self.queries.span(query)] = cloud.rows(blocks)
+            seen = _Seen(self, blocks)
+            few = fits(self.queries.documents, len(seen) * seen.shape[1] // max(self.queries.n_features, 1))
+            documents = seen.between(0, len(seen)) if few else seen.as_matrix
             names = self.contract.columns(blocks, self._n_clusters)
             self._seen[blocks] = replace(self.queries, documents=documents, feature_names=names)
         return self._seen[blocks]
+
+
+class _Seen(Rows):
+    """The documents of clouds in some blocks."""
+
+    def __init__(self, clouds: Clouds, blocks: str) -> None:
+        super().__init__(clouds.queries.n_docs, width_of(blocks, clouds.widths))
+        self._clouds, self._blocks = clouds, blocks
+        # `Cloud` promises this of all other blocks, and refuses what is infinite.
+        raw = any(block.name == "raw" for block in parse(blocks))
+        self.finite = not (raw and "nan" in clouds.contract.missing)
+
+    def between(self, begin: int, end: int) -> Matrix:
+        queries = self._clouds.queries
+        found = np.empty((end - begin, self.shape[1]), np.float32)
+        if begin == end:
+            return found
+        first = int(np.searchsorted(queries.offsets, begin, side="right")) - 1
+        last = int(np.searchsorted(queries.offsets, end, side="left"))
+        documents = np.asarray(queries.documents[queries.offsets[first] : queries.offsets[last]])
+        for query in range(first, last):
+            span = queries.span(query)
+            if span.stop > span.start:
+                start = int(queries.offsets[first])
+                rows = self._clouds.cloud_of(query, documents[span.start - start : span.stop - start]).rows(self._blocks)
+                low, high = max(begin, span.start), min(end, span.stop)
+                found[low - begin : high - begin] = rows[low - span.start : high - span.start]
+        forget(queries.documents, int(queries.offsets[first]), int(queries.offsets[last]))
+        return found
+
+    def some(self, rows: Indices) -> Matrix:
+        """Return those rows; the cloud of a query is made once, however its rows are spread."""
+        queries = self._clouds.queries
+        found = np.empty((len(rows), self.shape[1]), np.float32)
+        query_of = np.searchsorted(queries.offsets, rows, side="right") - 1
+        order = np.argsort(query_of, kind="stable")
+        ends = np.flatnonzero(np.diff(query_of[order], append=-1)) + 1
+        for here in np.split(order, ends[:-1]) if len(order) else ():
+            query = int(query_of[here[0]])
+            found[here] = self._clouds.cloud_of(query).rows(self._blocks)[rows[here] - queries.offsets[query]]
+        return found

@@ -25,6 +25,7 @@ from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.compatibility import check as check_steps
+from localrank_training.data.rows import portions
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.prototypes import Locality
 from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
@@ -76,7 +77,8 @@ class ContractSettings:
             InvalidConfiguration: a policy is for a feature that there is not.
         """
         if self.missing == "learned":
-            lacked = np.flatnonzero(np.isnan(documents).any(axis=0))
+            lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(*documents.shape)]
+            lacked = np.flatnonzero(np.any(lacks, axis=0))
             return ["nan" if position in lacked else "reject" for position in range(len(names))]
         if isinstance(self.missing, str):
             return self.missing

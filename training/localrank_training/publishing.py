@@ -12,6 +12,7 @@ import numpy as np
 
 from localrank import probe
 from localrank.artifact import Cluster, Provenance
+from localrank_training.data.rows import forget, portions
 from localrank_training.importances import importances_of
 from localrank_training.query_map import map_of
 from localrank_training.reports import report_of
@@ -59,7 +60,7 @@ def publish(
         "python": platform.python_version(),
     } | ({} if trained.cross_fitted is None else {"plan": trained.cross_fitted.plan.to_json()})
     ranker = trained.built.ranker
-    importances = importances_of(ranker, list(queries.clouds()))
+    importances = importances_of(ranker, queries.lists)
     clusters = [
         Cluster(
             cluster.size,
@@ -71,7 +72,7 @@ def publish(
         )
         for number, cluster in enumerate(report.clusters)
     ]
-    candidates = list((validation or queries).clouds())
+    candidates = (validation or queries).lists
     return registry.publish(
         name,
         ranker,
@@ -98,7 +99,10 @@ def publish(
 def fingerprint(queries: QuerySet) -> str:
     """Return a hash of the judged queries themselves: the same for the same data in another file format."""
     digest = hashlib.sha256()
-    for array in (queries.documents, queries.labels, queries.offsets):
+    for rows in portions(*queries.documents.shape):
+        digest.update(np.ascontiguousarray(queries.documents[rows]).data)
+        forget(queries.documents, rows.start, rows.stop)
+    for array in (queries.labels, queries.offsets):
         digest.update(np.ascontiguousarray(array).data)
     if queries.weights is not None:
         digest.update(queries.weights.data)

@@ -32,7 +32,6 @@ from localrank_training.parallel import each_in_parallel, in_parallel
 from localrank_training.pipeline import (
     Built,
     build,
-    learn_contract,
     lesson_of,
     lists_of,
     plan_of,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices, Vector
+    from localrank.contract import FeatureContract
     from localrank.scorers import Scorer
     from localrank_training.config import TrainingConfig
     from localrank_training.cross_fitting import CrossFitted
@@ -247,7 +247,7 @@ def _drawn(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, list[st
     order = np.random.default_rng(config.seed).permutation(len(queries))
     within = np.cumsum(queries.lengths[order]) <= most
     within[0] = True
-    some = queries.select(np.sort(order[within]))
+    some = queries.select(np.sort(order[within])).held()
     return some, [
         f"{len(some)} of {len(queries)} queries were drawn to learn from: {most} documents are the most"
     ]
@@ -340,20 +340,21 @@ def _same(queries: QuerySet, others: QuerySet) -> Indices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fitted:
-    """The global scorers of one split: one per candidate, with what was noted of each.
+    """The contract of one split, and its global scorers: one per candidate, with what was noted of each.
 
     A learner that sees routes has none here, because every number of clusters has routes of its own.
     """
 
     scorers: list[Scorer | None]
     notes: list[list[Note]]
+    contract: FeatureContract
 
 
 def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learner]) -> _Fitted:
     """Fit every candidate on all queries of a split."""
     lists, weights = lists_of(split.lesson, config)
     clouds, held, _ = prepared(lists, split.stop_by, config, union(learner.blocks for learner in learners))
-    fitted = _Fitted([], [])
+    fitted = _Fitted([], [], clouds.contract)
     start: Scorer | None = None
     for learner in learners:
         with collected() as notes:
@@ -380,7 +381,10 @@ def _rehearsed(
     plans: list[Plan | None] = [None] * len(splits)
     for _, together in itertools.groupby(choices, lambda choice: choice.config.clustering):
         alike = list(together)
-        planned = [(split, alike[0].config, like) for split, like in zip(splits, plans, strict=True)]
+        planned = [
+            (split, alike[0].config, row.contract, like)
+            for split, row, like in zip(splits, fitted, plans, strict=True)
+        ]
         plans = in_parallel(_plan, planned, workers=workers)
         pieces = [
             (split, choice, row.scorers[choice.number], plan)
@@ -404,10 +408,9 @@ def _rehearsed(
     return best, values, kept
 
 
-def _plan(split: _Split, config: TrainingConfig, like: Plan | None) -> Plan:
-    """Plan the models of a split; of what an earlier plan of it has settled, the contract and the points are taken."""
+def _plan(split: _Split, config: TrainingConfig, contract: FeatureContract, like: Plan | None) -> Plan:
+    """Plan the models of a split by its contract; of what an earlier plan of it has settled, the points are taken."""
     lists, _ = lists_of(split.lesson, config)
-    contract = learn_contract(lists, config) if like is None else like.contract
     return plan_of(Clouds(lists, contract), config, like)
 
 

@@ -6,15 +6,17 @@ query begins. Files may come in any order; ``lines`` remembers it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from localrank.brief import one_line
+from localrank_training.data.rows import CELLS, HELD, Joined, Rows, Selected, fits, forget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -80,7 +82,8 @@ class QuerySet:
     """Judged queries.
 
     Attributes:
-        documents: ``[n_docs, n_features]`` float32, C-contiguous; NaN is a missing value.
+        documents: ``[n_docs, n_features]`` float32, C-contiguous; NaN is a missing value. Of a large set they may be a mapped
+            file, or rows that are made when they are looked at (`localrank_training.data.rows`).
         labels: ``[n_docs]`` relevance; higher is better.
         offsets: ``[n_queries + 1]``; query ``q`` has the documents ``offsets[q]:offsets[q + 1]``.
         query_ids: one per query, as written in the data.
@@ -143,13 +146,39 @@ class QuerySet:
         return self.labels[self.span(query)]
 
     def clouds(self) -> Iterator[Matrix]:
-        """Yield each query's documents."""
-        for query in range(len(self)):
-            yield self.documents_of(query)
+        """Yield each query's documents, of a set that is not in memory some queries at a time."""
+        for first, last in self.portions():
+            begin, end = int(self.offsets[first]), int(self.offsets[last])
+            some = np.asarray(self.documents[begin:end])
+            for query in range(first, last):
+                yield some[self.offsets[query] - begin : self.offsets[query + 1] - begin]
+            forget(self.documents, begin, end)
+
+    def portions(self, cells: int = CELLS) -> Iterator[tuple[int, int]]:
+        """Yield the queries in portions of about so many numbers, as first and last plus one."""
+        most, first = max(1, cells // max(1, self.n_features)), 0
+        while first < len(self):
+            last = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
+            last = min(max(last, first + 1), len(self))
+            yield first, last
+            first = last
+
+    @property
+    def lists(self) -> Sequence[Matrix]:
+        """Each query's documents, read when they are asked for."""
+        return _Lists(self)
 
     def with_documents(self, documents: Matrix) -> QuerySet:
         """Return the same queries with other feature values, such as a normalised view."""
         return replace(self, documents=documents)
+
+    def held(self) -> QuerySet:
+        """Return the same queries with an array of documents, in memory if that is not too large for it."""
+        documents = self.documents
+        if isinstance(documents, Rows):
+            few = documents.nbytes <= HELD
+            documents = documents.between(0, len(documents)) if few else np.asarray(documents)
+        return self.with_documents(documents)
 
     def where(self, document: int) -> str:
         """Say where a document comes from, for messages: its file and line if known, and its query."""
@@ -163,14 +192,17 @@ class QuerySet:
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        few = fits(self.documents, len(rows))
         return QuerySet(
-            documents=np.ascontiguousarray(self.documents[rows]),
+            documents=np.ascontiguousarray(self.documents[rows])
+            if few
+            else Selected(self.documents, self.offsets[chosen], offsets).as_matrix,
             labels=self.labels[rows],
             offsets=offsets,
             query_ids=tuple(self.query_ids[q] for q in chosen),
             feature_names=self.feature_names,
             lines=self.lines[rows],
-            comments=None if self.comments is None else tuple(self.comments[r] for r in rows),
+            comments=None if self.comments is None else _chosen(self.comments, rows, few=few),
             origin=self.origin,
             weights=None if self.weights is None else self.weights[chosen],
             positions=None if self.positions is None else self.positions[rows],
@@ -187,7 +219,7 @@ def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
     lengths = np.concatenate([part.lengths for part in parts])
     return replace(
         parts[0],
-        documents=np.concatenate([part.documents for part in parts]),
+        documents=_below_each_other([part.documents for part in parts]),
         labels=np.concatenate([part.labels for part in parts]),
         offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         query_ids=tuple(query_id for part in parts for query_id in part.query_ids),
@@ -197,6 +229,56 @@ def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
         weights=_joined(parts, "weights", lambda part: np.ones(len(part))),
         positions=_joined(parts, "positions", lambda part: np.zeros(part.n_docs, np.int64)),
     )
+
+
+def _below_each_other(parts: Sequence[Matrix]) -> Matrix:
+    n_docs = sum(len(part) for part in parts)
+    if all(fits(part, n_docs) for part in parts):
+        return np.concatenate(parts)
+    return Joined(parts).as_matrix
+
+
+def _chosen(comments: Sequence[str], rows: Indices, *, few: bool) -> Sequence[str]:
+    chosen = _Chosen(comments, rows)
+    return tuple(chosen) if few else chosen
+
+
+class _Chosen(Sequence[str]):
+    """Some of many comments."""
+
+    def __init__(self, comments: Sequence[str], rows: Indices) -> None:
+        self._comments, self._rows = comments, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, position: int | slice) -> str | tuple[str, ...]:
+        if isinstance(position, slice):
+            return tuple(self._comments[row] for row in self._rows[position].tolist())
+        return self._comments[int(self._rows[position])]
+
+
+class _Lists(Sequence["Matrix"]):
+    """See `QuerySet.lists`."""
+
+    def __init__(self, queries: QuerySet) -> None:
+        self._queries = queries
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    @overload
+    def __getitem__(self, position: int) -> Matrix: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Matrix]: ...
+    def __getitem__(self, position: int | slice) -> Matrix | list[Matrix]:
+        if isinstance(position, slice):
+            return [self[query] for query in range(*position.indices(len(self)))]
+        return self._queries.documents_of(range(len(self))[position])
 
 
 def _joined(parts: Sequence[QuerySet], name: str, default: Callable[[QuerySet], Any]) -> Any:

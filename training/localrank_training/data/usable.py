@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.rows import forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +55,7 @@ def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str
     documents = 0
     for start in range(0, queries.n_docs, step):
         missing = np.isnan(queries.documents[start : start + step])
+        forget(queries.documents, start, min(start + step, queries.n_docs))
         if not missing.any() or not (lacking := missing[:, columns].any(axis=1)).any():
             continue
         documents += int(lacking.sum())

@@ -24,6 +24,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import SumScorer, TreesScorer
+from localrank_training.data.rows import CELLS, Rows
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
@@ -261,8 +262,11 @@ class Boosting(Learner):
         import lightgbm
 
         filled = queries.lengths[queries.lengths > 0]  # LightGBM has no queries without documents
+        documents: Any = queries.documents
+        if isinstance(documents, Rows):
+            documents = _as_sequence(documents)
         return lightgbm.Dataset(
-            queries.documents,
+            documents,
             self.targets(queries.labels).copy(),  # LightGBM warns of views
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
@@ -279,6 +283,29 @@ class Boosting(Learner):
                 f"{self.method}: categorical: expected names of features, found {min(unknown)!r}"
             )
         return [queries.feature_names.index(name) for name in self.categorical]
+
+
+def _as_sequence(documents: Rows) -> Any:
+    """Return rows that are not held as LightGBM wants them: it bins them in portions and keeps only the bins."""
+    import lightgbm
+
+    class Sequence(lightgbm.Sequence):  # type: ignore[misc,name-defined]
+        batch_size = max(1, CELLS // documents.shape[1])
+        first, some = 0, np.empty((0, documents.shape[1]), np.float32)
+
+        def __getitem__(self, rows: Any) -> Any:
+            if isinstance(rows, slice):
+                return documents[rows]
+            # Single rows are asked for in ascending order.
+            if not self.first <= rows < self.first + len(self.some):
+                self.first = rows - rows % self.batch_size
+                self.some = documents[self.first : self.first + self.batch_size]
+            return self.some[rows - self.first].astype(np.float64)
+
+        def __len__(self) -> int:
+            return len(documents)
+
+    return Sequence()
 
 
 class _Before:

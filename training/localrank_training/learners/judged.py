@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.data.rows import Rows, portions
 
 if TYPE_CHECKING:
     from localrank.arrays import Array, Bits, Vector
@@ -52,14 +53,18 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
         raise InvalidData(
             f"{method}: {queries.where(row)}: expected a finite label, found {queries.labels[row]}"
         )
-    bad = np.isinf(queries.documents) if missing else ~np.isfinite(queries.documents)
-    if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        found = queries.documents[row, column]
-        raise InvalidData(
-            f"{method}: {queries.where(row)}, feature {queries.feature_names[column]!r}: expected a finite "
-            f"value, found {found}" + ("; impute missing values first" if np.isnan(found) else "")
-        )
+    if isinstance(queries.documents, Rows) and queries.documents.finite:
+        return
+    for rows in portions(*queries.documents.shape):
+        some = queries.documents[rows]
+        bad = np.isinf(some) if missing else ~np.isfinite(some)
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            found = some[row, column]
+            raise InvalidData(
+                f"{method}: {queries.where(rows.start + row)}, feature {queries.feature_names[column]!r}: expected a finite "
+                f"value, found {found}" + ("; impute missing values first" if np.isnan(found) else "")
+            )
 
 
 def check_grades(queries: QuerySet, method: str, *, whole: bool = False, highest: float = np.inf) -> None:
@@ -108,7 +113,8 @@ def check_informative(queries: QuerySet, weights: Vector, method: str) -> None:
         raise InvalidData(
             f"{method}: expected two documents of one query with different labels, found none in {len(queries)} queries"
         )
-    if not (labels & differs_within(queries.documents, queries)).any():
+    counted = zip(labels.tolist(), queries.clouds(), strict=True)
+    if not any(counts and (documents != documents[0]).any() for counts, documents in counted):
         raise InvalidData(
             f"{method}: expected two documents of one query with different features, found none in "
             f"{np.count_nonzero(labels)} queries with different labels"

@@ -28,8 +28,6 @@ from scipy.linalg import cho_factor, cho_solve
 from localrank_training.learners.products import BLOCK, Products
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localrank.arrays import Indices, Vector
     from localrank_training.data.queries import QuerySet
 
@@ -73,7 +71,7 @@ class NormalEquations:
             mean = Products(queries.documents).combination(rows) / rows.sum()
             mean_gain = rows @ gains / rows.sum()
         gram, moment = np.zeros((queries.n_features, queries.n_features)), np.zeros(queries.n_features)
-        for begin, end in _portions(queries):
+        for begin, end in queries.portions(BLOCK):
             block = slice(int(queries.offsets[begin]), int(queries.offsets[end]))
             documents = queries.documents[block].astype(np.float64)
             targets = gains[block]
@@ -218,16 +216,6 @@ def _centred(gram: Vector, moment: Vector, sums: Vector) -> tuple[Vector, Vector
     documents, gains, count = sums[..., :-2], sums[..., -2], sums[..., -1]
     mean = documents / count[..., None]
     return gram - documents[..., :, None] * mean[..., None, :], moment - mean * gains[..., None]
-
-
-def _portions(queries: QuerySet) -> Iterator[tuple[int, int]]:
-    """Yield the queries in portions of about `BLOCK` numbers, as first and last plus one."""
-    most, begin = max(1, BLOCK // max(1, queries.n_features)), 0
-    while begin < len(queries):
-        end = int(np.searchsorted(queries.offsets, queries.offsets[begin] + most, side="right")) - 1
-        end = min(max(end, begin + 1), len(queries))
-        yield begin, end
-        begin = end
 
 
 def _means(values: Vector, starts: Indices, lengths: Indices) -> Vector:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank_training.data.rows import portions
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,9 +22,7 @@ BLOCK = 4_000_000
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield the rows of a matrix in portions of about `BLOCK` numbers."""
-    step = max(1, BLOCK // max(1, n_columns))
-    for begin in range(0, n_rows, step):
-        yield slice(begin, min(begin + step, n_rows))
+    return portions(n_rows, n_columns, BLOCK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class Products:
 
     @classmethod
     def of(cls, documents: Matrix) -> Products:
-        return cls(documents.astype(np.float64) if documents.size <= BLOCK else documents)
+        return cls(documents.astype(np.float64) if documents.size <= BLOCK else np.asarray(documents))
 
     def scores(self, weights: Vector) -> Vector:
         """Return ``documents @ weights``, ``[n_docs]``."""

@@ -152,7 +152,7 @@ class Objective:
         own = own * np.sqrt(np.repeat(factor, queries.lengths))
         documents = queries.documents
         return cls(
-            documents.astype(np.float64) if documents.size <= _BLOCK else documents,
+            documents.astype(np.float64) if documents.size <= _BLOCK else np.asarray(documents),
             queries.labels,
             queries.offsets,
             LabelledPairs.of(queries.labels, queries.offsets, own),

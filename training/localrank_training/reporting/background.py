@@ -87,7 +87,7 @@ def background_of(
     queries, ranker = trained.queries, trained.built.ranker
     missing: dict[str, str] = {}
     progress("features", 0, 1)
-    importances = importances_of(ranker, list(queries.clouds()))
+    importances = importances_of(ranker, queries.lists)
     progress("features", 1, 1)
     drawn = None
     if len(ranker.scorers) > 1:

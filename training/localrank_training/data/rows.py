@@ -1,0 +1,207 @@
+"""Matrices of documents that are too large to be held: rows are gathered or computed when they are looked at.
+
+`QuerySet.documents` of a small set is an array. Of a large one it is a mapped file, or one of these, which are read like an
+array: a slice of rows, or some rows, come as an array of their own, with the same numbers to the bit. So whoever goes through
+the documents in portions needs no second way for large sets. What asks for all of it at once is given an array that lies in an
+unnamed file in the folder for temporary files, not in memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from localrank.errors import InvalidData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import DTypeLike
+
+    from localrank.arrays import Indices, Matrix
+
+__all__ = ["CELLS", "Joined", "Rows", "Selected", "fits", "forget", "portions", "scratch"]
+
+#: Numbers that are looked at at a time.
+CELLS = 1 << 20
+#: Bytes of documents that are copied in memory: of a set that is in memory, and of one that is not.
+HELD, HELD_OF_MAPPED = 1 << 30, 1 << 26
+
+
+def fits(documents: Matrix, n_rows: int) -> bool:
+    """Tell whether so many rows of these documents may be copied in memory."""
+    held = type(documents) is np.ndarray
+    return 4 * n_rows * documents.shape[1] <= (HELD if held else HELD_OF_MAPPED)
+
+
+def portions(n_rows: int, n_columns: int, cells: int = CELLS) -> Iterator[slice]:
+    """Yield the rows of a matrix in portions of about so many numbers."""
+    step = max(1, cells // max(1, n_columns))
+    for begin in range(0, n_rows, step):
+        yield slice(begin, min(begin + step, n_rows))
+
+
+def forget(documents: Matrix, begin: int, end: int) -> None:
+    """Give back the memory of some rows of a mapped file; they are read again if they are looked at again."""
+    if not isinstance(documents, np.memmap) or documents.mode != "r" or end <= begin:
+        return
+    mapped, width = documents.base, documents.shape[1] * documents.itemsize
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        first = documents.offset % mmap.ALLOCATIONGRANULARITY + begin * width
+        first -= first % mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, first, min(end * width + mmap.PAGESIZE, len(mapped) - first))
+
+
+def scratch(n_rows: int, n_columns: int) -> Matrix:
+    """Return a matrix of zeros in an unnamed temporary file.
+
+    Raises:
+        InvalidData: there is no room for it.
+    """
+    size = 4 * n_rows * n_columns
+    with tempfile.TemporaryFile(prefix="localrank-") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise InvalidData(
+                f"{tempfile.gettempdir()}: expected room for {size / 2**30:.1f} GiB of documents that memory is not to hold, "
+                f"found none: {error.strerror}; TMPDIR names another folder"
+            ) from None
+        return np.frombuffer(mmap.mmap(file.fileno(), size), np.float32).reshape(n_rows, n_columns)
+
+
+class Rows:
+    """A matrix of documents ``[n_docs, n_features]`` float32 that is not held; see the module.
+
+    Attributes:
+        shape: of the matrix.
+        finite: whether every value is known to be finite.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+    finite = False
+
+    def __init__(self, n_docs: int, n_features: int) -> None:
+        self.shape = (n_docs, n_features)
+        self._whole: Matrix | None = None
+
+    @property
+    def as_matrix(self) -> Matrix:
+        """Itself, for what is typed as an array."""
+        return cast("Matrix", self)
+
+    @abstractmethod
+    def between(self, begin: int, end: int) -> Matrix:
+        """Return those rows, an array of their own."""
+
+    def some(self, rows: Indices) -> Matrix:
+        """Return those rows, in that order."""
+        found = np.empty((len(rows), self.shape[1]), np.float32)
+        order = np.argsort(rows, kind="stable")
+        ends = np.flatnonzero(np.diff(rows[order], append=-1) != 1) + 1
+        begin = 0
+        for end in ends.tolist():
+            run = order[begin:end]
+            found[run] = self.between(int(rows[run[0]]), int(rows[run[-1]]) + 1)
+            begin = end
+        return found
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            rows, columns = key
+            if not isinstance(rows, slice):
+                return self[rows][..., columns] if isinstance(rows, int | np.integer) else self[rows][:, columns]
+            begin, end, step = rows.indices(len(self))
+            parts = [
+                self[begin + part.start : begin + part.stop][:, columns]
+                for part in portions(max(end - begin, 0), self.shape[1])
+            ]
+            return np.concatenate(parts or [self[:0][:, columns]])[::step]
+        if isinstance(key, slice):
+            begin, end, step = key.indices(len(self))
+            return self.between(begin, max(begin, end)) if step == 1 else self.some(np.arange(begin, end, step))
+        if isinstance(key, int | np.integer):
+            row = range(len(self))[int(key)]
+            return self.between(row, row + 1)[0]
+        rows = np.asarray(key)
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.where(rows < 0, rows + len(self), rows)
+        return self.some(rows.astype(np.int64))
+
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:  # noqa: FBT001
+        """Return all of it, in a temporary file; made once."""
+        if self._whole is None:
+            whole = scratch(*self.shape)
+            for part in portions(*self.shape):
+                whole[part] = self.between(part.start, part.stop)
+            self._whole = whole
+        return self._whole if dtype is None and not copy else self._whole.astype(dtype or np.float32)
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer what only an array can with the whole."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(np.asarray(self), name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_whole": None}
+
+
+class Selected(Rows):
+    """Some queries' rows of another matrix.
+
+    Args:
+        base: the other matrix.
+        begins: ``[n_queries]`` where the rows of each query begin in it.
+        offsets: ``[n_queries + 1]`` where they begin here.
+    """
+
+    def __init__(self, base: Matrix, begins: Indices, offsets: Indices) -> None:
+        super().__init__(int(offsets[-1]), base.shape[1])
+        self._base, self._offsets = base, offsets
+        self._moved = begins - offsets[:-1]
+        self.finite = getattr(base, "finite", False)
+
+    def between(self, begin: int, end: int) -> Matrix:
+        return self.some(np.arange(begin, end))
+
+    def some(self, rows: Indices) -> Matrix:
+        chosen = rows + self._moved[np.searchsorted(self._offsets, rows, side="right") - 1]
+        found: Matrix = np.asarray(self._base[chosen])
+        if len(chosen):
+            forget(self._base, int(chosen.min()), int(chosen.max()) + 1)
+        return found
+
+
+class Joined(Rows):
+    """Several matrices of the same columns, one below the other."""
+
+    def __init__(self, parts: Sequence[Matrix]) -> None:
+        super().__init__(sum(len(part) for part in parts), parts[0].shape[1])
+        self._parts = tuple(parts)
+        self._begins = np.cumsum([0, *(len(part) for part in parts)])
+
+    def between(self, begin: int, end: int) -> Matrix:
+        found = np.empty((end - begin, self.shape[1]), np.float32)
+        for part, first in zip(self._parts, self._begins.tolist(), strict=False):
+            low, high = max(begin - first, 0), min(end - first, len(part))
+            if low < high:
+                found[first + low - begin : first + high - begin] = part[low:high]
+                forget(part, low, high)
+        return found
