@@ -115,7 +115,9 @@ def _quantiles(documents: Matrix, some: slice, known: Indices, shares: Sequence[
 def _values_of_ranks(documents: Matrix, some: slice, known: Indices, ranks: Indices) -> Vector:
     """Return the values ``[n_ranks, n_columns]`` that have these ranks, from 0 for the smallest of the column."""
     n_columns = some.stop - some.start
-    begins = [np.zeros(1, np.int64) for _ in range(n_columns)]  # the first bits of the values that are looked for
+    begins = [
+        np.zeros(1, np.int64) for _ in range(n_columns)
+    ]  # the first bits of the values that are looked for
     which = np.zeros(ranks.shape, np.int64)  # the position in `begins` of each rank's value
     within = ranks.copy()  # its rank among the values that begin so
     bits = 0
@@ -178,9 +180,9 @@ def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[Array
         keys ^= turned
         keys ^= np.int32(-(1 << 31))
         found = keys.view(np.uint32)
-        yield list(found) if missing is None else [
-            key[~hole] for key, hole in zip(found, missing, strict=True)
-        ]
+        yield (
+            list(found) if missing is None else [key[~hole] for key, hole in zip(found, missing, strict=True)]
+        )
 
 
 def _floats(keys: Indices) -> Vector:

@@ -104,7 +104,9 @@ class _Seen(Rows):
             span = queries.span(query)
             if span.stop > span.start:
                 start = int(queries.offsets[first])
-                rows = self._clouds.cloud_of(query, documents[span.start - start : span.stop - start]).rows(self._blocks)
+                rows = self._clouds.cloud_of(query, documents[span.start - start : span.stop - start]).rows(
+                    self._blocks
+                )
                 low, high = max(begin, span.start), min(end, span.stop)
                 found[low - begin : high - begin] = rows[low - span.start : high - span.start]
         forget(queries.documents, int(queries.offsets[first]), int(queries.offsets[last]))

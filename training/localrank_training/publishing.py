@@ -118,4 +118,5 @@ def described(queries: QuerySet) -> dict[str, Any]:
         "documents": queries.n_docs,
         "features": queries.n_features,
         **({} if queries.weights is None else {"weighted": True}),
+        **({"skipped": [one._asdict() for one in queries.skipped]} if queries.skipped else {}),
     }

@@ -159,7 +159,7 @@ def train(
     )
     best, values, rehearsals = _rehearsed(choices, splits, fitted, workers, progress)
     chosen = choices[best]
-    warnings = _weighted(queries) + edges([choice.values for choice in choices], chosen.values, chosen.config)
+    warnings = _said_of(queries) + edges([choice.values for choice in choices], chosen.values, chosen.config)
     trials = [
         Trial(str(choice), value, choice is chosen) for choice, value in zip(choices, values, strict=True)
     ]
@@ -214,6 +214,8 @@ def train(
     )
 
 
+#: Files that are named in a sentence.
+_NAMED = 5
 #: What to do about missing values.
 _MISSING = "[contract] missing says what becomes of missing values: median, zero, constant, nan or learned"
 
@@ -264,7 +266,7 @@ def _cross_fitted(
 
     Without ``[selection] refit`` they do not, and measure the published model instead.
     """
-    lesson, warnings = queries, _weighted(queries)
+    lesson, warnings = queries, _said_of(queries)
     if validation is not None:
         _check_features(validation, queries)
     if validation is not None and config.selection.refit:
@@ -452,13 +454,20 @@ def _shares(queries: QuerySet) -> Vector:
     return np.ones(len(queries)) if queries.weights is None else queries.weights
 
 
-def _weighted(queries: QuerySet) -> list[str]:
-    """Say what weights are good for, if there are some."""
+def _said_of(queries: QuerySet) -> list[str]:
+    """Say what weights are good for, if there are some, and which files the queries lack."""
+    said = []
+    if queries.skipped:
+        files = "; ".join(one.reason for one in queries.skipped[:_NAMED])
+        more = f"; and {len(queries.skipped) - _NAMED} more, which the manifest lists" * (
+            len(queries.skipped) > _NAMED
+        )
+        said = [f"skipped {len(queries.skipped)} files of the training data: {files}{more}"]
     if queries.weights is None:
-        return []
+        return said
     low, high = queries.weights.min(), queries.weights.max()
     counted = f"queries count by their weights, {low:g} to {high:g}, in what is learned and chosen"
-    return [f"{counted}; clusters and the figures count every query once"]
+    return [*said, f"{counted}; clusters and the figures count every query once"]
 
 
 def _gated(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from localrank_training.commands.reading import (
     Label,
     Position,
     Qid,
+    SkipBadFiles,
     Sparse,
     Weight,
     columns_of,
@@ -115,6 +115,7 @@ def convert(
     weight: Weight = None,
     position: Position = None,
     ignore: Ignore = None,
+    skip_bad_files: SkipBadFiles = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Write judged queries in another format; values, labels, order, comments and names stay the same.
@@ -139,6 +140,7 @@ def convert(
                 label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse is True
             ),
             say=say,
+            skip=skip_bad_files,
         )
     typer.echo(f"{out}: {documents} documents")
 
@@ -230,11 +232,11 @@ def synthesize(
 ) -> None:
     """Write synthetic queries of several hidden kinds. Kinds differ in what is relevant and in the shape of their clouds.
 
-    The kind of each query stands in the comments.
+    The kind of each query stands in the comments. Queries are written while they are drawn, so memory does not depend on how many
+    there are.
     """
-    from localrank_training.data.synthetic import Recipe
-    from localrank_training.data.synthetic import synthesize as make
-    from localrank_training.data.writing import write
+    from localrank_training.data.synthetic import Drawn, Recipe
+    from localrank_training.data.writing import write_drawn
 
     recipe = Recipe(
         documents=_range(documents),
@@ -248,13 +250,13 @@ def synthesize(
         label_shares=None if shares is None else tuple(_numbers(shares)),
         missing=missing,
     )
-    made, kind_of = make(queries, recipe, seed=seed, sample=sample)
-    comments = tuple(f"kind={kind_of[query]}" for query in made.query_of)
-    write(replace(made, comments=comments), out, overwrite=overwrite)
+    drawn = Drawn(queries, recipe, seed=seed, sample=sample)
+    write_drawn(drawn, out, overwrite=overwrite)
+    n_docs = int(drawn.offsets[-1])
     if as_json:
-        print_json({"out": out, "queries": len(made), "documents": made.n_docs, "features": made.n_features})
+        print_json({"out": out, "queries": queries, "documents": n_docs, "features": features})
     else:
-        typer.echo(f"{out}: {len(made)} queries, {made.n_docs} documents, {made.n_features} features")
+        typer.echo(f"{out}: {queries} queries, {n_docs} documents, {features} features")
 
 
 for command in (inspect, convert, split, export):

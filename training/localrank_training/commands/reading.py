@@ -8,7 +8,18 @@ import typer
 
 from localrank_training.data.columns import Columns
 
-__all__ = ["Id", "Ignore", "Label", "Position", "Qid", "Sparse", "Weight", "columns_of", "say"]
+__all__ = [
+    "Id",
+    "Ignore",
+    "Label",
+    "Position",
+    "Qid",
+    "SkipBadFiles",
+    "Sparse",
+    "Weight",
+    "columns_of",
+    "say",
+]
 
 Label = Annotated[str, typer.Option("--label", help="Column of the labels (CSV, Parquet).")]
 Qid = Annotated[str, typer.Option("--qid", help="Column of the query ids (CSV, Parquet).")]
@@ -35,6 +46,15 @@ Ignore = Annotated[
 ]
 Sparse = Annotated[
     bool, typer.Option("--sparse", help="Features that a line of text leaves out are zeros, on any line.")
+]
+
+
+SkipBadFiles = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-files",
+        help="Leave out files with which something is wrong, and say which; otherwise the first of them ends the run.",
+    ),
 ]
 
 

@@ -25,6 +25,7 @@ from localrank_training.commands.reading import (
     Label,
     Position,
     Qid,
+    SkipBadFiles,
     Sparse,
     Weight,
     columns_of,
@@ -104,6 +105,7 @@ def train(
     position: Position = None,
     ignore: Ignore = None,
     sparse: Sparse = False,
+    skip_bad_files: SkipBadFiles = False,
     models_dir: ModelsDir = "models",
     promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
     promote_if_better: Annotated[
@@ -178,7 +180,7 @@ def train(
     registry.check_publishable(name)
     at_once = context.with_resource(working(workers, dask))
     with progress() as advance:
-        queries = read(data, progress=advance, columns=columns, say=say)
+        queries = read(data, progress=advance, columns=columns, say=say, skip=skip_bad_files)
         held = (
             read(validation, progress=advance, n_features=queries.n_features, columns=columns, say=say)
             if validation

@@ -71,8 +71,15 @@ class ParquetReader:
                 raise InvalidData(f"{self._path}: expected {self.n_rows} rows, found {row - 1}")
         except _DAMAGE as error:
             raise InvalidData(
-                f"{self._path}: expected a whole Parquet file, found damage after row {row - 1} ({_line(error)})"
+                f"{self._path}: expected a whole Parquet file, found damage after row {row - 1}, {self._group(row)} "
+                f"({_line(error)})"
             ) from None
+
+    def _group(self, row: int) -> str:
+        """Say in which row group a row is, both counted from 1."""
+        metadata = self._file.metadata
+        ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        return f"in row group {int(np.searchsorted(ends, row)) + 1} of {len(ends)}"
 
     def _list_width(self) -> int | None:
         """Return how many values the first list of features has; None without such a column."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Gap", "Origin", "QuerySet", "concatenated", "default_names"]
+__all__ = ["Gap", "Origin", "QuerySet", "Skipped", "concatenated", "default_names"]
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
@@ -77,6 +77,18 @@ class Gap(NamedTuple):
         )
 
 
+class Skipped(NamedTuple):
+    """A file of the input that could not be read and was left out, as the user chose.
+
+    Attributes:
+        file: its path.
+        reason: what was wrong with it.
+    """
+
+    file: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QuerySet:
     """Judged queries.
@@ -95,6 +107,7 @@ class QuerySet:
         positions: ``[n_docs]`` the place at which each document was shown, from 1; 0 if it was not, or nobody knows.
             None if the data do not say. No learner uses them.
         gaps: files of text in which a few lines lack features that most have.
+        skipped: files that were left out because something is wrong with them.
     """
 
     documents: Matrix
@@ -108,6 +121,7 @@ class QuerySet:
     weights: Vector | None = None
     positions: Indices | None = None
     gaps: tuple[Gap, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     __repr__ = one_line
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
+from localrank_training.data import rows as rows_module
 from localrank_training.data.columns import AS_NAMED, Columns
-from localrank_training.data.mapped import check_chosen, open_mapped
-from localrank_training.data.queries import Origin, QuerySet, default_names
+from localrank_training.data.mapped import StoredComments, check_chosen, open_mapped
+from localrank_training.data.queries import Origin, QuerySet, Skipped, default_names
+from localrank_training.data.rows import Rows, Spill
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Source, locate
 from localrank_training.data.tables import Layout, rows
@@ -20,11 +25,10 @@ from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from localrank.arrays import Indices
+    from localrank.arrays import Indices, Matrix
 
-__all__ = ["Grouping", "read", "read_table"]
+__all__ = ["Grouping", "located", "read", "read_table"]
 
 
 def read(
@@ -34,8 +38,12 @@ def read(
     n_features: int | None = None,
     columns: Columns = AS_NAMED,
     say: Callable[[str], None] = lambda _: None,
+    skip: bool = False,
 ) -> QuerySet:
     """Read judged queries; their documents need not be adjacent within a file.
+
+    Documents that are too many to be held (`localrank_training.data.rows`) come as a mapped file, which lies in the folder for
+    temporary files as long as it is needed.
 
     Args:
         paths: files or folders of partitions: LETOR text or CSV (plain, gzip, zstd), Parquet, the mapped form.
@@ -44,6 +52,7 @@ def read(
             never there); a document with more is refused. Data that name their features have those.
         columns: what the columns of tables hold, and whether text leaves zeros out.
         say: told what was taken from a table and what was left out.
+        skip: leave out files with which something is wrong; they are in `QuerySet.skipped`.
 
     Returns:
         Queries in the order of their first documents, documents of a query in the order of the input.
@@ -51,46 +60,116 @@ def read(
     Raises:
         InvalidData: names file, line and column if there are any.
     """
-    sources = locate([paths] if isinstance(paths, str | os.PathLike) else list(paths))
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    sources, skipped = located(given, say, skip=skip)
     if len(sources) == 1 and sources[0].kind == "mapped":
         return _opened(sources[0].path, n_features, columns)
-    scan = Scan(sources, progress, n_features, columns, say)
-    blocks: list[Block] = list(scan)
+    scan = Scan(sources, progress, n_features, columns, say, skip=skip, skipped=skipped)
+    blocks, spill = _collected(scan)
     grouping = Grouping(np.concatenate([block.queries for block in blocks]), len(scan.query_ids))
     names = scan.names()
-    _refuse_beyond_memory(len(grouping.order), len(names))
     origin = _origin(blocks, sources)
-    documents = np.zeros((len(grouping.order), len(names)), np.float32)
+    documents, to = _room(blocks, spill, grouping, len(names))
     labels = np.empty(len(documents), np.float64)
     comments: list[str] | None = None
+    texts: list[Any] = []
     shown = any(block.positions is not None for block in blocks)
     positions = np.zeros(len(documents), np.int64) if shown else None
     weighted = blocks[0].weights is not None
     done = 0
     for position, block in enumerate(blocks):
         places = grouping.rows(done, len(block))
-        block.fill(documents, places)
+        if to is not spill or spill is None:
+            block.fill(documents, places)
         labels[places] = block.labels
         if positions is not None and block.positions is not None:
             positions[places] = block.positions
-        if block.comments is not None:
+        if to is not None:
+            texts.append(pa.nulls(len(block), pa.string()) if block.comments is None else block.comments)
+        elif block.comments is not None:
             comments = [""] * len(documents) if comments is None else comments
             _place(comments, block.comments, places)
         done += len(block)
         # Freed while the matrix fills, so that both are never whole in memory at once.
         blocks[position] = Block(block.labels, block.queries, None)
     return QuerySet(
-        documents=documents,
+        documents=documents if to is None else to.whole(*documents.shape),
         labels=labels,
         offsets=grouping.offsets,
         query_ids=tuple(scan.query_ids),
         feature_names=names,
         lines=grouping.order,
-        comments=None if comments is None else tuple(comments),
+        comments=_packed(texts, grouping) if comments is None else tuple(comments),
         origin=origin,
         weights=scan.weights.of_queries() if weighted else None,
         positions=positions,
         gaps=tuple(scan.gaps),
+        skipped=tuple(scan.skipped),
+    )
+
+
+def located(
+    paths: Sequence[str | Path], say: Callable[[str], None], *, skip: bool
+) -> tuple[list[Source], list[Skipped]]:
+    """Find the files; return those that hold something else apart, if they may be skipped.
+
+    Raises:
+        InvalidData: there is nothing to read.
+    """
+    skipped: list[Skipped] = []
+
+    def note(path: Path, error: InvalidData) -> None:
+        skipped.append(Skipped(str(path), str(error)))
+        say(f"skipped: {error}")
+
+    sources = locate(paths, note if skip else None)
+    if not sources:
+        raise InvalidData(
+            f"expected a file that can be read, found none; the first of {len(skipped)}: {skipped[0].reason}"
+        )
+    return sources, skipped
+
+
+def _collected(scan: Scan) -> tuple[list[Block], Spill | None]:
+    """Return all blocks; the values of very many are in a file."""
+    blocks: list[Block] = []
+    spill: Spill | None = None
+    held = 0
+    for block in scan:
+        blocks.append(block)
+        held += 0 if block.matrix is None else block.matrix.nbytes
+        if held > rows_module.HELD:
+            first = len(blocks) - 1 if spill is not None else 0
+            spill = spill or Spill()
+            for at in range(first, len(blocks)):
+                matrix = blocks[at].matrix
+                blocks[at] = blocks[at] if matrix is None else replace(blocks[at], matrix=spill.add(matrix))
+    return blocks, spill
+
+
+def _room(
+    blocks: Sequence[Block], spill: Spill | None, grouping: Grouping, n_features: int
+) -> tuple[Matrix, Spill | None]:
+    """Return where the documents go, and the file that this is in; nothing has to move if they are in ``spill`` in their order."""
+    n_docs = len(grouping.order)
+    written = all(isinstance(block.matrix, Rows) and block.matrix.shape[1] == n_features for block in blocks)
+    if spill is not None and written and grouping.adjacent:
+        return spill.whole(n_docs, n_features), spill
+    if 4 * n_docs * n_features <= rows_module.HELD:
+        return np.zeros((n_docs, n_features), np.float32), None
+    to = Spill()
+    return to.empty(n_docs, n_features), to
+
+
+def _packed(texts: Sequence[Any], grouping: Grouping) -> StoredComments | None:
+    """Return many comments as one array of text; nothing if there are none."""
+    if all(part.null_count == len(part) for part in texts):
+        return None
+    joined = pa.chunked_array(texts, pa.string()).cast(pa.large_string()).combine_chunks()
+    array = pc.fill_null(joined, "").take(pa.array(grouping.order))
+    _, ends, text = array.buffers()
+    return StoredComments(
+        Path("comments"), np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int64)[1 : len(array) + 1]
     )
 
 
@@ -189,6 +268,11 @@ class Grouping:
             np.int64
         )
 
+    @property
+    def adjacent(self) -> bool:
+        """Whether they were next to each other already."""
+        return self._places is None
+
     def rows(self, start: int, count: int) -> Indices | slice:
         """Return the places of the documents ``start:start + count`` of the input."""
         return slice(start, start + count) if self._places is None else self._places[start : start + count]
@@ -200,13 +284,3 @@ def _place(comments: list[str], texts: Any, rows: Indices | slice) -> None:
         return
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
         comments[row] = text
-
-
-def _refuse_beyond_memory(n_docs: int, n_features: int) -> None:
-    needed = 4 * n_docs * n_features
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > memory:
-        raise InvalidData(
-            f"expected data that fit into {memory / 2**30:.1f} GiB of memory, found {n_docs} documents of "
-            f"{n_features} features ({needed / 2**30:.1f} GiB); 'localrank data convert --to mapped' needs no memory"
-        )

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import tempfile
+import weakref
 from abc import abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,7 +28,18 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix
 
-__all__ = ["CELLS", "Joined", "Rows", "Selected", "fits", "forget", "portions", "scratch"]
+__all__ = [
+    "CELLS",
+    "HELD",
+    "Joined",
+    "Rows",
+    "Selected",
+    "Spill",
+    "fits",
+    "forget",
+    "portions",
+    "scratch",
+]
 
 #: Numbers that are looked at at a time.
 CELLS = 1 << 20
@@ -65,14 +79,33 @@ def scratch(n_rows: int, n_columns: int) -> Matrix:
     """
     size = 4 * n_rows * n_columns
     with tempfile.TemporaryFile(prefix="localrank-") as file:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            raise InvalidData(
-                f"{tempfile.gettempdir()}: expected room for {size / 2**30:.1f} GiB of documents that memory is not to hold, "
-                f"found none: {error.strerror}; TMPDIR names another folder"
-            ) from None
+        _reserve(file.fileno(), 0, size)
         return np.frombuffer(mmap.mmap(file.fileno(), size), np.float32).reshape(n_rows, n_columns)
+
+
+def _reserve(file: int, begin: int, size: int) -> None:
+    """Make room in a temporary file.
+
+    Raises:
+        InvalidData: there is none.
+    """
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 2**30:.1f} GiB"
+    if size <= free:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file, begin, max(size, 1))
+            else:
+                os.truncate(file, begin + max(size, 1))
+        except OSError as error:
+            found += f" ({error.strerror})"
+        else:
+            return
+    raise InvalidData(
+        f"{folder}: expected room for {size / 2**30:.1f} GiB of documents that are not to be held in memory, found "
+        f"{found}; TMPDIR names another folder"
+    )
 
 
 class Rows:
@@ -127,7 +160,9 @@ class Rows:
         if isinstance(key, tuple):
             rows, columns = key
             if not isinstance(rows, slice):
-                return self[rows][..., columns] if isinstance(rows, int | np.integer) else self[rows][:, columns]
+                return (
+                    self[rows][..., columns] if isinstance(rows, int | np.integer) else self[rows][:, columns]
+                )
             begin, end, step = rows.indices(len(self))
             parts = [
                 self[begin + part.start : begin + part.stop][:, columns]
@@ -136,7 +171,9 @@ class Rows:
             return np.concatenate(parts or [self[:0][:, columns]])[::step]
         if isinstance(key, slice):
             begin, end, step = key.indices(len(self))
-            return self.between(begin, max(begin, end)) if step == 1 else self.some(np.arange(begin, end, step))
+            return (
+                self.between(begin, max(begin, end)) if step == 1 else self.some(np.arange(begin, end, step))
+            )
         if isinstance(key, int | np.integer):
             row = range(len(self))[int(key)]
             return self.between(row, row + 1)[0]
@@ -187,6 +224,58 @@ class Selected(Rows):
         if len(chosen):
             forget(self._base, int(chosen.min()), int(chosen.max()) + 1)
         return found
+
+
+class Spill:
+    """Rows that come block by block and go to a temporary file, which is removed when this process ends or needs it no more."""
+
+    def __init__(self) -> None:
+        handle, name = tempfile.mkstemp(prefix="localrank-")
+        self._file = os.fdopen(handle, "wb")
+        self._path = Path(name)
+        self._end = 0
+        weakref.finalize(self, self._path.unlink, missing_ok=True)
+
+    def add(self, matrix: Matrix) -> Matrix:
+        """Write some rows; return them as they can be read again.
+
+        Raises:
+            InvalidData: there is no room for them.
+        """
+        _reserve(self._file.fileno(), 4 * self._end, 4 * matrix.size)
+        np.ascontiguousarray(matrix, np.float32).tofile(self._file)
+        self._file.flush()
+        written = _Written(self, self._path, self._end, matrix.shape)
+        self._end += matrix.size
+        return written.as_matrix
+
+    def empty(self, n_rows: int, n_columns: int) -> Matrix:
+        """Return a matrix of zeros in the file, to be filled."""
+        _reserve(self._file.fileno(), 0, 4 * n_rows * n_columns)
+        self._file.close()
+        return np.memmap(self._path, np.float32, "r+", 0, (n_rows, n_columns))
+
+    def whole(self, n_rows: int, n_columns: int) -> Matrix:
+        """Return everything that was written as one mapped matrix."""
+        self._file.close()
+        found = np.memmap(self._path, np.float32, "r", 0, (n_rows, n_columns))
+        weakref.finalize(found, lambda _: None, self)  # the file is there as long as the matrix
+        return found
+
+
+class _Written(Rows):
+    """Some rows of a `Spill`, which it keeps."""
+
+    def __init__(self, spill: Spill, path: Path, begin: int, shape: tuple[int, ...]) -> None:
+        super().__init__(shape[0], shape[1])
+        self._spill, self._path, self._begin = spill, path, begin
+
+    def between(self, begin: int, end: int) -> Matrix:
+        width = self.shape[1]
+        found = np.fromfile(
+            self._path, np.float32, (end - begin) * width, offset=4 * (self._begin + begin * width)
+        )
+        return found.reshape(end - begin, width)
 
 
 class Joined(Rows):

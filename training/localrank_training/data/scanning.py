@@ -20,7 +20,7 @@ from localrank_training.data.density import Density
 from localrank_training.data.letor import MAX_FEATURES, Lines, parse
 from localrank_training.data.mapped import check_chosen, open_mapped
 from localrank_training.data.parquet import ParquetReader
-from localrank_training.data.queries import Gap, default_names
+from localrank_training.data.queries import Gap, Skipped, default_names
 from localrank_training.data.sources import Source, blocks, first_line
 from localrank_training.data.weights import QueryWeights
 from localrank_training.progress import Progress, silent
@@ -100,6 +100,8 @@ class Scan:
         n_columns: the widest document met so far.
         weights: of the queries met so far, if the sources have them.
         gaps: files of text in which a few lines lack features that most have.
+        skip: leave out files with which something is wrong. Each file is then read twice, first to see whether it is whole.
+        skipped: the files that were left out.
     """
 
     sources: Sequence[Source]
@@ -112,6 +114,8 @@ class Scan:
     n_columns: int = 0
     weights: QueryWeights = field(default_factory=QueryWeights)
     gaps: list[Gap] = field(default_factory=list)
+    skip: bool = False
+    skipped: list[Skipped] = field(default_factory=list)
     _weighted: tuple[Path, bool] | None = None
     _named_by: Path | None = None
     _described: str = ""
@@ -128,13 +132,42 @@ class Scan:
             def advance(done: int, before: int = before) -> None:
                 self.progress("reading", before + done, total)
 
-            for block in self._source(position, source, advance):
-                self._weigh(source, block)
-                yield block
+            if not self.skip or self._is_whole(position, source):
+                for block in self._source(position, source, advance):
+                    self._weigh(source, block)
+                    yield block
             before += source.size
+        if self.skipped and not self.query_ids:
+            raise InvalidData(
+                f"expected a file that can be read, found none; the first of {len(self.skipped)}: {self.skipped[0].reason}"
+            )
         if not self.names():
             raise InvalidData(f"{self.sources[0].path}: expected at least one feature, found none")
         self.progress("reading", total, total)
+
+    def _is_whole(self, position: int, source: Source) -> bool:
+        """Read a file and forget it; remember it as skipped if something is wrong with it."""
+        kept = {
+            name: getattr(self, name)
+            for name in ("feature_names", "n_columns", "_named_by", "_weighted", "_dense")
+        }
+        described, n_gaps, n_queries, say = self._described, len(self.gaps), len(self.query_ids), self.say
+        weights, self.say, error = self.weights.copy(), lambda _: None, None
+        try:
+            for block in self._source(position, source, lambda _: None):
+                self._weigh(source, block)
+        except InvalidData as found:
+            error = found
+        for name, value in kept.items():
+            setattr(self, name, value)
+        self._described, self.say, self.weights = described, say, weights
+        del self.gaps[n_gaps:], self._home[n_queries:]
+        while len(self.query_ids) > n_queries:
+            self.query_ids.popitem()
+        if error is not None:
+            self.skipped.append(Skipped(str(source.path), str(error)))
+            self.say(f"skipped: {error}")
+        return error is None
 
     def names(self) -> tuple[str, ...]:
         """Return the features' names, once everything is read."""

@@ -74,23 +74,29 @@ class Source:
         return self.path.stat().st_size if self.path.is_file() else 0
 
 
-def locate(paths: Sequence[str | Path]) -> list[Source]:
+def locate(
+    paths: Sequence[str | Path], skip: Callable[[Path, InvalidData], None] | None = None
+) -> list[Source]:
     """Find the files that the paths name: a file is itself, a folder is its partitions in the order of their names.
 
     In a folder, hidden files, names that begin with ``_`` (such as ``_SUCCESS``), ``*.names`` and ``features.txt``
     are not data, and folders in it are not entered.
+
+    Args:
+        paths: files and folders.
+        skip: told of files in folders that hold something else, which are then left out; without it they are refused.
     """
     if not paths:
         raise InvalidData("no data: expected at least one file or folder")
     if "" in paths:
         raise InvalidData("expected the path of a file or folder, found nothing")
-    return [source for path in paths for source in _locate(Path(path))]
+    return [source for path in paths for source in _locate(Path(path), skip)]
 
 
-def _locate(path: Path) -> list[Source]:
+def _locate(path: Path, skip: Callable[[Path, InvalidData], None] | None) -> list[Source]:
     try:
         if path.is_dir():
-            return _partitions(path)
+            return _partitions(path, skip)
         if path.exists() and not path.is_file():
             raise InvalidData(f"{path}: expected a file or a folder, which can be read twice, found neither")
         return [Source(path, _kind(path), _names_beside(path))]
@@ -100,7 +106,7 @@ def _locate(path: Path) -> list[Source]:
         raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _partitions(folder: Path) -> list[Source]:
+def _partitions(folder: Path, skip: Callable[[Path, InvalidData], None] | None) -> list[Source]:
     if (folder / MAPPED_INDEX).exists():
         return [Source(folder, "mapped", None)]
     files = sorted(
@@ -115,7 +121,15 @@ def _partitions(folder: Path) -> list[Source]:
         raise InvalidData(f"{folder}: expected a folder with {_EXPECTED}, found no data file in it")
     shared = folder / NAMES_FILE
     names = shared if shared.exists() else None
-    return [Source(file, _kind(file), _names_beside(file) or names) for file in files]
+    sources = []
+    for file in files:
+        try:
+            sources.append(Source(file, _kind(file), _names_beside(file) or names))
+        except InvalidData as error:
+            if skip is None:
+                raise
+            skip(file, error)
+    return sources
 
 
 def _names_beside(path: Path) -> Path | None:

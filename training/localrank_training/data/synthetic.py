@@ -23,6 +23,7 @@ Numbers are rounded, so that a seed gives the same queries on processors whose l
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -30,18 +31,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.data.queries import QuerySet
+from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.settings import check_bounds, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Indices, Vector
 
-__all__ = ["DECIMALS", "STRENGTHS", "Kinds", "Recipe", "synthesize"]
+__all__ = ["DECIMALS", "STRENGTHS", "Drawn", "Kinds", "Recipe", "synthesize"]
 
 #: What feature values are rounded to.
 DECIMALS = 4
+
+#: Queries whose places are drawn at a time.
+_TOGETHER = 1000
 
 #: How much documents differ along a kind's directions, per feature, where each feature has 1 of its own.
 STRENGTHS = (2.0, 1.3)
@@ -169,36 +173,72 @@ def synthesize(
         kinds: the kinds, if they are given instead of drawn.
         feature_names: by default ``f1``, ``f2``, ....
     """
-    recipe = recipe or Recipe()
-    kinds = kinds or Kinds.draw(recipe, seed)
-    rng = np.random.default_rng([seed, 1, sample])
-    n_features = recipe.features
-    kind_of = rng.permutation(np.arange(n_queries) % recipe.kinds)
-    lengths = rng.integers(recipe.documents[0], recipe.documents[1], n_queries, endpoint=True)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = rng.standard_normal((n_queries, n_features))
-    documents = np.empty((offsets[-1], n_features), np.float32)
+    drawn = Drawn(n_queries, recipe, seed=seed, sample=sample, kinds=kinds)
+    documents = np.empty((drawn.offsets[-1], drawn.recipe.features), np.float32)
     labels = np.empty(len(documents))
-    for query, kind in enumerate(kind_of):
-        relevance, directions = kinds.relevance[kind], kinds.directions[kind]
-        length = lengths[query]
-        offset = rng.standard_normal((length, len(directions))) @ directions
-        offset += rng.standard_normal((length, n_features))
-        useful = offset @ relevance + recipe.noise * rng.standard_normal(length)
-        rows = slice(offsets[query], offsets[query + 1])
-        documents[rows] = np.round(place[query] + offset, DECIMALS) + 0.0
-        labels[rows] = np.searchsorted(recipe.thresholds, useful)
-        if recipe.missing:
-            documents[rows][rng.random((length, n_features)) < recipe.missing] = np.nan
+    for query, (rows, of_query) in enumerate(drawn):
+        span = slice(drawn.offsets[query], drawn.offsets[query + 1])
+        documents[span], labels[span] = rows, of_query
     queries = QuerySet(
         documents=documents,
         labels=labels,
-        offsets=offsets,
-        query_ids=tuple(str(sample * 1_000_000 + query + 1) for query in range(n_queries)),
-        feature_names=tuple(feature_names or (f"f{i + 1}" for i in range(n_features))),
+        offsets=drawn.offsets,
+        query_ids=tuple(drawn.query_ids),
+        feature_names=tuple(feature_names or default_names(drawn.recipe.features)),
         lines=np.arange(len(documents)),
     )
-    return queries, kind_of
+    return queries, drawn.kind_of
+
+
+class Drawn:
+    """Synthetic queries one after the other: those of `synthesize`, which are never all there at once.
+
+    Attributes:
+        recipe: what they are like.
+        kind_of: ``[n_queries]`` the hidden kind of each.
+        offsets: ``[n_queries + 1]`` where the documents of each begin.
+    """
+
+    def __init__(
+        self,
+        n_queries: int,
+        recipe: Recipe | None = None,
+        *,
+        seed: int = 0,
+        sample: int = 0,
+        kinds: Kinds | None = None,
+    ) -> None:
+        self.recipe = recipe or Recipe()
+        self._kinds = kinds or Kinds.draw(self.recipe, seed)
+        self._sample = sample
+        rng = np.random.default_rng([seed, 1, sample])
+        self.kind_of: Indices = rng.permutation(np.arange(n_queries) % self.recipe.kinds)
+        fewest, most = self.recipe.documents
+        lengths = rng.integers(fewest, most, n_queries, endpoint=True)
+        self.offsets: Indices = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._rng = rng
+
+    @property
+    def query_ids(self) -> list[str]:
+        return [str(self._sample * 1_000_000 + query + 1) for query in range(len(self.kind_of))]
+
+    def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
+        """Yield the documents and the labels of each query."""
+        recipe, n_features = self.recipe, self.recipe.features
+        # The places of all queries are drawn before anything else of them: one generator is there, the other behind them.
+        places, rng = copy.deepcopy(self._rng), copy.deepcopy(self._rng)
+        for begin in range(0, len(self.kind_of), _TOGETHER):
+            rng.standard_normal((min(_TOGETHER, len(self.kind_of) - begin), n_features))
+        for query, kind in enumerate(self.kind_of):
+            relevance, directions = self._kinds.relevance[kind], self._kinds.directions[kind]
+            length = int(self.offsets[query + 1] - self.offsets[query])
+            offset = rng.standard_normal((length, len(directions))) @ directions
+            offset += rng.standard_normal((length, n_features))
+            useful = offset @ relevance + recipe.noise * rng.standard_normal(length)
+            documents = np.round(places.standard_normal(n_features) + offset, DECIMALS) + 0.0
+            if recipe.missing:
+                documents[rng.random((length, n_features)) < recipe.missing] = np.nan
+            yield documents, np.searchsorted(recipe.thresholds, useful)
 
 
 def _dealt(rng: np.random.Generator, kinds: int, useful: int) -> Vector:

@@ -22,6 +22,12 @@ class QueryWeights:
     def __init__(self) -> None:
         self._known: Vector = np.empty(0)
 
+    def copy(self) -> QueryWeights:
+        """Return what has been read so far, apart."""
+        other = QueryWeights()
+        other._known = self._known.copy()
+        return other
+
     def add(
         self, queries: Indices, weights: Vector, query_ids: Sequence[str], at: Callable[[int], str]
     ) -> None:

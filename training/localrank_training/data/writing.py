@@ -27,9 +27,9 @@ from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import write_mapped
 from localrank_training.data.parquet import ParquetWriter
 from localrank_training.data.queries import default_names
-from localrank_training.data.reading import Grouping
+from localrank_training.data.reading import Grouping, located
+from localrank_training.data.rows import CELLS
 from localrank_training.data.scanning import Block, Scan, blocks_of
-from localrank_training.data.sources import locate
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
+    from localrank_training.data.synthetic import Drawn
 
-__all__ = ["FORMATS", "Format", "convert", "format_of", "split", "write"]
+__all__ = ["FORMATS", "Format", "convert", "format_of", "split", "write", "write_drawn"]
 
 Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "mapped"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -91,6 +92,38 @@ def write(
     )
 
 
+def write_drawn(drawn: Drawn, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write synthetic queries while they are drawn, with the kind of each as comments; the format is that of the name."""
+    _write(
+        path,
+        format_of(path),
+        lambda: _blocks_of_drawn(drawn),
+        query_ids=drawn.query_ids,
+        names=default_names(drawn.recipe.features),
+        comments=True,
+        weights=False,
+        positions=False,
+        sparse=None,
+        overwrite=overwrite,
+    )
+
+
+def _blocks_of_drawn(drawn: Drawn) -> Iterator[Block]:
+    most = max(1, CELLS // drawn.recipe.features)
+    rows: list[Matrix] = []
+    labels: list[Vector] = []
+    first = 0
+    for query, (documents, of_query) in enumerate(drawn):
+        rows.append(documents.astype(np.float32))
+        labels.append(of_query.astype(np.float64))
+        last = query + 1
+        if drawn.offsets[last] - drawn.offsets[first] >= most or last == len(drawn.kind_of):
+            query_of = np.repeat(np.arange(first, last), np.diff(drawn.offsets[first : last + 1]))
+            comments = pa.array([f"kind={drawn.kind_of[one]}" for one in query_of], pa.string())
+            yield Block(np.concatenate(labels), query_of, comments, matrix=np.concatenate(rows))
+            rows, labels, first = [], [], last
+
+
 def convert(
     paths: Sequence[str | Path],
     out: str | Path,
@@ -101,9 +134,13 @@ def convert(
     progress: Progress = silent,
     columns: Columns = AS_NAMED,
     say: Callable[[str], None] = lambda _: None,
+    skip: bool = False,
 ) -> int:
-    """Write what the paths hold in another form; return the number of documents. See `write`."""
-    checked = _Checked(paths, progress, columns, say)
+    """Write what the paths hold in another form; return the number of documents. See `write`.
+
+    With ``skip``, files with which something is wrong are left out, and ``say`` is told of each.
+    """
+    checked = _Checked(paths, progress, columns, say, skip=skip)
     _write(
         out,
         format_of(out) if to is None else to,
@@ -254,8 +291,10 @@ class _Checked:
         progress: Progress,
         columns: Columns,
         say: Callable[[str], None],
+        *,
+        skip: bool = False,
     ) -> None:
-        self._sources = locate(paths)
+        self._sources, skipped = located(paths, say, skip=skip)
         self._progress = progress
         self._columns = columns
         scan = Scan(
@@ -263,6 +302,8 @@ class _Checked:
             lambda _task, done, total: progress("checking", done, total),
             columns=columns,
             say=say,
+            skip=skip,
+            skipped=skipped,
         )
         queries = []
         self.comments = self.weights = self.positions = False
@@ -275,6 +316,8 @@ class _Checked:
         self.names = scan.names()
         self.query_ids = tuple(scan.query_ids)
         self.n_docs = len(self.queries)
+        bad = {one.file for one in scan.skipped}
+        self._sources = [source for source in self._sources if str(source.path) not in bad]
 
     def blocks(self) -> Iterator[Block]:
         scan = Scan(
