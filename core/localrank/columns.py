@@ -8,14 +8,16 @@ as much memory for ten rows as for ten million.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from localrank.arrays import Array, Indices, Matrix, Vector
+    from numpy.typing import NDArray
+
+    from localrank.arrays import Indices, Matrix, Vector
 
 __all__ = ["column_quantiles", "mean_and_deviation"]
 
@@ -43,7 +45,8 @@ def column_quantiles(documents: Matrix, shares: Sequence[float]) -> tuple[Vector
         known = (~np.isnan(values)).sum(axis=0)
         values[:, known == 0] = 0.0
         holes = bool((known < n_docs).any())
-        return (np.nanquantile if holes else np.quantile)(values, shares, axis=0), known
+        sorted_out: Vector = (np.nanquantile if holes else np.quantile)(values, shares, axis=0)
+        return sorted_out + 0.0, known  # -0 and 0 are one value, here and below
     found, known = np.zeros((len(shares), n_features)), np.zeros(n_features, np.int64)
     for begin in range(0, n_features, _COLUMNS):
         some = slice(begin, min(begin + _COLUMNS, n_features))
@@ -148,7 +151,7 @@ def _values_of_ranks(documents: Matrix, some: slice, known: Indices, ranks: Indi
     return found
 
 
-def _count(keys: Indices, begins: Indices, bits: int, digit: int, counts: Indices) -> None:
+def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: Indices) -> None:
     """Count the next digit of the keys that begin with one of these."""
     rest = 32 - bits - digit
     if bits:
@@ -168,7 +171,7 @@ def _count(keys: Indices, begins: Indices, bits: int, digit: int, counts: Indice
         np.add.at(counts, flat, 1)
 
 
-def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[Array]]:
+def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[NDArray[np.uint32]]]:
     """Yield for each column some of its values, as numbers that ascend with them; missing ones are left out."""
     for rows in _blocks(*documents.shape):
         values = np.ascontiguousarray(np.asarray(documents[rows])[:, some].T)

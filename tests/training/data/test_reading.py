@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import zstandard
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from localrank.errors import InvalidData
-from localrank_training.data import scanning, sources
+from localrank_training.data import rows, scanning, sources
 from localrank_training.data.reading import read
 
 if TYPE_CHECKING:
@@ -299,13 +300,15 @@ def test_an_index_of_a_million_allocates_nothing(tmp_path: Path) -> None:
     assert f"{path}:2:9: expected at most 100000 features, found index 1000000" == refused(path)
 
 
-def test_a_matrix_beyond_memory_is_refused_before_it_is_made(
+def test_a_matrix_that_no_disk_holds_is_refused_before_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "wide.txt", "0 qid:1 99999:1\n" * 50)
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__)
+    monkeypatch.setattr(rows, "HELD", 1 << 20)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
 
-    assert "found 50 documents of 99999 features" in refused(path)
+    assert "expected room for 0.0 GiB of documents that are not to be held in memory" in refused(path)
 
 
 def test_more_features_than_asked_for_are_refused(tiny: Path, tmp_path: Path) -> None:

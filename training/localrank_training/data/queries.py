@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from localrank.brief import one_line
-from localrank_training.data.rows import CELLS, HELD, Joined, Rows, Selected, fits, forget
+from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, forget, unheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,11 +188,11 @@ class QuerySet:
 
     def held(self) -> QuerySet:
         """Return the same queries with an array of documents, in memory if that is not too large for it."""
-        documents = self.documents
-        if isinstance(documents, Rows):
-            few = documents.nbytes <= HELD
-            documents = documents.between(0, len(documents)) if few else np.asarray(documents)
-        return self.with_documents(documents)
+        documents = unheld(self.documents)
+        if documents is None:
+            return self
+        few = documents.nbytes <= HELD
+        return self.with_documents(documents.between(0, len(documents)) if few else np.asarray(documents))
 
     def where(self, document: int) -> str:
         """Say where a document comes from, for messages: its file and line if known, and its query."""

@@ -16,7 +16,7 @@ from localrank_training.data import rows as rows_module
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import StoredComments, check_chosen, open_mapped
 from localrank_training.data.queries import Origin, QuerySet, Skipped, default_names
-from localrank_training.data.rows import Rows, Spill
+from localrank_training.data.rows import Spill
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Source, locate
 from localrank_training.data.tables import Layout, rows
@@ -152,7 +152,7 @@ def _room(
 ) -> tuple[Matrix, Spill | None]:
     """Return where the documents go, and the file that this is in; nothing has to move if they are in ``spill`` in their order."""
     n_docs = len(grouping.order)
-    written = all(isinstance(block.matrix, Rows) and block.matrix.shape[1] == n_features for block in blocks)
+    written = all(block.matrix is not None and block.matrix.shape[1] == n_features for block in blocks)
     if spill is not None and written and grouping.adjacent:
         return spill.whole(n_docs, n_features), spill
     if 4 * n_docs * n_features <= rows_module.HELD:

@@ -39,6 +39,7 @@ __all__ = [
     "forget",
     "portions",
     "scratch",
+    "unheld",
 ]
 
 #: Numbers that are looked at at a time.
@@ -49,8 +50,13 @@ HELD, HELD_OF_MAPPED = 1 << 30, 1 << 26
 
 def fits(documents: Matrix, n_rows: int) -> bool:
     """Tell whether so many rows of these documents may be copied in memory."""
-    held = type(documents) is np.ndarray
-    return 4 * n_rows * documents.shape[1] <= (HELD if held else HELD_OF_MAPPED)
+    most = HELD if type(documents) is np.ndarray else HELD_OF_MAPPED
+    return bool(4 * n_rows * documents.shape[1] <= most)
+
+
+def unheld(documents: object) -> Rows | None:
+    """Return documents that are not an array; nothing if they are."""
+    return documents if isinstance(documents, Rows) else None
 
 
 def portions(n_rows: int, n_columns: int, cells: int = CELLS) -> Iterator[slice]:
@@ -64,11 +70,13 @@ def forget(documents: Matrix, begin: int, end: int) -> None:
     """Give back the memory of some rows of a mapped file; they are read again if they are looked at again."""
     if not isinstance(documents, np.memmap) or documents.mode != "r" or end <= begin:
         return
-    mapped, width = documents.base, documents.shape[1] * documents.itemsize
+    mapped: object = documents.base
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        first = documents.offset % mmap.ALLOCATIONGRANULARITY + begin * width
+        width = documents.shape[1] * documents.itemsize
+        origin = documents.offset % mmap.ALLOCATIONGRANULARITY
+        first, last = origin + begin * width, origin + end * width
         first -= first % mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, first, min(end * width + mmap.PAGESIZE, len(mapped) - first))
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def scratch(n_rows: int, n_columns: int) -> Matrix:
@@ -80,7 +88,8 @@ def scratch(n_rows: int, n_columns: int) -> Matrix:
     size = 4 * n_rows * n_columns
     with tempfile.TemporaryFile(prefix="localrank-") as file:
         _reserve(file.fileno(), 0, size)
-        return np.frombuffer(mmap.mmap(file.fileno(), size), np.float32).reshape(n_rows, n_columns)
+        mapped = mmap.mmap(file.fileno(), max(size, 1))
+        return np.frombuffer(mapped, np.float32, n_rows * n_columns).reshape(n_rows, n_columns)
 
 
 def _reserve(file: int, begin: int, size: int) -> None:
@@ -181,14 +190,17 @@ class Rows:
         rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.where(rows < 0, rows + len(self), rows)
         return self.some(rows.astype(np.int64))
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:  # noqa: FBT001
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:  # noqa: FBT001
         """Return all of it, in a temporary file; made once."""
-        if self._whole is None:
+        whole = self._whole
+        if whole is None:
             whole = scratch(*self.shape)
             for part in portions(*self.shape):
                 whole[part] = self.between(part.start, part.stop)
             self._whole = whole
-        return self._whole if dtype is None and not copy else self._whole.astype(dtype or np.float32)
+        if dtype is None and not copy:
+            return whole
+        return whole.astype(np.float32 if dtype is None else dtype)
 
     def __getattr__(self, name: str) -> Any:
         """Answer what only an array can with the whole."""

@@ -24,7 +24,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import SumScorer, TreesScorer
-from localrank_training.data.rows import CELLS, Rows
+from localrank_training.data.rows import CELLS, Rows, unheld
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
@@ -262,11 +262,9 @@ class Boosting(Learner):
         import lightgbm
 
         filled = queries.lengths[queries.lengths > 0]  # LightGBM has no queries without documents
-        documents: Any = queries.documents
-        if isinstance(documents, Rows):
-            documents = _as_sequence(documents)
+        documents = unheld(queries.documents)
         return lightgbm.Dataset(
-            documents,
+            queries.documents if documents is None else _as_sequence(documents),
             self.targets(queries.labels).copy(),  # LightGBM warns of views
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
@@ -289,7 +287,7 @@ def _as_sequence(documents: Rows) -> Any:
     """Return rows that are not held as LightGBM wants them: it bins them in portions and keeps only the bins."""
     import lightgbm
 
-    class Sequence(lightgbm.Sequence):  # type: ignore[misc,name-defined]
+    class Sequence(lightgbm.Sequence):  # type: ignore[misc]
         batch_size = max(1, CELLS // documents.shape[1])
         first, some = 0, np.empty((0, documents.shape[1]), np.float32)
 

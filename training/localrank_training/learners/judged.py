@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank_training.data.rows import Rows, portions
+from localrank_training.data.rows import portions, unheld
 
 if TYPE_CHECKING:
     from localrank.arrays import Array, Bits, Vector
@@ -53,7 +53,8 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
         raise InvalidData(
             f"{method}: {queries.where(row)}: expected a finite label, found {queries.labels[row]}"
         )
-    if isinstance(queries.documents, Rows) and queries.documents.finite:
+    documents = unheld(queries.documents)
+    if documents is not None and documents.finite:
         return
     for rows in portions(*queries.documents.shape):
         some = queries.documents[rows]
