@@ -102,7 +102,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     documents = write_mapped(
         folder,
-        labels=random.integers(0, 3, n_queries * n_docs),
+        labels=random.integers(0, 3, n_queries * n_docs).astype(np.float64),
         offsets=np.arange(n_queries + 1) * n_docs,
         lines=np.arange(n_queries * n_docs),
         query_ids=[str(query) for query in range(n_queries)],
