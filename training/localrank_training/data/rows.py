@@ -15,7 +15,7 @@ import tempfile
 import weakref
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
@@ -246,7 +246,7 @@ class Spill:
         self._file = os.fdopen(handle, "wb")
         self._path = Path(name)
         self._end = 0
-        weakref.finalize(self, self._path.unlink, missing_ok=True)
+        weakref.finalize(self, _remove, self._file, self._path)
 
     def add(self, matrix: Matrix) -> Matrix:
         """Write some rows; return them as they can be read again.
@@ -273,6 +273,11 @@ class Spill:
         found = np.memmap(self._path, np.float32, "r", 0, (n_rows, n_columns))
         weakref.finalize(found, lambda _: None, self)  # the file is there as long as the matrix
         return found
+
+
+def _remove(file: BinaryIO, path: Path) -> None:
+    file.close()
+    path.unlink(missing_ok=True)
 
 
 class _Written(Rows):
