@@ -172,6 +172,10 @@ def test_the_page_about_growing(at: Path) -> None:
     typed(page.take("sh", "localrank train"))
 
     assert (2, 3) == (promoted, Registry(at / "models").versions("web")[-1])
+
+    typed(page.take("sh", "localrank data convert data/"))
+
+    assert 4 == Registry(at / "models").versions("web")[-1]
     assert not page.runnable()
 
 
