@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank.registry import Registry
+from localrank.registry import Registry, replace_file
 from localrank.remote.mirror import Mirror, leading
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
@@ -95,7 +95,8 @@ async def test_what_cannot_be_fetched_is_named_and_what_was_served_still_is(
     async with connect(following) as client:
         await until(client, lambda answer: answer.get("models") == {"demo": 1, "web": 1})
         registry.promote("demo", 2)
-        (there / "demo" / "aliases.json").write_bytes((models_dir / "demo" / "aliases.json").read_bytes())
+        # As a whole, as `push` does: half a file is broken too.
+        replace_file(there / "demo" / "aliases.json", (models_dir / "demo" / "aliases.json").read_bytes())
         answer = await until(client, lambda answer: bool(answer.get("broken")))
         metrics = (await client.get("/metrics")).text
 
