@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["locked", "staging", "sweep", "sync_folder"]
+__all__ = ["locked", "staging", "swap_in", "sweep", "sync_folder"]
 
 _PREFIX = ".staging-"
 _LOCK = ".lock"
@@ -86,6 +86,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def swap_in(path: Path, content: bytes) -> None:
+    """Replace a small file: readers see all of the old one or all of the new one."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _is_still(path: Path, handle: int) -> bool:

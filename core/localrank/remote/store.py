@@ -9,13 +9,12 @@ What does not belong here: whether what was fetched is good (`localrank.remote.m
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localrank.artifact.staging import sync_folder
+from localrank.artifact.staging import swap_in, sync_folder
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, LocalRankError, StoreUnavailable
 from localrank.registry import MODEL_NAME
 from localrank.remote.address import check_url, without_password
@@ -108,15 +107,7 @@ class Store:
         """Replace a file of a mounted volume: readers see all of the old one or all of the new one."""
         target = Path(self._at(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        swap_in(target, content)
         with suppress(OSError):
             sync_folder(target.parent)
 

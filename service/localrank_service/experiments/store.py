@@ -11,12 +11,12 @@ import fcntl
 import hashlib
 import logging
 import os
-import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from localrank.artifact.staging import swap_in
 from localrank_service.experiments.definition import document, parse
 from localrank_service.http.problems import Problem
 from localrank_service.models import notes
@@ -125,7 +125,7 @@ class Store:
             content = document(list(found.values()))
             parse(content)
             try:
-                _replace(self.file, content)
+                swap_in(self.file, content)
             except OSError as error:
                 raise Problem(
                     503,
@@ -160,7 +160,7 @@ class Store:
                 _log.error("cannot tell the other workers of experiments: %s", error.strerror or error)
         try:
             if returned or self._beside.exists():
-                _replace(self._beside, content)
+                swap_in(self._beside, content)
         except OSError as error:
             _log.error(
                 "cannot write %s: %s; after a restart the experiments that were taken back begin again",
@@ -179,16 +179,3 @@ class Store:
             yield
         finally:
             os.close(handle)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file as a whole."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
