@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["column_quantiles", "mean_and_deviation"]
+__all__ = ["column_quantiles", "mean_and_deviation", "portions"]
 
 #: Numbers that are converted at a time. A matrix that has no more is sorted instead.
 CELLS = 1 << 22
@@ -67,7 +67,7 @@ def mean_and_deviation(
     n_docs, n_features = documents.shape
 
     def blocks() -> Iterator[Vector]:
-        for rows in _blocks(n_docs, n_features):
+        for rows in portions(documents.shape, CELLS):
             yield filled(np.asarray(documents[rows]).astype(np.float64))
 
     mean = _added(blocks(), n_features) / n_docs
@@ -83,15 +83,17 @@ def _added(blocks: Iterator[Vector], n_features: int) -> Vector:
     return total
 
 
-def _blocks(n_docs: int, n_features: int) -> Iterator[slice]:
-    step = max(1, CELLS // max(1, n_features))
-    for begin in range(0, n_docs, step):
-        yield slice(begin, min(begin + step, n_docs))
+def portions(shape: tuple[int, ...], cells: int) -> Iterator[slice]:
+    """Yield the rows of a matrix in portions of about so many numbers."""
+    n_rows, n_columns = shape
+    step = max(1, cells // max(1, n_columns))
+    for begin in range(0, n_rows, step):
+        yield slice(begin, min(begin + step, n_rows))
 
 
 def _known(documents: Matrix, some: slice) -> Indices:
     missing = np.zeros(some.stop - some.start, np.int64)
-    for rows in _blocks(*documents.shape):
+    for rows in portions(documents.shape, CELLS):
         missing += np.isnan(np.asarray(documents[rows])[:, some]).sum(axis=0)
     known: Indices = len(documents) - missing
     return known
@@ -173,7 +175,7 @@ def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: I
 
 def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[NDArray[np.uint32]]]:
     """Yield for each column some of its values, as numbers that ascend with them; missing ones are left out."""
-    for rows in _blocks(*documents.shape):
+    for rows in portions(documents.shape, CELLS):
         values = np.ascontiguousarray(np.asarray(documents[rows])[:, some].T)
         missing = np.isnan(values) if holes else None
         values += np.float32(0)  # -0 and 0 are one value

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from localrank.columns import portions
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.compatibility import check as check_steps
-from localrank_training.data.rows import portions
+from localrank_training.data.rows import CELLS
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.prototypes import Locality
 from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
@@ -77,7 +78,7 @@ class ContractSettings:
             InvalidConfiguration: a policy is for a feature that there is not.
         """
         if self.missing == "learned":
-            lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(*documents.shape)]
+            lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents.shape, CELLS)]
             lacked = np.flatnonzero(np.any(lacks, axis=0))
             return ["nan" if position in lacked else "reject" for position in range(len(names))]
         if isinstance(self.missing, str):

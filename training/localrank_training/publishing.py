@@ -12,7 +12,8 @@ import numpy as np
 
 from localrank import probe
 from localrank.artifact import Cluster, Provenance
-from localrank_training.data.rows import forget, portions
+from localrank.columns import portions
+from localrank_training.data.rows import CELLS, forget
 from localrank_training.importances import importances_of
 from localrank_training.query_map import map_of
 from localrank_training.reports import report_of
@@ -99,7 +100,7 @@ def publish(
 def fingerprint(queries: QuerySet) -> str:
     """Return a hash of the judged queries themselves: the same for the same data in another file format."""
     digest = hashlib.sha256()
-    for rows in portions(*queries.documents.shape):
+    for rows in portions(queries.documents.shape, CELLS):
         digest.update(np.ascontiguousarray(queries.documents[rows]).data)
         forget(queries.documents, rows.start, rows.stop)
     for array in (queries.labels, queries.offsets):

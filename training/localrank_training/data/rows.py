@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
+from localrank.columns import portions
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import DTypeLike
 
@@ -37,7 +38,6 @@ __all__ = [
     "Spill",
     "fits",
     "forget",
-    "portions",
     "scratch",
     "unheld",
 ]
@@ -57,13 +57,6 @@ def fits(documents: Matrix, n_rows: int) -> bool:
 def unheld(documents: object) -> Rows | None:
     """Return documents that are not an array; nothing if they are."""
     return documents if isinstance(documents, Rows) else None
-
-
-def portions(n_rows: int, n_columns: int, cells: int = CELLS) -> Iterator[slice]:
-    """Yield the rows of a matrix in portions of about so many numbers."""
-    step = max(1, cells // max(1, n_columns))
-    for begin in range(0, n_rows, step):
-        yield slice(begin, min(begin + step, n_rows))
 
 
 def forget(documents: Matrix, begin: int, end: int) -> None:
@@ -175,7 +168,7 @@ class Rows:
             begin, end, step = rows.indices(len(self))
             parts = [
                 self[begin + part.start : begin + part.stop][:, columns]
-                for part in portions(max(end - begin, 0), self.shape[1])
+                for part in portions((max(end - begin, 0), self.shape[1]), CELLS)
             ]
             return np.concatenate(parts or [self[:0][:, columns]])[::step]
         if isinstance(key, slice):
@@ -195,7 +188,7 @@ class Rows:
         whole = self._whole
         if whole is None:
             whole = scratch(*self.shape)
-            for part in portions(*self.shape):
+            for part in portions(self.shape, CELLS):
                 whole[part] = self.between(part.start, part.stop)
             self._whole = whole
         if dtype is None and not copy:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.columns import portions
 from localrank.errors import InvalidData
-from localrank_training.data.rows import portions, unheld
+from localrank_training.data.rows import CELLS, unheld
 
 if TYPE_CHECKING:
     from localrank.arrays import Array, Bits, Vector
@@ -56,7 +57,7 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
     documents = unheld(queries.documents)
     if documents is not None and documents.finite:
         return
-    for rows in portions(*queries.documents.shape):
+    for rows in portions(queries.documents.shape, CELLS):
         some = queries.documents[rows]
         bad = np.isinf(some) if missing else ~np.isfinite(some)
         if bad.any():

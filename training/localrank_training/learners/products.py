@@ -7,22 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.data.rows import portions
+from localrank.columns import portions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["BLOCK", "Products", "row_blocks"]
+__all__ = ["BLOCK", "Products"]
 
 #: Numbers converted to double at a time.
 BLOCK = 4_000_000
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield the rows of a matrix in portions of about `BLOCK` numbers."""
-    return portions(n_rows, n_columns, BLOCK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,13 +35,13 @@ class Products:
     def scores(self, weights: Vector) -> Vector:
         """Return ``documents @ weights``, ``[n_docs]``."""
         scores = np.empty(len(self.documents))
-        for rows in row_blocks(*self.documents.shape):
+        for rows in portions(self.documents.shape, BLOCK):
             scores[rows] = self.documents[rows].astype(np.float64, copy=False) @ weights
         return scores
 
     def combination(self, coefficients: Vector) -> Vector:
         """Return ``coefficients @ documents``, ``[n_features]``."""
         total = np.zeros(self.documents.shape[1])
-        for rows in row_blocks(*self.documents.shape):
+        for rows in portions(self.documents.shape, BLOCK):
             total += coefficients[rows] @ self.documents[rows].astype(np.float64, copy=False)
         return total
