@@ -160,13 +160,18 @@ def test_fewer_documents_than_features_and_constant_features_are_no_matter(judge
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_features_of_any_size_are_learned_from(queries: QuerySet, scale: float) -> None:
-    """As C = 3 scale^2 with features of size one: from hardly any to hardly limited weights."""
+    """As C = 3 scale^2 with features of size one: from hardly any to hardly limited weights.
+
+    Weights of 1e-6 are sums of features of 1e6 that nearly cancel, so what is proven ends where double precision does.
+    """
     scaled = queries.with_documents(queries.documents * np.float32(scale))
+    longest = float(np.linalg.norm(scaled.documents, axis=1).max())
+    rounding = SvmMap().C * np.finfo(float).eps * longest**2
 
     with collected() as notes:
         scores = SvmMap().fit(Lesson(scaled)).score_rows(scaled.documents)
 
-    assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"]
+    assert notes[0].figures["gap"] <= 1e-4 * notes[0].figures["objective"] + rounding
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.6
 
 
