@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,6 +79,7 @@ class Experiments:
     Attributes:
         active: whether any request may take part in one.
         written: what is written down.
+        looked: set once all of it was looked at with the models loaded.
     """
 
     store: Store
@@ -88,16 +90,23 @@ class Experiments:
     admission: Admission
     active: bool = False
     written: Written = field(default_factory=Written)
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
     shadow: Shadow = field(init=False)
     _answering: Mapping[str, Running] = field(default_factory=dict)
     _shadows: Mapping[str, tuple[Running, ...]] = field(default_factory=dict)
     _states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     #: Why candidates cannot be loaded, and when that is tried again.
     _missing: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: Whether the loader has tried to load all models.
+    _loaded: asyncio.Event = field(default_factory=asyncio.Event)
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.shadow = Shadow(self.admission, self.meters.experiments)
+        if self.loader is None:
+            self._loaded.set()
+        else:
+            self._loaded = self.loader.tried
 
     # What requests ask.
 
@@ -159,17 +168,25 @@ class Experiments:
     async def follow(self, seconds: float) -> None:
         """Look at the file, at the models and at the canaries for ever."""
         while True:
+            tried = self._loaded.is_set()
             try:
                 await self.refresh()
                 await self._judge()
             except Exception:  # noqa: BLE001
                 # Whatever it is, what runs goes on, and the next look may find it mended.
                 _log.exception("cannot look after the experiments; it is tried again")
-            await asyncio.sleep(seconds)
+            if tried:
+                self.looked.set()
+                await asyncio.sleep(seconds)
+            else:
+                # Experiments begin as soon as their models are there.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._loaded.wait(), seconds)
 
     async def refresh(self) -> None:
         """Do what is written down."""
         async with self._changing:
+            tried = self._loaded.is_set()
             written = await asyncio.to_thread(self.store.read)
             candidates = {one.candidate for one in written.definitions if one.run not in written.returned}
             if self.loader is not None:
@@ -181,7 +198,8 @@ class Experiments:
                 )
             self.written = written
             self._begin(missing)
-            self.workers.follow(written.generation)
+            if tried:
+                self.workers.follow(written.generation)
 
     async def _fetch(self, address: str) -> str | None:
         """Load a candidate if it is not there; return why it cannot be."""
