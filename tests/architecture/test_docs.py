@@ -71,7 +71,9 @@ def quoted(page: str) -> set[str]:
 
 
 def test_the_method_page_names_classes_members_and_files_that_exist(defined: dict[str, set[str]]) -> None:
-    files = ["/" + str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*") if ".venv" not in path.parts]
+    # Folders whose names begin with a point hold environments and what tools keep.
+    rooms = [room for room in ROOT.iterdir() if not room.name.startswith(".")]
+    files = [f"/{path.relative_to(ROOT)}" for room in rooms for path in (room, *room.rglob("*.*"))]
     unknown = []
     for text in quoted("docs/method.md"):
         paths = re.findall(r"[\w/]+\.(?:py|c|md|json)\b", text)

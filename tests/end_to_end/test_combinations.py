@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
 
+pytestmark = pytest.mark.slow
+
 #: Settings with which a learner is quick; others have one value of their grid.
 QUICK: dict[str, dict[str, Any]] = {
     "svmmap": {"tolerance": 0.1},

@@ -6,14 +6,14 @@ import ast
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pytest
 
 from localrank.ranker import Ranking
 
-if TYPE_CHECKING:
-    import pytest
+pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

@@ -40,6 +40,8 @@ from tests.training.origins.test_origins import LAMBDAMART
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 
 PRINTED = "http://127.0.0.1:8080"
 DEMO = ROOT / "models" / "demo" / "1"

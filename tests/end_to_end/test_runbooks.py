@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 RUNBOOKS = PAGE[PAGE.index("\n## Runbooks\n") :]

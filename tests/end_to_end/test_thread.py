@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
 
+pytestmark = pytest.mark.slow
+
 
 #: Models of other kinds of scorer, by their name, with the learner's settings.
 OTHERS = {

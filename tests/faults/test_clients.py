@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.faults.running import Running
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 JSON = {"content-type": "application/json"}
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.faults.load import Answer
     from tests.faults.running import Running
 
+pytestmark = pytest.mark.slow
+
 
 def fill(folder: Path) -> Path:
     """Write a file that takes all the room that is left."""

@@ -19,6 +19,8 @@ from tests.fuzzing.targets import TARGETS, check, examples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 #: Short bytes that mean something to one of the formats.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 #: Not that what the schema allows is taken: which features a model takes only ``/v1/models/{name}/schema`` can say. Not that

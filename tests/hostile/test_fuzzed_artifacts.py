@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 VALUES: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2, 3, 2**31, 2**63, 2**70, -0.5, 0.5, 1e308),
     *("", "x", "lsh", "signatures", "tables", "pca", "raw", "../x", "float64", "router.clusters.npy"),

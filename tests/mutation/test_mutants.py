@@ -81,6 +81,7 @@ static int f(const float *row, int count)
     } == set(found)
 
 
+@pytest.mark.slow
 def test_defects_are_drawn_from_everything_and_by_the_seed() -> None:
     first, again, other = drawn(1)[:500], drawn(1)[:500], drawn(2)[:500]
 

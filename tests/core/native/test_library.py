@@ -22,6 +22,8 @@ from tests.core.native.building import build_script, built
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 HEADER = (FOLDER / "native.h").read_text()
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("adaptive-table2", "adaptive-fig4", "adaptive-fig5")
 
 

@@ -34,6 +34,8 @@ from tests.training.kinds import two_kinds
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 _ONE = ({"C": 100.0},)
 
 

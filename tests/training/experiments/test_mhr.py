@@ -23,6 +23,8 @@ from localrank_training.learners.seen import scores_of
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("mhr-fig1", "mhr-fig2", "mhr-fig3", "mhr-table5", "mhr-table6", "mhr-table7", "mhr-grades")
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from tests.training.learners.conftest import Judged
 
+pytestmark = pytest.mark.slow
+
 
 def hinge(documents: Vector, relevant: np.ndarray, metric: Vector) -> float:
     """Return the structural hinge of one query, the maximum over all of its rankings."""

@@ -62,6 +62,7 @@ def problem(seed: int, d: int, n: int = 4) -> tuple[Vector, Vector]:
     return rng.random(n) + 0.2, rows + rows.transpose(0, 2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "d"), [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3)])
 @pytest.mark.parametrize(("C", "size"), [(0.5, "rows"), (5.0, "rows"), (5.0, "trace")])
 def test_the_metric_is_the_best_that_a_search_finds(seed: int, d: int, C: float, size: Size) -> None:
