@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.sources import MAPPED_INDEX
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from localrank.arrays import Array, Indices, Vector
     from localrank_training.data.columns import Columns
 
@@ -46,6 +47,22 @@ class StoredComments(Sequence[str]):
         self._path = path
         self._text = text
         self._ends = ends
+
+    @classmethod
+    def of(cls, parts: Sequence[Any], order: Indices) -> StoredComments | None:
+        """Return Arrow's strings in another order, null as no comment; nothing if all are null."""
+        if all(part.null_count == len(part) for part in parts):
+            return None
+        joined = pa.chunked_array(parts, pa.string()).cast(pa.large_string()).combine_chunks()
+        array = pc.fill_null(joined, "").take(pa.array(order))
+        _, ends, text = array.buffers()
+        text = np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+        return cls(Path("comments"), text, np.frombuffer(ends, np.int64)[1 : len(array) + 1])
+
+    def save(self, folder: Path) -> None:
+        """Write them into a mapped set."""
+        np.save(folder / "comment_ends.npy", self._ends)
+        np.save(folder / "comments.npy", self._text[: int(self._ends[-1])])
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -150,7 +167,7 @@ def write_mapped(
     lines: Indices,
     query_ids: Sequence[str],
     feature_names: Sequence[str],
-    comments: Sequence[str] | None,
+    comments: StoredComments | None,
     weights: Vector | None = None,
     positions: Indices | None = None,
 ) -> Any:
@@ -159,9 +176,7 @@ def write_mapped(
     np.save(folder / "offsets.npy", np.asarray(offsets, np.int64))
     np.save(folder / "lines.npy", np.asarray(lines, np.int64))
     if comments is not None:
-        encoded = [comment.encode() for comment in comments]
-        np.save(folder / "comment_ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
-        np.save(folder / "comments.npy", np.frombuffer(b"".join(encoded), np.uint8))
+        comments.save(folder)
     if weights is not None:
         np.save(folder / "weights.npy", np.asarray(weights, np.float64))
     if positions is not None:

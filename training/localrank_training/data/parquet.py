@@ -41,7 +41,8 @@ class ParquetReader:
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path = path
         try:
-            self._file = pq.ParquetFile(path)
+            # Arrow would keep all that it has read ahead until the last row.
+            self._file = pq.ParquetFile(path, pre_buffer=False)
         except _DAMAGE as error:
             raise InvalidData(
                 f"{path}: expected a whole Parquet file, found damage ({_line(error)})"

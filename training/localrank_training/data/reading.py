@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
 from localrank_training.data import rows as rows_module
@@ -25,6 +23,7 @@ from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from localrank.arrays import Indices, Matrix
 
@@ -99,7 +98,7 @@ def read(
         query_ids=tuple(scan.query_ids),
         feature_names=names,
         lines=grouping.order,
-        comments=_packed(texts, grouping) if comments is None else tuple(comments),
+        comments=StoredComments.of(texts, grouping.order) if comments is None else tuple(comments),
         origin=origin,
         weights=scan.weights.of_queries() if weighted else None,
         positions=positions,
@@ -159,18 +158,6 @@ def _room(
         return np.zeros((n_docs, n_features), np.float32), None
     to = Spill()
     return to.empty(n_docs, n_features), to
-
-
-def _packed(texts: Sequence[Any], grouping: Grouping) -> StoredComments | None:
-    """Return many comments as one array of text; nothing if there are none."""
-    if all(part.null_count == len(part) for part in texts):
-        return None
-    joined = pa.chunked_array(texts, pa.string()).cast(pa.large_string()).combine_chunks()
-    array = pc.fill_null(joined, "").take(pa.array(grouping.order))
-    _, ends, text = array.buffers()
-    return StoredComments(
-        Path("comments"), np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int64)[1 : len(array) + 1]
-    )
 
 
 def read_table(

@@ -24,7 +24,7 @@ import zstandard
 
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
-from localrank_training.data.mapped import write_mapped
+from localrank_training.data.mapped import StoredComments, write_mapped
 from localrank_training.data.parquet import ParquetWriter
 from localrank_training.data.queries import default_names
 from localrank_training.data.reading import Grouping, located
@@ -407,20 +407,16 @@ def _fill_mapped(
     labels, queries, comments = [], [], []
     weights = np.full(len(query_ids), np.nan)
     positions: list[Indices] = []
-    some = shown = False
+    shown = False
     for block in blocks():
         labels.append(block.labels)
         queries.append(block.queries)
-        some = some or block.comments is not None
         shown = shown or block.positions is not None
         if block.weights is not None:
             weights[block.queries] = block.weights
         positions.append(np.zeros(len(block), np.int64) if block.positions is None else block.positions)
-        comments.append(
-            pa.array([""] * len(block), pa.string()) if block.comments is None else block.comments
-        )
+        comments.append(pa.nulls(len(block), pa.string()) if block.comments is None else block.comments)
     grouping = Grouping(np.concatenate(queries), len(query_ids))
-    texts = pa.chunked_array(comments).take(pa.array(grouping.order)).to_pylist() if some else None
     documents = write_mapped(
         folder,
         labels=np.concatenate(labels)[grouping.order],
@@ -428,7 +424,7 @@ def _fill_mapped(
         lines=grouping.order,
         query_ids=query_ids,
         feature_names=names,
-        comments=texts,
+        comments=StoredComments.of(comments, grouping.order),
         weights=None if np.isnan(weights).any() else weights,
         positions=np.concatenate(positions)[grouping.order] if shown else None,
     )
