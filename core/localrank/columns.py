@@ -8,6 +8,7 @@ as much memory for ten rows as for ten million.
 
 from __future__ import annotations
 
+import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["column_quantiles", "mean_and_deviation", "portions"]
+__all__ = ["column_quantiles", "forget", "mean_and_deviation", "portions", "slices"]
 
 #: Numbers that are converted at a time. A matrix that has no more is sorted instead.
 CELLS = 1 << 22
@@ -67,7 +68,7 @@ def mean_and_deviation(
     n_docs, n_features = documents.shape
 
     def blocks() -> Iterator[Vector]:
-        for rows in portions(documents.shape, CELLS):
+        for rows in portions(documents, CELLS):
             yield filled(np.asarray(documents[rows]).astype(np.float64))
 
     mean = _added(blocks(), n_features) / n_docs
@@ -83,17 +84,38 @@ def _added(blocks: Iterator[Vector], n_features: int) -> Vector:
     return total
 
 
-def portions(shape: tuple[int, ...], cells: int) -> Iterator[slice]:
-    """Yield the rows of a matrix in portions of about so many numbers."""
+def portions(documents: Matrix | Vector, cells: int) -> Iterator[slice]:
+    """Yield the rows of a matrix in portions of about so many numbers; those of a mapped file do not stay in memory."""
+    for rows in slices(documents.shape, cells):
+        yield rows
+        forget(documents, rows.start, rows.stop)
+
+
+def slices(shape: tuple[int, ...], cells: int) -> Iterator[slice]:
+    """Yield the rows of a matrix of that shape in portions of about so many numbers."""
     n_rows, n_columns = shape
     step = max(1, cells // max(1, n_columns))
     for begin in range(0, n_rows, step):
         yield slice(begin, min(begin + step, n_rows))
 
 
+def forget(documents: Matrix | Vector, begin: int, end: int) -> None:
+    """Give back the memory of some rows of a mapped file; they are read again if they are looked at again."""
+    # A private copy ("c") would lose what was written to it.
+    if not isinstance(documents, np.memmap) or documents.mode == "c" or end <= begin:
+        return
+    mapped: object = documents.base
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        width = documents.shape[1] * documents.itemsize
+        origin = documents.offset % mmap.ALLOCATIONGRANULARITY
+        first, last = origin + begin * width, origin + end * width
+        first -= first % mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
 def _known(documents: Matrix, some: slice) -> Indices:
     missing = np.zeros(some.stop - some.start, np.int64)
-    for rows in portions(documents.shape, CELLS):
+    for rows in portions(documents, CELLS):
         missing += np.isnan(np.asarray(documents[rows])[:, some]).sum(axis=0)
     known: Indices = len(documents) - missing
     return known
@@ -175,7 +197,7 @@ def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: I
 
 def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[NDArray[np.uint32]]]:
     """Yield for each column some of its values, as numbers that ascend with them; missing ones are left out."""
-    for rows in portions(documents.shape, CELLS):
+    for rows in portions(documents, CELLS):
         values = np.ascontiguousarray(np.asarray(documents[rows])[:, some].T)
         missing = np.isnan(values) if holes else None
         values += np.float32(0)  # -0 and 0 are one value

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from localrank import columns
-from localrank.columns import column_quantiles, mean_and_deviation
+from localrank.columns import column_quantiles, forget, mean_and_deviation, portions
 from localrank.contract import QUANTILES, FeatureContract
 
 N_DOCS = 3_001
@@ -70,3 +73,31 @@ def test_a_contract_is_the_same_however_the_documents_are_read(
     whole = FeatureContract.learn(made, lengths, missing="median")
 
     assert whole.digest == in_portions.digest
+
+
+def _resident() -> int:
+    """Kilobytes of mapped files that this process holds."""
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssFile")
+    )
+    return int(line.split()[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_was_looked_at_of_a_mapped_file_does_not_stay_in_memory(tmp_path: Path) -> None:
+    shape = (250_000, 16)
+    written = np.lib.format.open_memmap(tmp_path / "documents.npy", "w+", np.float32, shape)
+    before = _resident()
+    written[:] = np.arange(shape[0])[:, None]
+    filled = _resident() - before
+
+    forget(written, 0, len(written))
+    left = _resident() - before
+    mapped = np.load(tmp_path / "documents.npy", mmap_mode="r")
+    totals = [float(mapped[rows].sum()) for rows in portions(mapped, 1 << 16)]
+    read = _resident() - before
+
+    assert filled > 15_000
+    assert max(left, read) < 4000
+    assert 16.0 * sum(range(shape[0])) == sum(totals)
+    np.testing.assert_array_equal(written[:, 3], np.arange(shape[0]))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.blocks import parse, width_of
-from localrank_training.data.rows import Rows, fits, forget
+from localrank.columns import forget
+from localrank_training.data.rows import Rows, fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

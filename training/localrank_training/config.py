@@ -78,7 +78,7 @@ class ContractSettings:
             InvalidConfiguration: a policy is for a feature that there is not.
         """
         if self.missing == "learned":
-            lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents.shape, CELLS)]
+            lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents, CELLS)]
             lacked = np.flatnonzero(np.any(lacks, axis=0))
             return ["nan" if position in lacked else "reject" for position in range(len(names))]
         if isinstance(self.missing, str):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from localrank.brief import one_line
-from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, forget, unheld
+from localrank.columns import forget
+from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, unheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,15 +167,15 @@ class QuerySet:
             some = np.asarray(self.documents[begin:end])
             for query in range(first, last):
                 yield some[self.offsets[query] - begin : self.offsets[query + 1] - begin]
-            forget(self.documents, begin, end)
 
     def portions(self, cells: int = CELLS) -> Iterator[tuple[int, int]]:
-        """Yield the queries in portions of about so many numbers, as first and last plus one."""
+        """Yield the queries in portions of about so many numbers, as first and last plus one; see `columns.portions`."""
         most, first = max(1, cells // max(1, self.n_features)), 0
         while first < len(self):
             last = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
             last = min(max(last, first + 1), len(self))
             yield first, last
+            forget(self.documents, int(self.offsets[first]), int(self.offsets[last]))
             first = last
 
     @property

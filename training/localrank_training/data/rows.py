@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from localrank.columns import portions
+from localrank.columns import forget, slices
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ __all__ = [
     "Selected",
     "Spill",
     "fits",
-    "forget",
     "scratch",
     "unheld",
 ]
@@ -57,19 +56,6 @@ def fits(documents: Matrix, n_rows: int) -> bool:
 def unheld(documents: object) -> Rows | None:
     """Return documents that are not an array; nothing if they are."""
     return documents if isinstance(documents, Rows) else None
-
-
-def forget(documents: Matrix, begin: int, end: int) -> None:
-    """Give back the memory of some rows of a mapped file; they are read again if they are looked at again."""
-    if not isinstance(documents, np.memmap) or documents.mode != "r" or end <= begin:
-        return
-    mapped: object = documents.base
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        width = documents.shape[1] * documents.itemsize
-        origin = documents.offset % mmap.ALLOCATIONGRANULARITY
-        first, last = origin + begin * width, origin + end * width
-        first -= first % mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def scratch(n_rows: int, n_columns: int) -> Matrix:
@@ -168,7 +154,7 @@ class Rows:
             begin, end, step = rows.indices(len(self))
             parts = [
                 self[begin + part.start : begin + part.stop][:, columns]
-                for part in portions((max(end - begin, 0), self.shape[1]), CELLS)
+                for part in slices((max(end - begin, 0), self.shape[1]), CELLS)
             ]
             return np.concatenate(parts or [self[:0][:, columns]])[::step]
         if isinstance(key, slice):
@@ -188,7 +174,7 @@ class Rows:
         whole = self._whole
         if whole is None:
             whole = scratch(*self.shape)
-            for part in portions(self.shape, CELLS):
+            for part in slices(self.shape, CELLS):
                 whole[part] = self.between(part.start, part.stop)
             self._whole = whole
         if dtype is None and not copy:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.columns import forget
 from localrank.errors import InvalidData
-from localrank_training.data.rows import forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
+from localrank.columns import forget
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import StoredComments, write_mapped
@@ -430,7 +431,10 @@ def _fill_mapped(
     )
     done = 0
     for block in blocks():
-        block.fill(documents, grouping.rows(done, len(block)))
+        rows = grouping.rows(done, len(block))
+        block.fill(documents, rows)
+        if isinstance(rows, slice):
+            forget(documents, rows.start, rows.stop)
         done += len(block)
     documents.flush()
 

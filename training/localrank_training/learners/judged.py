@@ -57,7 +57,7 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
     documents = unheld(queries.documents)
     if documents is not None and documents.finite:
         return
-    for rows in portions(queries.documents.shape, CELLS):
+    for rows in portions(queries.documents, CELLS):
         some = queries.documents[rows]
         bad = np.isinf(some) if missing else ~np.isfinite(some)
         if bad.any():

@@ -35,13 +35,13 @@ class Products:
     def scores(self, weights: Vector) -> Vector:
         """Return ``documents @ weights``, ``[n_docs]``."""
         scores = np.empty(len(self.documents))
-        for rows in portions(self.documents.shape, BLOCK):
+        for rows in portions(self.documents, BLOCK):
             scores[rows] = self.documents[rows].astype(np.float64, copy=False) @ weights
         return scores
 
     def combination(self, coefficients: Vector) -> Vector:
         """Return ``coefficients @ documents``, ``[n_features]``."""
         total = np.zeros(self.documents.shape[1])
-        for rows in portions(self.documents.shape, BLOCK):
+        for rows in portions(self.documents, BLOCK):
             total += coefficients[rows] @ self.documents[rows].astype(np.float64, copy=False)
         return total
