@@ -153,8 +153,13 @@ class QuerySet:
         return slice(int(self.offsets[query]), int(self.offsets[query + 1]))
 
     def documents_of(self, query: int) -> Matrix:
-        """Return one query's documents ``[n_docs, n_features]``, a view."""
-        return self.documents[self.span(query)]
+        """Return one query's documents ``[n_docs, n_features]``, a view unless they are in a mapped file."""
+        span = self.span(query)
+        if not isinstance(self.documents, np.memmap):
+            return self.documents[span]
+        documents = np.array(self.documents[span])
+        forget(self.documents, span.start, span.stop)
+        return documents
 
     def labels_of(self, query: int) -> Vector:
         """Return one query's labels."""
@@ -208,10 +213,14 @@ class QuerySet:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
         few = fits(self.documents, len(rows))
+        if few:
+            documents = np.ascontiguousarray(self.documents[rows])
+            if len(rows):
+                forget(self.documents, int(rows.min()), int(rows.max()) + 1)
+        else:
+            documents = Selected(self.documents, self.offsets[chosen], offsets).as_matrix
         return QuerySet(
-            documents=np.ascontiguousarray(self.documents[rows])
-            if few
-            else Selected(self.documents, self.offsets[chosen], offsets).as_matrix,
+            documents=documents,
             labels=self.labels[rows],
             offsets=offsets,
             query_ids=tuple(self.query_ids[q] for q in chosen),
