@@ -259,9 +259,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         # there are any, and where all of them died they wait for a while.
         wait = None if service.workers.others_serve() else _PATIENCE if service.workers.replaces else 0.0
         with suppress(TimeoutError):
-            await asyncio.wait_for(service.loader.tried.wait(), wait)
-            if service.experiments is not None:
-                await asyncio.wait_for(service.experiments.looked.wait(), wait)
+            async with asyncio.timeout(wait):
+                await service.loader.tried.wait()
+                if service.experiments is not None:
+                    await service.experiments.looked.wait()
     try:
         # What every connection of this server gets (`localrank_service.http.protocol`).
         yield {"connections": service.connections, "admission": service.admission, "cors": service.cors}

@@ -23,6 +23,8 @@ def check_url(url: str) -> str:
         raise ValueError(
             "expected a URL without a password; give it as the store's library reads it from the environment"
         )
+    if parts.scheme.lower() in {"file", "local"} and parts.netloc:
+        raise ValueError(f"expected a folder from the root, such as file:///{parts.netloc}{parts.path}")
     if parts.query or parts.fragment:
         raise ValueError("expected the URL of a folder, found a query or a fragment")
     return url.rstrip("/") if parts.path.strip("/") or parts.netloc else url

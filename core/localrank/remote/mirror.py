@@ -170,13 +170,13 @@ class Mirror:
         return pulled
 
     def _claim(self) -> bool:
-        """Tell whether this folder only follows the store; refuse one that follows another."""
-        if read_note(self._folder) is not None:
-            check_copy(self._folder, self._store.url)
-            return True
-        if self._registry.models():
+        """Tell whether this folder only follows the store; refuse one with models of another."""
+        note = read_note(self._folder)
+        if note is None and self._registry.models():
             return False
-        self._say(Note(self._store.url), owned=True)
+        if note is None or note.url != self._store.url:
+            check_copy(self._folder, self._store.url)
+            self._say(Note(self._store.url), owned=True)
         return True
 
     def _say(self, note: Note, *, owned: bool) -> None:
@@ -337,12 +337,13 @@ def check_copy(models_dir: Path, url: str) -> None:
         InvalidConfiguration: it does.
     """
     note = read_note(models_dir)
-    if note is None and (names := Registry(models_dir).models()):
+    names = Registry(models_dir).models()
+    if note is None and names:
         raise InvalidConfiguration(
             f"{models_dir}: expected an empty folder or a copy of {url}, found the models {', '.join(names)[:200]}; choose "
             "another folder"
         )
-    if note is not None and note.url != url:
+    if note is not None and note.url != url and names:
         raise InvalidConfiguration(
             f"{models_dir}: expected a copy of {url}, found one of {note.url}; choose another folder"
         )

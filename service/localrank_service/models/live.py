@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["LiveModel", "LiveModels", "addresses_of"]
 
 
+#: So much of an address is repeated in an answer.
+_SHOWN = 100
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LiveModel:
     """One version of one model, ready to rank; without a manifest where it was not read from a folder.
@@ -142,4 +146,5 @@ class LiveModels:
             return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
         if (name := address.partition("@")[0]) in self.unloaded:
             return Problem(404, f"model {name!r} is unloaded", pointer=at)
-        return Problem(404, f"no model {address!r}; expected one of: {names}", pointer=at)
+        known = ", ".join(sorted(one for one in self.addresses if one.startswith(f"{name}@")))
+        return Problem(404, f"no model {address[:_SHOWN]!r}; expected one of: {known or names}", pointer=at)

@@ -391,11 +391,24 @@ def test_a_folder_follows_one_url_only(origin: Registry, store: Store, here: Pat
         Mirror(Store(f"file://{tmp_path}/elsewhere"), here).pull()
 
 
+def test_a_folder_that_got_nothing_from_one_url_follows_another(
+    origin: Registry, store: Store, here: Path, tmp_path: Path
+) -> None:
+    push(store, origin, "web")
+    with pytest.raises(StoreUnavailable, match="expected a folder of models"):
+        Mirror(Store(f"file://{tmp_path}/mistyped"), here).pull()
+
+    Mirror(store, here).pull()
+
+    assert ["web"] == Registry(here).models()
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
         ("models", "expected a URL such as"),
         ("/srv/models", "expected a URL such as"),
+        ("file://srv/models", "such as file:///srv/models"),
         ("https://user:secret@host/models", "without a password"),
         ("https://host/models?key=1", "a query or a fragment"),
         ("nothing://host/models", "expected a URL that fsspec can read"),

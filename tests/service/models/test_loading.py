@@ -335,6 +335,13 @@ async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_
         answers = [await client.post("/v1/rerank", json={"features": ROWS}) for _ in range(2)]
 
         assert [("demo", 2)] * 2 == [(one.json()["model"], one.json()["version"]) for one in answers]
+        unknown = [
+            (await client.post("/v1/rerank", json={"features": ROWS, "model": name})).json()["detail"]
+            for name in ("demo@9", "n" * 5000)
+        ]
+
+        assert unknown[0].startswith("no model 'demo@9'; expected one of: demo@1, demo@2")
+        assert f"no model '{'n' * 100}'; expected one of: demo, web" == unknown[1]
     async with connect(settings(models_dir, model="nope")) as client:
         await loaded(client)
         answer = await client.post("/v1/rerank", json={"features": ROWS})
