@@ -181,6 +181,19 @@ def _trained(**changes: Any) -> str:
         (_trained().replace("\nleaf_value=", "\nleaf_valve="), "cannot be read: KeyError"),
         (_trained().replace("\nthreshold=", "\nthreshold=x "), "cannot be read: ValueError"),
         (_trained().replace("\nleft_child=", "\nleft_child=7 "), "cannot be read: ValueError"),
+        (
+            _trained()[:2000],
+            "expected 3 trees and 'end of trees', found 2 trees without 'end of trees': the file is cut",
+        ),
+        (
+            _trained().split("end of trees", maxsplit=1)[0],
+            "found 3 trees without 'end of trees': the file is cut off",
+        ),
+        (
+            _trained().replace("\nTree=1\n", "\nTrunk=1\n"),
+            "expected 3 trees .* found 2 trees: the file is cut off",
+        ),
+        (_trained().replace("\nTree=1\n", "\nTree=0\n\nTree=1\n"), "expected 3 trees .* found 4 trees$"),
     ],
 )
 def test_text_that_is_no_sum_of_trees_is_refused(text: str, message: str) -> None:

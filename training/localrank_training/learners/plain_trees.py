@@ -17,7 +17,7 @@ from localrank.scorers import TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 __all__ = ["from_lightgbm", "from_sklearn", "mean", "prefix_mean"]
@@ -30,9 +30,10 @@ def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
 
     Raises:
         InvalidData: it is no such text, or its trees are of a kind that cannot be walked this way (several classes,
-            linear models in the leaves).
+            linear models in the leaves), or some are missing.
     """
-    head, *texts = text.split("\n\nend of trees", 1)[0].split("\nTree=")
+    walked, *end = text.split("\n\nend of trees", 1)
+    head, *texts = walked.split("\nTree=")
     fields = _fields(head)
     if not head.startswith("tree\n") or not texts:
         raise InvalidData(
@@ -42,6 +43,7 @@ def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
         raise InvalidData(
             f"expected a LightGBM model of one score, found num_tree_per_iteration={fields.get('num_tree_per_iteration')}"
         )
+    _check_whole(fields, len(texts), ended=bool(end))
     trees = [_fields(one) for one in texts]
     if any(tree.get("is_linear", "0") != "0" for tree in trees):
         raise InvalidData("expected a LightGBM model of constant leaves, found linear_tree")
@@ -90,6 +92,16 @@ def prefix_mean(scorer: TreesScorer, rounds: Sequence[int]) -> TreesScorer:
     among = np.minimum(np.asarray(rounds)[:, None], scorer.n_trees) > np.arange(scorer.n_trees)
     values = scorer.values * np.repeat(among.mean(axis=0), scorer.splits + 1)
     return replace(scorer, values=values)
+
+
+def _check_whole(fields: Mapping[str, str], found: int, *, ended: bool) -> None:
+    """Refuse a part of a text: LightGBM itself would read beyond its end, and end the process."""
+    listed = len(fields["tree_sizes"].split()) if "tree_sizes" in fields else found
+    if listed == found and ended:
+        return
+    cut = ": the file is cut off" if found <= listed else ""
+    without = "" if ended else " without 'end of trees'"
+    raise InvalidData(f"expected {listed} trees and 'end of trees', found {found} trees{without}{cut}")
 
 
 def _fields(block: str) -> dict[str, str]:
