@@ -278,14 +278,38 @@ def _tasks(dask_scheduler: Any = None) -> int:
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 1.0)
 
-    for address in ("tcp://127.0.0.1:9", "nonsense"):
-        with (
-            pytest.raises(
-                InvalidConfiguration, match=rf"--dask {address}: expected a Dask scheduler, found none"
-            ),
-            dask_workers(address),
-        ):
-            pass
+    with (
+        pytest.raises(
+            InvalidConfiguration, match=r"--dask tcp://127\.0\.0\.1:9: expected a Dask scheduler, found none"
+        ),
+        dask_workers("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("nonsense", "missing port number"),
+        ("ftp://x:1", "unknown address scheme 'ftp'"),
+        ("tcp://10.0.0.5", "missing port number"),
+        ("tcp://10.0.0.5:port", "invalid literal"),
+        ("tcp://:8786", "found the host '' and the port 8786"),
+        ("tcp://10.0.0.5:99999", "found the host '10.0.0.5' and the port 99999"),
+    ],
+)
+def test_what_is_no_address_is_refused_before_a_client_is_made(
+    address: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("distributed.Client")
+
+    with (
+        pytest.raises(
+            InvalidConfiguration, match=f"--dask {address}: expected the address of a Dask scheduler.*{found}"
+        ),
+        dask_workers(address),
+    ):
+        pass
 
 
 def test_a_scheduler_without_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,8 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
         if error.name not in {"distributed", "dask"}:
             raise
         raise InvalidConfiguration("--dask: needs distributed: pip install 'localrank[dask]'") from None
+    if address != LOCAL:
+        _check_address(address)
     with ExitStack() as stack:
         where = address
         if address == LOCAL:
@@ -91,6 +93,28 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
         workers.check()
         with elsewhere(workers):
             yield workers
+
+
+def _check_address(address: str) -> None:
+    """Refuse what is no address; a client of it would wait, and complain again when it is thrown away.
+
+    Raises:
+        InvalidConfiguration: it has an unknown scheme, or no host or port.
+    """
+    from distributed.comm.addressing import parse_address, parse_host_port
+    from distributed.comm.registry import get_backend
+
+    expected = (
+        f"--dask {address}: expected the address of a Dask scheduler, such as tcp://10.0.0.5:8786, or local"
+    )
+    try:
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        host, port = (place, 1) if scheme == "inproc" else parse_host_port(place)
+    except ValueError as error:
+        raise InvalidConfiguration(f"{expected}, found: {_first_line(error)}") from None
+    if not host or not 0 < port < 1 << 16:
+        raise InvalidConfiguration(f"{expected}, found the host {host!r} and the port {port}")
 
 
 class DaskWorkers:
