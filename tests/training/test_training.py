@@ -13,6 +13,8 @@ from localrank.signature import choose_components
 from localrank_training import representations, training
 from localrank_training.config import SelectionSettings, TrainingConfig
 from localrank_training.data.queries import concatenated
+from localrank_training.data.reading import read
+from localrank_training.data.writing import write
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import Plan, build, plan_of
 from localrank_training.reports import report_of
@@ -20,6 +22,8 @@ from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank_training.data.queries import QuerySet
 
 
@@ -189,6 +193,23 @@ def test_validation_queries_that_were_learned_from_are_counted_and_told() -> Non
     assert (0, 2) == (apart.held_out.learned_from, shared.held_out.learned_from)
     assert not [note for note in report_of(apart).notes if "training queries too" in note]
     assert report_of(shared).notes[0].startswith("2 of 6 validation queries are training queries too")
+
+
+@pytest.mark.parametrize("learner", ["linear", "blend"])
+def test_labels_that_are_equal_in_every_query_are_refused_before_any_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: str
+) -> None:
+    queries = two_kinds(12)
+    write(replace(queries, labels=np.repeat(np.arange(12.0), queries.lengths)), tmp_path / "equal.txt")
+    monkeypatch.setattr(training, "in_parallel", None)
+    monkeypatch.setattr("localrank_training.cross_fitting.cross_fit", None)
+    expected = (
+        rf"equal\.txt: expected two documents of one query with different labels, found none in 12 queries of "
+        rf"{queries.n_docs} documents$"
+    )
+
+    with pytest.raises(InvalidData, match=expected):
+        train(read(tmp_path / "equal.txt"), TrainingConfig.from_tables({"learner": {"method": learner}}))
 
 
 def test_a_single_query_cannot_be_cross_validated() -> None:

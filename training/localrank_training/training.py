@@ -27,6 +27,7 @@ from localrank_training.data.queries import concatenated
 from localrank_training.data.usable import placed, refuse_missing
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.learners.budget import plan_fits
+from localrank_training.learners.judged import differs_within
 from localrank_training.learners.notes import Note, collected
 from localrank_training.parallel import each_in_parallel, in_parallel
 from localrank_training.pipeline import (
@@ -222,6 +223,7 @@ _MISSING = "[contract] missing says what becomes of missing values: median, zero
 
 def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:
     """Refuse labels and missing values by their place in the input, before hours of work."""
+    _check_labels_differ(queries)
     policies = config.contract.policies(queries.feature_names, queries.documents)
     for part in (queries, validation):
         if part is None or part.n_features != queries.n_features:
@@ -229,6 +231,19 @@ def _check_usable(queries: QuerySet, validation: QuerySet | None, config: Traini
         with placed(part):
             CONVENTIONS["standard"].check(part.labels)
         refuse_missing(part, policies, _MISSING)
+
+
+def _check_labels_differ(queries: QuerySet) -> None:
+    """Refuse data of which no learner could learn an order; what it would say itself counts the queries of a fold."""
+    counted = queries.weights is None or queries.weights > 0
+    if np.any(differs_within(queries.labels, queries) & counted):
+        return
+    files = () if queries.origin is None else queries.origin.files
+    where = ", ".join([*files[:_NAMED], *(["…"] if len(files) > _NAMED else [])])
+    raise InvalidData(
+        f"{where}{': ' if where else ''}expected two documents of one query with different labels, found none in "
+        f"{len(queries)} queries of {queries.n_docs} documents"
+    )
 
 
 def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> Fits | None:
