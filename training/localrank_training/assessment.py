@@ -139,10 +139,8 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
 
 
 def _kinds(flips: float) -> str:
-    share = f"{flips:.0%} of the queries change their cluster when a tenth of their documents is left out"
-    if flips <= _STEADY:
-        return f"The queries are of different kinds: only {share}."
-    return f"The queries are of no clear kinds: {share}."
+    stable = "stable" if flips <= _STEADY else "not stable"
+    return f"Clusters are {stable}: {flips:.0%} of the queries change theirs when a tenth of their documents is left out."
 
 
 def _local(against: Comparison) -> str:
