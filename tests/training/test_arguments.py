@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from localrank.__main__ import main
 from localrank_training.commands.arguments import described, spread
 
 
@@ -31,3 +32,18 @@ def test_examples_keep_their_lines() -> None:
         """
 
     assert "Do it.\n\n\b\nExamples:\n  localrank do it" == described(command)
+
+
+def test_the_report_of_experiments_shows_its_examples_on_lines_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert 0 == main(["experiments", "report", "--help"])
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "localrank experiments report impressions" in lines
+
+
+def test_the_help_of_experiment_describes_its_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["experiment", "--help"])
+
+    assert "Experiments of --list; * stands for any letters" in " ".join(capsys.readouterr().out.split())

@@ -16,7 +16,14 @@ __all__ = ["experiment"]
 
 
 def experiment(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", show_default=False)] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...",
+            help="Experiments of --list; * stands for any letters, as in 'localrank-*'.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="Name all experiments.")] = False,
     data: Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from localrank.commands.output import print_json
 from localrank.errors import InvalidData
+from localrank_training.commands.arguments import described
 from localrank_training.commands.output import AsJson  # noqa: TC001 - read when the command is made
 
 __all__ = ["app"]
@@ -24,7 +25,6 @@ class Metric(StrEnum):
     reciprocal_rank = "reciprocal_rank"
 
 
-@app.command()
 def report(
     log: Annotated[
         list[str],
@@ -77,3 +77,6 @@ def report(
     for one in found:
         for line in sentences(one):
             typer.echo(line)
+
+
+app.command(help=described(report))(report)
