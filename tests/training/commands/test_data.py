@@ -93,6 +93,13 @@ def test_split_makes_folds(letor: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (["inspect"], 2, "Missing argument"),
         (["convert", "x"], 2, "Missing option '--out'"),
         (["convert", "x", "--out", "y", "--to", "csv"], 2, "'csv'"),
+        (
+            ["convert", "x", "--out", "y.csv"],
+            1,
+            "y.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or / (",
+        ),
+        (["convert", "x", "--out", "y.TSV.gz"], 1, "found .TSV, which can be read but not written"),
+        (["convert", "x", "--out", "y.csv", "--to", "text"], 1, "localrank: x: no such file or folder"),
         (["split", "x", "--out", "y", "--fractions", "a,b"], 2, "expected numbers with commas between"),
     ],
 )
@@ -106,8 +113,9 @@ def test_wrong_use_ends_in_its_code(
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("command", ["inspect", "convert", "split"])
+@pytest.mark.parametrize("command", ["inspect", "convert", "split", "synthesize"])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["data", command, "--help"])
 
-    assert f"localrank data {command} " in capsys.readouterr().out
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line.startswith(f"localrank data {command} ")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from localrank.commands.output import print_json, print_table
+from localrank.errors import InvalidConfiguration
 from localrank_training.commands.arguments import described
 from localrank_training.commands.export import export
 from localrank_training.commands.output import AsJson, given, progress
@@ -26,6 +28,8 @@ from localrank_training.commands.reading import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localrank_training.data.inspection import Inspection
 
 __all__ = ["app"]
@@ -194,10 +198,6 @@ def split(
         print_table(("file", "queries", "documents"), [(name, *sizes) for name, sizes in report.items()])
 
 
-@app.command(
-    epilog="Example: localrank data synthesize --queries 200 --documents 30 --features 10 --out train.txt "
-    "&& localrank data synthesize --queries 100 --documents 30 --features 10 --sample 1 --out test.txt"
-)
 def synthesize(
     *,
     queries: Annotated[int, typer.Option(min=1, help="How many queries.")],
@@ -234,22 +234,27 @@ def synthesize(
 
     The kind of each query stands in the comments. Queries are written while they are drawn, so memory does not depend on how many
     there are.
+
+    Examples:
+      localrank data synthesize --queries 200 --documents 30 --features 10 --out train.txt
+      localrank data synthesize --queries 100 --documents 30 --features 10 --sample 1 --out test.txt
     """
     from localrank_training.data.synthetic import Drawn, Recipe
     from localrank_training.data.writing import write_drawn
 
-    recipe = Recipe(
-        documents=_range(documents),
-        features=features,
-        kinds=kinds,
-        separation=separation,
-        shapes=0.0 if alike else shapes,
-        noise=noise,
-        noise_features=noise_features,
-        levels=levels,
-        label_shares=None if shares is None else tuple(_numbers(shares)),
-        missing=missing,
-    )
+    with _naming_flags():
+        recipe = Recipe(
+            documents=_range(documents),
+            features=features,
+            kinds=kinds,
+            separation=separation,
+            shapes=0.0 if alike else shapes,
+            noise=noise,
+            noise_features=noise_features,
+            levels=levels,
+            label_shares=None if shares is None else tuple(_numbers(shares)),
+            missing=missing,
+        )
     drawn = Drawn(queries, recipe, seed=seed, sample=sample)
     write_drawn(drawn, out, overwrite=overwrite)
     n_docs = int(drawn.offsets[-1])
@@ -259,8 +264,19 @@ def synthesize(
         typer.echo(f"{out}: {queries} queries, {n_docs} documents, {features} features")
 
 
-for command in (inspect, convert, split, export):
+for command in (inspect, convert, split, export, synthesize):
     app.command(help=described(command))(command)
+
+
+@contextmanager
+def _naming_flags() -> Iterator[None]:
+    """Call the fields of a recipe what the command line calls them."""
+    try:
+        yield
+    except InvalidConfiguration as error:
+        field, _, rest = str(error).partition(": ")
+        flag = "shares" if field == "label_shares" else field.replace("_", "-")
+        raise InvalidConfiguration(f"--{flag}: {rest}") from None
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -51,6 +51,11 @@ _TOGETHER = 1000
 STRENGTHS = (2.0, 1.3)
 
 
+def _finite(value: float | tuple[float, ...] | None) -> None:
+    if value is not None and not np.all(np.isfinite(value)):
+        raise InvalidConfiguration(f"expected finite numbers, found {value}")
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """What kinds of queries there are, and what they are like.
@@ -72,13 +77,13 @@ class Recipe:
     documents: tuple[int, int] = setting((30, 30), low=1, high=1_000_000)
     features: int = setting(10, low=1)
     kinds: int = setting(4, low=1)
-    separation: float = setting(1.0, low=0, high=1)
-    shapes: float = setting(1.0, low=0, high=1)
-    noise: float = setting(0.3, low=0)
+    separation: float = setting(1.0, low=0, high=1, check=_finite)
+    shapes: float = setting(1.0, low=0, high=1, check=_finite)
+    noise: float = setting(0.3, low=0, check=_finite)
     noise_features: int = setting(0, low=0)
     levels: int = setting(5, low=2, high=1001)
-    label_shares: tuple[float, ...] | None = setting(None, above=0)
-    missing: float = setting(0.0, low=0, high=1)
+    label_shares: tuple[float, ...] | None = setting(None, above=0, check=_finite)
+    missing: float = setting(0.0, low=0, high=1, check=_finite)
 
     def __post_init__(self) -> None:
         check_bounds(self)

@@ -53,10 +53,23 @@ _SUFFIXES: dict[Format, str] = {
 }
 
 
+#: The names of tables of text.
+_TABLE = re.compile(r"(\.(csv|tsv))(\.gz|\.zst)?$", re.IGNORECASE)
+
+
 def format_of(path: str | Path) -> Format:
-    """Return the format that a name asks for: ``.gz``, ``.zst``, ``.parquet``, a final ``/`` (mapped), else text."""
+    """Return the format that a name asks for: ``.gz``, ``.zst``, ``.parquet``, a final ``/`` (mapped), else text.
+
+    Raises:
+        InvalidData: it asks for CSV, which can only be read.
+    """
     if str(path).endswith(("/", os.sep)):
         return "mapped"
+    if table := _TABLE.search(str(path)):
+        raise InvalidData(
+            f"{path}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or / (a folder, mapped), found {table[1]}, which "
+            "can be read but not written"
+        )
     suffix = Path(path).suffix.removeprefix(".")
     return cast("Format", suffix) if suffix in {"gz", "zst", "parquet"} else "text"
 
@@ -141,10 +154,11 @@ def convert(
 
     With ``skip``, files with which something is wrong are left out, and ``say`` is told of each.
     """
+    form = format_of(out) if to is None else to
     checked = _Checked(paths, progress, columns, say, skip=skip)
     _write(
         out,
-        format_of(out) if to is None else to,
+        form,
         checked.blocks,
         query_ids=checked.query_ids,
         names=checked.names,
