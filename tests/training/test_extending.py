@@ -13,7 +13,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.extending import against_retraining, extend, publish_extended
-from localrank_training.publishing import publish
+from localrank_training.publishing import described, known_as, publish
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
@@ -185,3 +185,33 @@ def test_it_is_compared_with_a_model_that_has_learned_from_everything(known: Art
 def test_too_few_new_queries_are_not_compared(known: Artifact) -> None:
     with pytest.raises(InvalidData, match=r"expected 40 new queries or more .* found 12"):
         against_retraining(known, two_kinds(), two_kinds(12, seed=9))
+
+
+def test_queries_that_a_version_knows_are_refused_and_taken_again_only_if_told(known: Artifact) -> None:
+    with pytest.raises(InvalidData, match=r"new to web@1, found those that it learned from; .*--again"):
+        extend(known, two_kinds())
+
+    twice = extend(known, two_kinds(), again=True)
+
+    assert [2 * cluster.size for cluster in known.manifest.clusters] == [
+        cluster.size + more
+        for cluster, more in zip(known.manifest.clusters, twice.joined.tolist(), strict=True)
+    ]
+    assert "clients that send the hash must fetch it again" in extend(known, two_kinds(6, seed=2)).notes[0]
+
+
+@pytest.mark.parametrize(("refit", "expected"), [(True, "learned from"), (False, None)])
+def test_validation_queries_are_known_if_the_model_learned_from_them(
+    *, refit: bool, expected: str | None
+) -> None:
+    source = {
+        "data": {"training": described(two_kinds()), "validation": described(two_kinds(6, seed=2))},
+        "configuration": {"selection": {"refit": refit}},
+        "extended": [described(two_kinds(6, seed=3))],
+    }
+
+    assert "learned from" == known_as(source, two_kinds())
+    assert expected == known_as(source, two_kinds(6, seed=2))
+    assert "was extended by" == known_as(source, two_kinds(6, seed=3))
+    assert known_as(source, two_kinds(6, seed=4)) is None
+    assert known_as({"imported": {}}, two_kinds()) is None

@@ -29,7 +29,7 @@ from localrank_training.data.alignment import aligned
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
 from localrank_training.progress import silent
-from localrank_training.publishing import described
+from localrank_training.publishing import described, known_as
 from localrank_training.reports import CONVENTION, METRICS
 from localrank_training.training import train
 
@@ -101,12 +101,20 @@ class Extended:
         }
 
 
-def extend(artifact: Artifact, queries: QuerySet, *, progress: Progress = silent) -> Extended:
+def extend(
+    artifact: Artifact, queries: QuerySet, *, again: bool = False, progress: Progress = silent
+) -> Extended:
     """Let judged queries join the clusters, tables and ranges of a published model.
+
+    Args:
+        artifact: the version.
+        queries: new ones.
+        again: take them even if the version knows exactly these; they then count once more.
+        progress: told what is ranked.
 
     Raises:
         InvalidConfiguration: the model has no clusters, or does not say what it has learned from.
-        InvalidData: the queries do not fit the model's contract.
+        InvalidData: the queries do not fit the model's contract, or it knows exactly these.
     """
     name = f"{artifact.manifest.name}@{artifact.manifest.version}"
     ranker = artifact.ranker
@@ -115,7 +123,9 @@ def extend(artifact: Artifact, queries: QuerySet, *, progress: Progress = silent
             f"{name}: expected a model with clusters, found one global model; it learns from more queries by 'localrank train'"
         )
     n_docs, n_lists = _learned_from(artifact, name)
-    queries = aligned(queries, ranker.contract)
+    given, queries = queries, aligned(queries, ranker.contract)
+    if not again:
+        _refuse_known(artifact, name, given, queries)
     ranked = rank_all(ranker, queries, progress=progress)
     clusters = np.array([_cluster_of(route) for route in ranked.routes], np.int64)
     points = ranker.representation.of_all(Clouds(queries, ranker.contract))
@@ -251,6 +261,17 @@ def _learned_from(artifact: Artifact, name: str) -> tuple[int, int]:
         ) from None
 
 
+def _refuse_known(artifact: Artifact, name: str, given: QuerySet, queries: QuerySet) -> None:
+    """Refuse data that the version has met, in the columns of its training data or in those of its contract."""
+    source = artifact.manifest.source
+    known = known_as(source, given) or (None if queries is given else known_as(source, queries))
+    if known is not None:
+        raise InvalidData(
+            f"expected queries that are new to {name}, found those that it {known}; each would count twice "
+            "(--again does it anyway)"
+        )
+
+
 def _seed(artifact: Artifact) -> int:
     seed: int = artifact.manifest.source["configuration"].get("seed", 0)
     return seed
@@ -282,7 +303,8 @@ def _notes(before: Ranker, grown: Ranker) -> tuple[str, ...]:
     notes = []
     if grown.contract.digest != before.contract.digest:
         notes.append(
-            "the contract has another hash, because its ranges have grown; documents become the same"
+            "the contract has another hash, because its ranges have grown: clients that send the hash must fetch it again; "
+            "features are scaled as before"
         )
     if grown.router is before.router:
         notes.append(

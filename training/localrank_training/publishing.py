@@ -19,12 +19,14 @@ from localrank_training.query_map import map_of
 from localrank_training.reports import report_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from localrank.registry import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["described", "fingerprint", "publish"]
+__all__ = ["described", "fingerprint", "known_as", "publish"]
 
 #: What a result may depend on.
 _LIBRARIES = ("localrank", "numpy", "scipy", "scikit-learn", "lightgbm")
@@ -108,6 +110,24 @@ def fingerprint(queries: QuerySet) -> str:
         digest.update(queries.weights.data)
     digest.update("\n".join((*queries.query_ids, *queries.feature_names)).encode())
     return "sha256:" + digest.hexdigest()
+
+
+def known_as(source: Mapping[str, Any], queries: QuerySet) -> str | None:
+    """Return what a version did with exactly these queries, if it knows them.
+
+    Args:
+        source: of the version's manifest.
+        queries: as they were read.
+
+    Returns:
+        ``learned from``, ``was extended by``, or None.
+    """
+    data = source.get("data", {})
+    selection = source.get("configuration", {}).get("selection", {})
+    learned = [data.get("training"), data.get("validation") if selection.get("refit") else None]
+    known = {one["fingerprint"]: "was extended by" for one in source.get("extended", ())}
+    known |= {one["fingerprint"]: "learned from" for one in learned if one is not None}
+    return known.get(fingerprint(queries)) if known else None
 
 
 def described(queries: QuerySet) -> dict[str, Any]:

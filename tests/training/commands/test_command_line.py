@@ -271,8 +271,26 @@ def test_extend_publishes_the_next_version(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out
     assert "published web version 2" in said
     assert f"localrank models promote web 2 {' '.join(models)}" in said
+    assert 1 == main(["extend", "web@1", old, *models])
+    assert (
+        "expected queries that are new to web@1, found those that it learned from" in capsys.readouterr().err
+    )
+    assert 1 == main(["extend", "web@2", new, *models])
+    assert (
+        "expected queries that are new to web@2, found those that it was extended by"
+        in capsys.readouterr().err
+    )
+    assert 0 == main(["evaluate", "web@1", old, *models])
+    expected = (
+        "these are the queries that web@1 learned from; figures of queries that were held out: "
+        f"localrank models show web {' '.join(models)}\n"
+    )
+    assert expected in capsys.readouterr().err
+    assert 0 == main(["evaluate", "web@1", new, *models])
+    assert "these are" not in capsys.readouterr().err
     assert 0 == main(["models", "verify", "web@2", *models])
-    assert 0 == main(["extend", "web@2", new, "--json", "--promote", *models])
-    answer = json.loads(capsys.readouterr().out.split("\n", 1)[1])
+    capsys.readouterr()
+    assert 0 == main(["extend", "web@2", new, "--again", "--json", "--promote", *models])
+    answer = json.loads(capsys.readouterr().out)
     assert (3, 2, True, 10) == tuple(answer[name] for name in ("version", "from", "promoted", "queries"))
     assert 10 == sum(answer["joined"])

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, Report, page_path, progress, write_page
+from localrank_training.commands.output import (
+    AsJson,
+    ModelsDir,
+    Report,
+    page_path,
+    progress,
+    where,
+    write_page,
+)
 from localrank_training.commands.reading import (
     Id,
     Ignore,
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from localrank.arrays import Vector
+    from localrank.artifact import Artifact
     from localrank.metrics import Convention, Measured, Metric
     from localrank.ranker import Ranker
     from localrank_training.comparisons import Comparison
@@ -143,6 +152,8 @@ def evaluate(
             columns=columns,
             say=say,
         )
+        for one in models:
+            _say_if_known(one, queries, models_dir)
         if qrels is not None:
             queries = _judged(queries, qrels)
         evaluations = [
@@ -212,6 +223,18 @@ def _compared(
     return Sides(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
 
 
+def _say_if_known(model: _Model, queries: QuerySet, models_dir: str) -> None:
+    """Say that figures of a version on the data that it knows are no measure of it."""
+    from localrank_training.publishing import known_as
+
+    manifest = model.artifact.manifest
+    if (known := known_as(manifest.source, queries)) is not None:
+        say(
+            f"these are the queries that {model.name} {known}; figures of queries that were held out: "
+            f"localrank models show {manifest.name}{where(models_dir)}"
+        )
+
+
 def _judged(queries: QuerySet, qrels: Path) -> QuerySet:
     from localrank_training.data.trec import judged_by, read_qrels
 
@@ -253,7 +276,11 @@ class _Asked:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
     name: str
-    ranker: Ranker
+    artifact: Artifact
+
+    @property
+    def ranker(self) -> Ranker:
+        return self.artifact.ranker
 
 
 def _asked(
@@ -325,7 +352,7 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
     names = [f"{one.manifest.name}@{one.manifest.version}" for one in loaded]
     if len(set(names)) < len(names):
         names = [argument for argument, _ in folders]
-    return [_Model(name, one.ranker) for name, one in zip(names, loaded, strict=True)], data
+    return [_Model(name, one) for name, one in zip(names, loaded, strict=True)], data
 
 
 def _published(path: Path) -> Path | None:

@@ -40,6 +40,13 @@ def extend(
     ignore: Ignore = None,
     sparse: Sparse = False,
     models_dir: ModelsDir = "models",
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Count the queries once more if the model learned from them or was extended by them.",
+        ),
+    ] = False,
     promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")] = 0,
     as_json: AsJson = False,
@@ -69,7 +76,7 @@ def extend(
     with progress() as advance:
         queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)
         started = time.perf_counter()
-        extended = extend_model(artifact, queries, progress=advance)
+        extended = extend_model(artifact, queries, again=again, progress=advance)
         published = publish_extended(registry, artifact, extended)
         seconds = time.perf_counter() - started
         retrained = None
