@@ -141,7 +141,14 @@ WRONG = {
         "expected a column 'label', found 'grade', 'qid', 'x'; is it 'grade'? --label grade",
     ),
     "column twice": (["label,qid,x,x", "1,a,2,3"], "expected every column once, found 'x' again"),
-    "text as label": (["label,qid,x", "good,a,2"], "expected numbers as 'label', found text"),
+    "text as label": (["label,qid,x", "good,a,2"], "row 1, column 'label': expected a number, found 'good'"),
+    "one word as label": (
+        ["label,qid,x", "1,a,1", "bad,a,2", "0,a,3"],
+        "row 2, column 'label': expected a number, found 'bad'",
+    ),
+    "labels with commas": (["label;qid;x", '"1,5";a;2'], "without commas, found '1,5'"),
+    "second header": (["label,qid,x", "label,qid,x", "1,a,2", "0,a,1"], "row 1 repeats the header"),
+    "header in between": (["label,qid,x", "1,a,2", "0,a,1", "label,qid,x"], "row 3 repeats the header"),
     "negative label": (
         ["label,qid,x", "1,a,1", "-1,a,2"],
         "row 2, column 'label': expected a finite label of",
@@ -167,6 +174,7 @@ def test_what_is_wrong_with_a_table_of_text_is_named(tmp_path: Path, case: str) 
 
     assert found.startswith(f"{path}: ")
     assert expected in found
+    assert "--ignore label" not in found
 
 
 def test_a_word_far_down_a_column_of_numbers_is_named(
@@ -278,6 +286,8 @@ def test_a_column_without_a_name_is_left_out(tmp_path: Path) -> None:
         ("Label,qid,bm25", "expected a column 'label', found 'Label', 'qid', 'bm25'; is it 'Label'? --label Label"),
         ("label,query_id,bm25", "expected a column 'qid', found 'label', 'query_id', 'bm25'; is it 'query_id'? --qid query_id"),
         ("label,where,bm25", "expected a column 'qid', found 'label', 'where', 'bm25'; --qid names another one"),
+        ("Label,QID,bm25", "expected columns 'label', 'qid', found 'Label', 'QID', 'bm25'; are they 'Label' and 'QID'? --label Label --qid QID"),
+        ("where,QID,bm25", "expected columns 'label', 'qid', found 'where', 'QID', 'bm25'; is it 'QID'? --qid QID; --label names another one"),
         ("1,q7,2.5", "expected a header line with the names of the columns, found '1' in the first line"),
     ],
 )  # fmt: skip
@@ -321,3 +331,25 @@ def test_json_is_named(tmp_path: Path) -> None:
 def test_a_table_that_must_be_collected_first_says_so() -> None:
     with pytest.raises(InvalidData, match="found a LazyFrame; collect\\(\\) it first"):
         read_table(pl.DataFrame({"label": [1]}).lazy())
+
+
+def test_columns_that_are_not_there_are_named_before_their_values_are_looked_at(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", ["Label,QID,bm25", "1,7,2.5", "good,8,1.5", "2,8,n.a."])
+
+    assert message(path).endswith("--label Label --qid QID")
+
+
+@pytest.mark.parametrize(
+    ("columns", "advice"),
+    [
+        (["grade", "qid", "x"], "is it 'grade'? columns=Columns(label='grade')"),
+        (["Label", "QID", "x"], "are they 'Label' and 'QID'? columns=Columns(label='Label', qid='QID')"),
+        (["value", "qid", "x"], "columns=Columns(label=…) names another one"),
+    ],
+)
+def test_advice_for_a_table_in_memory_names_no_options(columns: list[str], advice: str) -> None:
+    with pytest.raises(InvalidData) as error:
+        read_table(pd.DataFrame([[1, 2, 3.0]], columns=columns))
+
+    assert str(error.value).endswith(f"; {advice}")
+    assert "--" not in str(error.value)

@@ -98,7 +98,6 @@ def test_without_options_they_are_features(tmp_path: Path) -> None:
             "row 2, column 'traffic': expected a finite weight of at least 0, found -1",
         ),
         ("traffic", [2.5, 1, None, 1], "row 3, column 'traffic': expected a value, found nothing"),
-        ("traffic", ["much", "no", "much", "no"], "expected numbers as 'traffic', found text"),
         (
             "place",
             [0, 1, 2, 3],
@@ -127,6 +126,22 @@ def test_wrong_values_are_named_with_file_and_row(
 
     assert str(error.value).startswith(f"{path}: ")
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (csv, "row 1, column 'traffic': expected a number, found 'much'"),
+        (parquet, "expected numbers as 'traffic', found text"),
+    ],
+)
+def test_words_as_weights_are_refused(tmp_path: Path, make: Any, said: str) -> None:
+    path = make(tmp_path / "log", traffic=["much", "no", "much", "no"])
+
+    with pytest.raises(InvalidData) as error:
+        read([path], columns=CHOSEN)
+
+    assert f"{path}: {said}" == str(error.value)
 
 
 def test_a_query_s_weight_is_the_same_in_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow.csv as pa_csv
 
 from localrank.errors import InvalidData
 from localrank_training.data.sources import opened
-from localrank_training.data.tables import IDS, Batch, Layout, is_number, rows
+from localrank_training.data.tables import IDS, Batch, Layout, check_names, is_number, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,8 +70,13 @@ class DelimitedReader:
         self._refuse_data_as_header(schema.names, columns)
         if first is None or not first.num_rows:
             raise InvalidData(f"{source.path}: expected judged documents, found only a header")
+        check_names(source.path, schema.names, columns)
+        self._refuse_header_again(first)
         #: Columns in which commas or words are no mistake.
         self._known = {columns.qid, columns.id, *IDS, *columns.ignore}
+        #: Columns that hold numbers only, and cannot be left out.
+        self._wanted = {columns.weight, columns.position}
+        (self._wanted if columns.judged else self._known).add(columns.label)
         self._refuse_broken_numbers(first)
         self.layout = Layout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
@@ -121,33 +127,48 @@ class DelimitedReader:
                 "the first line"
             )
 
+    def _refuse_header_again(self, batch: Any) -> None:
+        """Refuse a first row that holds the names of the columns."""
+        if all(
+            column[0].as_py() == name for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ):
+            raise InvalidData(f"{self._source.path}: row 1 repeats the header")
+
     def _refuse_broken_numbers(self, batch: Any) -> None:
         """Refuse a column of numbers that a few words, or commas in them, have made a column of text."""
-        names = batch.schema.names
-        for name in names:
-            # `Layout` refuses a name that stands twice.
-            if name in self._known or names.count(name) > 1 or not _is_text(batch[name].type):
+        for name in batch.schema.names:
+            if name in self._known or not _is_text(batch[name].type):
                 continue
             # Bytes that are no UTF-8 make a column of binary.
             texts = batch[name] if pa.types.is_binary(batch[name].type) else batch[name].cast(pa.string())
             commas = pc.match_substring_regex(texts, _WITH_COMMAS)
-            share = pc.mean(commas.cast(pa.float64())).as_py()
-            if share is not None and share >= 0.5:
+            if _share(commas) >= 0.5:
                 row = pc.index(commas, pa.scalar(value=True)).as_py()
-                raise InvalidData(
-                    f"{self._source.path}: row {row + 1}, column {name!r}: expected a number with a decimal point and "
-                    f"without commas, found {texts[row].as_py()!r}; --ignore {name} leaves the column out"
+                raise self._no_number(
+                    name, row, texts[row].as_py(), " with a decimal point and without commas"
                 )
             numbers = pc.match_substring_regex(texts, _NUMBER)
-            share = pc.mean(numbers.cast(pa.float64())).as_py()
-            if share is not None and share >= 0.5:
+            # Of other columns those that hold words alone are left out.
+            if name in self._wanted or _share(numbers) >= 0.5:
                 row = pc.index(numbers, pa.scalar(value=False)).as_py()
-                found = texts[row].as_py()
-                shown = found.decode(errors="replace") if isinstance(found, bytes) else found
-                raise InvalidData(
-                    f"{self._source.path}: row {row + 1}, column {name!r}: expected a number, found {shown!r}; "
-                    f"--ignore {name} leaves the column out"
-                )
+                if row >= 0:
+                    raise self._no_number(name, row, texts[row].as_py())
+
+    def _no_number(self, name: str, row: int, found: object, like: str = "") -> InvalidData:
+        """Make the error for a cell that should be a number."""
+        shown = found.decode(errors="replace") if isinstance(found, bytes) else found
+        if shown == name:
+            return InvalidData(f"{self._source.path}: row {row + 1} repeats the header")
+        advice = "" if name in self._wanted else f"; --ignore {shlex.quote(name)} leaves the column out"
+        return InvalidData(
+            f"{self._source.path}: row {row + 1}, column {name!r}: expected a number{like}, found {shown!r}{advice}"
+        )
+
+
+def _share(flags: Any) -> float:
+    """Return the share of the values that are there for which a flag is set."""
+    share = pc.mean(flags.cast(pa.float64())).as_py()
+    return 0.0 if share is None else float(share)
 
 
 def _is_text(kind: Any) -> bool:

@@ -186,7 +186,7 @@ def read_table(
         ) from None
     if not arrow.num_rows:
         raise InvalidData("table: expected judged documents, found no rows")
-    layout = Layout("table", arrow.schema, columns)
+    layout = Layout("table", arrow.schema, columns, in_python=True)
     say(f"table: {layout.describe()}")
     arrow = arrow.select(layout.columns).combine_chunks()
     batch = rows(arrow.to_batches()[0], 1, layout, layout.names, range(len(layout.names)))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.columns import Columns
 
-__all__ = ["FEATURES", "IDS", "NAMES", "POSITION", "WEIGHT", "Batch", "Layout", "rows"]
+__all__ = ["FEATURES", "IDS", "NAMES", "POSITION", "WEIGHT", "Batch", "Layout", "check_names", "rows"]
 
 #: One column of lists may hold all features, instead of a column each.
 FEATURES = "features"
@@ -74,14 +76,29 @@ class Layout:
     """
 
     def __init__(
-        self, path: Path | str, schema: Any, columns: Columns, list_width: int | None = None
+        self,
+        path: Path | str,
+        schema: Any,
+        columns: Columns,
+        list_width: int | None = None,
+        *,
+        in_python: bool = False,
     ) -> None:
-        """Decide; ``list_width`` is the length of the lists, if the schema does not say it."""
+        """Decide; ``list_width`` is the length of the lists, if the schema does not say it.
+
+        With ``in_python``, advice names the fields of `Columns` instead of options.
+        """
         self.path = path
         self.label = columns.label if columns.judged else None
         self.qid = columns.qid
         self.weight = _chosen(columns.weight, schema, WEIGHT)
         self.position = _chosen(columns.position, schema, POSITION)
+        check_names(
+            path,
+            schema.names,
+            replace(columns, weight=self.weight, position=self.position),
+            in_python=in_python,
+        )
         self._refuse_bad_choices(schema, columns)
         self.id = columns.id or next(
             (
@@ -162,34 +179,18 @@ class Layout:
         return InvalidData(f"{self.path}: row {row}, column {column!r}: expected {expected}, found {found}")
 
     def _refuse_bad_choices(self, schema: Any, columns: Columns) -> None:
-        duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
-        if duplicates:
-            raise InvalidData(f"{self.path}: expected every column once, found {duplicates[0]!r} again")
-        options = {
-            "--label": self.label,
-            "--qid": self.qid,
-            "--id": columns.id,
-            "--weight": self.weight,
-            "--position": self.position,
-        }
-        for option, column in options.items():
-            if column is not None and column not in schema.names:
-                usual = _usual(option, schema.names)
-                raise InvalidData(
-                    f"{self.path}: expected a column {column!r}, found {_listed(schema.names)}; "
-                    + (f"is it {usual!r}? {option} {usual}" if usual else f"{option} names another one")
-                )
+        options = _options(replace(columns, weight=self.weight, position=self.position))
         chosen = [column for column in options.values() if column is not None]
         if len(set(chosen)) < len(chosen):
             raise InvalidData(
                 f"expected a column of its own for each of {', '.join(options)}, found {chosen}"
             )
-        for column in columns.ignore:
-            if column in chosen:
-                raise InvalidData(f"expected to use or to ignore the column {column!r}, found both")
-            if column not in schema.names:
+        for ignored in columns.ignore:
+            if ignored in chosen:
+                raise InvalidData(f"expected to use or to ignore the column {ignored!r}, found both")
+            if ignored not in schema.names:
                 raise InvalidData(
-                    f"{self.path}: expected a column {column!r} to ignore, found {_listed(schema.names)}"
+                    f"{self.path}: expected a column {ignored!r} to ignore, found {_listed(schema.names)}"
                 )
         for column in (self.label, self.weight, self.position):
             if column is not None and not is_number(schema.field(column).type):
@@ -215,6 +216,56 @@ class Layout:
             )
         kind = schema.field(FEATURES).type
         return default_names(kind.list_size if pa.types.is_fixed_size_list(kind) else (width or 0))
+
+
+def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_python: bool = False) -> None:
+    """Refuse a header that lacks columns, and say which ones may be meant.
+
+    Raises:
+        InvalidData: a column is not there, or one stands twice.
+    """
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise InvalidData(f"{path}: expected every column once, found {duplicates[0]!r} again")
+    absent = {
+        option: column
+        for option, column in _options(columns).items()
+        if column is not None and column not in names
+    }
+    if not absent:
+        return
+    found = {option: _usual(option, column, names) for option, column in absent.items()}
+    meant = {option: usual for option, usual in found.items() if usual is not None}
+    advice = []
+    if meant:
+        are = "is it" if len(meant) == 1 else "are they"
+        question = f"{are} {' and '.join(map(repr, meant.values()))}? "
+        if in_python:
+            fields = ", ".join(f"{option.removeprefix('--')}={usual!r}" for option, usual in meant.items())
+            advice.append(f"{question}columns=Columns({fields})")
+        else:
+            advice.append(
+                question + " ".join(f"{option} {shlex.quote(usual)}" for option, usual in meant.items())
+            )
+    for option in absent:
+        if option not in meant:
+            told = f"columns=Columns({option.removeprefix('--')}=…)" if in_python else option
+            advice.append(f"{told} names another one")
+    expected = f"a column {next(iter(absent.values()))!r}"
+    if len(absent) > 1:
+        expected = f"columns {', '.join(map(repr, absent.values()))}"
+    raise InvalidData(f"{path}: expected {expected}, found {_listed(names)}; {'; '.join(advice)}")
+
+
+def _options(columns: Columns) -> dict[str, str | None]:
+    """Return the columns that are wanted by the options that name them."""
+    return {
+        "--label": columns.label if columns.judged else None,
+        "--qid": columns.qid,
+        "--id": columns.id,
+        "--weight": columns.weight,
+        "--position": columns.position,
+    }
 
 
 def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Batch:
@@ -349,10 +400,10 @@ _LIKE_AN_ID = re.compile(
 )
 
 
-def _usual(option: str, names: Sequence[str]) -> str | None:
-    """Return the column that is called like what an option names."""
+def _usual(option: str, column: str, names: Sequence[str]) -> str | None:
+    """Return the column whose name differs in case only, else one that is called like what an option names."""
     lower = {name.lower(): name for name in names}
-    return next((lower[usual] for usual in _USUAL.get(option, ()) if usual in lower), None)
+    return next((lower[usual] for usual in (column.lower(), *_USUAL.get(option, ())) if usual in lower), None)
 
 
 def _called_like_an_id(field: Any) -> bool:
