@@ -85,14 +85,14 @@ def _added(blocks: Iterator[Vector], n_features: int) -> Vector:
 
 
 def portions(documents: Matrix | Vector, cells: int) -> Iterator[slice]:
-    """Yield the rows of a matrix in portions of about so many numbers; those of a mapped file do not stay in memory."""
+    """Yield the rows of a matrix in portions of about ``cells`` numbers; those of a mapped file do not stay in memory."""
     for rows in slices(documents.shape, cells):
         yield rows
         forget(documents, rows.start, rows.stop)
 
 
 def slices(shape: tuple[int, ...], cells: int) -> Iterator[slice]:
-    """Yield the rows of a matrix of that shape in portions of about so many numbers."""
+    """Yield the rows of a matrix of that shape in portions of about ``cells`` numbers."""
     n_rows, n_columns = shape
     step = max(1, cells // max(1, n_columns))
     for begin in range(0, n_rows, step):

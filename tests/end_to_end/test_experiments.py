@@ -64,7 +64,7 @@ def stats(client: httpx.Client) -> dict[str, Any]:
 
 
 def follow(client: httpx.Client, n_workers: int) -> bool:
-    """Tell whether so many workers do the same experiments."""
+    """Tell whether ``n_workers`` workers do the same experiments."""
     workers = client.get("/v1/experiments").json()["workers"]
     found = {worker["generation"] for worker in workers}
     return len(workers) == n_workers and len(found) == 1 and "" not in found

@@ -13,7 +13,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.extending import against_retraining, extend, publish_extended
-from localrank_training.publishing import described, known_as, publish
+from localrank_training.publishing import described, fingerprint, known_as, publish
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
@@ -210,8 +210,8 @@ def test_validation_queries_are_known_if_the_model_learned_from_them(
         "extended": [described(two_kinds(6, seed=3))],
     }
 
-    assert "learned from" == known_as(source, two_kinds())
-    assert expected == known_as(source, two_kinds(6, seed=2))
-    assert "was extended by" == known_as(source, two_kinds(6, seed=3))
-    assert known_as(source, two_kinds(6, seed=4)) is None
-    assert known_as({"imported": {}}, two_kinds()) is None
+    assert "learned from" == known_as(source, fingerprint(two_kinds()))
+    assert expected == known_as(source, fingerprint(two_kinds(6, seed=2)))
+    assert "was extended by" == known_as(source, fingerprint(two_kinds(6, seed=3)))
+    assert known_as(source, fingerprint(two_kinds(6, seed=4))) is None
+    assert known_as({"imported": {}}, fingerprint(two_kinds())) is None

@@ -123,10 +123,4 @@ class _Seen(Rows):
         for here in np.split(order, ends[:-1]) if len(order) else ():
             query = int(query_of[here[0]])
             found[here] = self._clouds.cloud_of(query).rows(self._blocks)[rows[here] - queries.offsets[query]]
-        if len(rows):
-            forget(
-                queries.documents,
-                int(queries.offsets[query_of.min()]),
-                int(queries.offsets[query_of.max() + 1]),
-            )
         return found

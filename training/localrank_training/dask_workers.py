@@ -66,8 +66,6 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
         if error.name not in {"distributed", "dask"}:
             raise
         raise InvalidConfiguration("--dask: needs distributed: pip install 'localrank[dask]'") from None
-    if address != LOCAL:
-        _check_address(address)
     with ExitStack() as stack:
         where = address
         if address == LOCAL:
@@ -83,6 +81,8 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
                 )
             )
             where = cluster.scheduler_address
+        else:
+            _check_address(address)
         try:
             client = stack.enter_context(distributed.Client(where, timeout=_PATIENCE, set_as_default=False))
         except (TimeoutError, OSError, ValueError) as error:

@@ -29,7 +29,7 @@ from localrank_training.data.alignment import aligned
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
 from localrank_training.progress import silent
-from localrank_training.publishing import described, known_as
+from localrank_training.publishing import described, fingerprint, known_as
 from localrank_training.reports import CONVENTION, METRICS
 from localrank_training.training import train
 
@@ -264,7 +264,9 @@ def _learned_from(artifact: Artifact, name: str) -> tuple[int, int]:
 def _refuse_known(artifact: Artifact, name: str, given: QuerySet, queries: QuerySet) -> None:
     """Refuse data that the version has met, in the columns of its training data or in those of its contract."""
     source = artifact.manifest.source
-    known = known_as(source, given) or (None if queries is given else known_as(source, queries))
+    known = known_as(source, fingerprint(given))
+    if known is None and queries is not given:
+        known = known_as(source, fingerprint(queries))
     if known is not None:
         raise InvalidData(
             f"expected queries that are new to {name}, found those that it {known}; each would count twice "

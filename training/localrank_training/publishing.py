@@ -112,12 +112,12 @@ def fingerprint(queries: QuerySet) -> str:
     return "sha256:" + digest.hexdigest()
 
 
-def known_as(source: Mapping[str, Any], queries: QuerySet) -> str | None:
+def known_as(source: Mapping[str, Any], digest: str) -> str | None:
     """Return what a version did with exactly these queries, if it knows them.
 
     Args:
         source: of the version's manifest.
-        queries: as they were read.
+        digest: the `fingerprint` of the queries.
 
     Returns:
         ``learned from``, ``was extended by``, or None.
@@ -127,7 +127,7 @@ def known_as(source: Mapping[str, Any], queries: QuerySet) -> str | None:
     learned = [data.get("training"), data.get("validation") if selection.get("refit") else None]
     known = {one["fingerprint"]: "was extended by" for one in source.get("extended", ())}
     known |= {one["fingerprint"]: "learned from" for one in learned if one is not None}
-    return known.get(fingerprint(queries)) if known else None
+    return known.get(digest)
 
 
 def described(queries: QuerySet) -> dict[str, Any]:

@@ -234,7 +234,7 @@ def _check_usable(queries: QuerySet, validation: QuerySet | None, config: Traini
 
 
 def _check_labels_differ(queries: QuerySet) -> None:
-    """Refuse data of which no learner could learn an order; what it would say itself counts the queries of a fold."""
+    """Refuse data in which all documents of each query have one label; a learner would count the queries of its fold."""
     counted = queries.weights is None or queries.weights > 0
     if np.any(differs_within(queries.labels, queries) & counted):
         return

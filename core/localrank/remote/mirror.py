@@ -336,14 +336,16 @@ def check_copy(models_dir: Path, url: str) -> None:
     Raises:
         InvalidConfiguration: it does.
     """
-    note = read_note(models_dir)
     names = Registry(models_dir).models()
-    if note is None and names:
+    if not names:
+        return
+    note = read_note(models_dir)
+    if note is None:
         raise InvalidConfiguration(
             f"{models_dir}: expected an empty folder or a copy of {url}, found the models {', '.join(names)[:200]}; choose "
             "another folder"
         )
-    if note is not None and note.url != url and names:
+    if note.url != url:
         raise InvalidConfiguration(
             f"{models_dir}: expected a copy of {url}, found one of {note.url}; choose another folder"
         )

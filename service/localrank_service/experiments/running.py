@@ -98,15 +98,16 @@ class Experiments:
     #: Why candidates cannot be loaded, and when that is tried again.
     _missing: dict[str, tuple[str, float]] = field(default_factory=dict)
     #: Whether the loader has tried to load all models.
-    _loaded: asyncio.Event = field(default_factory=asyncio.Event)
+    _loaded: asyncio.Event = field(init=False)
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.shadow = Shadow(self.admission, self.meters.experiments)
-        if self.loader is None:
-            self._loaded.set()
-        else:
+        if self.loader is not None:
             self._loaded = self.loader.tried
+        else:
+            self._loaded = asyncio.Event()
+            self._loaded.set()
 
     # What requests ask.
 

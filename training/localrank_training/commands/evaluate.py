@@ -152,8 +152,7 @@ def evaluate(
             columns=columns,
             say=say,
         )
-        for one in models:
-            _say_if_known(one, queries, models_dir)
+        _say_if_known(models, queries, models_dir)
         if qrels is not None:
             queries = _judged(queries, qrels)
         evaluations = [
@@ -223,16 +222,18 @@ def _compared(
     return Sides(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
 
 
-def _say_if_known(model: _Model, queries: QuerySet, models_dir: str) -> None:
+def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) -> None:
     """Say that figures of a version on the data that it knows are no measure of it."""
-    from localrank_training.publishing import known_as
+    from localrank_training.publishing import fingerprint, known_as
 
-    manifest = model.artifact.manifest
-    if (known := known_as(manifest.source, queries)) is not None:
-        say(
-            f"these are the queries that {model.name} {known}; figures of queries that were held out: "
-            f"localrank models show {manifest.name}{where(models_dir)}"
-        )
+    digest = fingerprint(queries)
+    for model in models:
+        manifest = model.artifact.manifest
+        if (known := known_as(manifest.source, digest)) is not None:
+            say(
+                f"these are the queries that {model.name} {known}; figures of queries that were held out: "
+                f"localrank models show {manifest.name}{where(models_dir)}"
+            )
 
 
 def _judged(queries: QuerySet, qrels: Path) -> QuerySet:

@@ -174,7 +174,7 @@ class QuerySet:
                 yield some[self.offsets[query] - begin : self.offsets[query + 1] - begin]
 
     def portions(self, cells: int = CELLS) -> Iterator[tuple[int, int]]:
-        """Yield the queries in portions of about so many numbers, as first and last plus one; see `columns.portions`."""
+        """Yield the queries in portions of about ``cells`` numbers, as first and last plus one; see `columns.portions`."""
         most, first = max(1, cells // max(1, self.n_features)), 0
         while first < len(self):
             last = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
@@ -213,14 +213,9 @@ class QuerySet:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
         few = fits(self.documents, len(rows))
-        if few:
-            documents = np.ascontiguousarray(self.documents[rows])
-            if len(rows):
-                forget(self.documents, int(rows.min()), int(rows.max()) + 1)
-        else:
-            documents = Selected(self.documents, self.offsets[chosen], offsets).as_matrix
+        documents = Selected(self.documents, self.offsets[chosen], offsets)
         return QuerySet(
-            documents=documents,
+            documents=documents.between(0, len(rows)) if few else documents.as_matrix,
             labels=self.labels[rows],
             offsets=offsets,
             query_ids=tuple(self.query_ids[q] for q in chosen),

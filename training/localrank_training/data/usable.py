@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.columns import forget
+from localrank.columns import portions
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -50,18 +50,16 @@ def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str
     ]
     if not columns:
         return
-    step = max(_CELLS // queries.n_features, 1)
     first: tuple[int, int] | None = None
     documents = 0
-    for start in range(0, queries.n_docs, step):
-        missing = np.isnan(queries.documents[start : start + step])
-        forget(queries.documents, start, min(start + step, queries.n_docs))
+    for rows in portions(queries.documents, _CELLS):
+        missing = np.isnan(queries.documents[rows])
         if not missing.any() or not (lacking := missing[:, columns].any(axis=1)).any():
             continue
         documents += int(lacking.sum())
         if first is None:
             at = int(np.argmax(lacking))
-            first = start + at, columns[int(np.argmax(missing[at, columns]))]
+            first = rows.start + at, columns[int(np.argmax(missing[at, columns]))]
     if first is None:
         return
     document, column = first
