@@ -1,11 +1,13 @@
 """Plant defects into the sources, one at a time, and see whether a test notices.
 
-    python -m tests.mutation [--count 200] [--seed N] [--coverage .coverage] [--jobs 2] [--out FILE]
+    python -m tests.mutation [--count 200] [--seed N] [--jobs 2] [--out FOLDER]
 
 The defects are drawn from all of core, service, training and the C. Each is planted in a copy of the project, and the
-tests run until one fails: first the test file of the same name, then the tests that execute the line, `MOST` at most. A
-test that lasts too long has failed: the defect is an endless loop. Which tests execute a line is measured first, or taken
-from ``--coverage``, the data of ``pytest --cov --cov-context=test``.
+tests run until one fails: first the test file of the same name, then the tests that execute the line. What fails is run again
+without the defect and counts if it passes then. Tests that last too long have failed: the defect is an endless loop.
+
+Which tests execute a line is measured once for each state of the sources and kept in ``--out``, as is every verdict: the
+same seed goes on where it stopped.
 
 No maintained tool fits: those for Python know no C, and none starts from a sample. The exit code is 1 if nine tenths or
 fewer were noticed.
@@ -24,25 +26,22 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
-
-from coverage import CoverageData
+from threading import Lock
 
 from localrank import __version__
 from tests.core.native.building import build_script
+from tests.mutation.executed import PACKAGES, Executed, measure
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "service", "training")
 NATIVE = Path("core/localrank/native")
 #: More than this share must be noticed.
 WANTED = 0.9
-#: Tests of a line that are run. A defect that all of these miss counts as unnoticed, though a later test might notice it.
-MOST = 300
-#: Seconds after which a test is taken to run forever, and after which all of them together are given up.
-PATIENCE, LONGEST = 180, 7200
+#: Seconds after which tests are taken to run forever.
+LONGEST = 900.0
 
 #: Tests of the C, which coverage does not see.
 OF_C = {
@@ -58,7 +57,6 @@ OF_C = {
     "lanes.h": ["tests/core/native", "tests/core/test_signature.py", "tests/core/test_contract.py"],
 }
 OF_OTHER_C = ["tests/core/native", "tests/service/wire", "tests/hostile"]
-LIMITS = ["-o", f"faulthandler_timeout={PATIENCE}", "-o", "faulthandler_exit_on_timeout=true"]
 SANITIZERS = "tests/hostile/test_sanitizers.py"
 #: What runs for a line that no test executes in its own process: servers and commands do.
 ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/commands"]
@@ -67,29 +65,8 @@ ALSO = {
     "process": ["tests/end_to_end/test_serve.py", "tests/faults/test_workers.py"],
     "http": ["tests/end_to_end/test_raw_http.py", "tests/end_to_end/test_hostile_clients.py"],
 }
-
-
-class Coverage:
-    """Which tests execute a line."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = CoverageData(str(data))
-        self._data.read()
-        self._root = next(
-            (path.removesuffix("core/localrank/__init__.py") for path in self._data.measured_files()
-             if path.endswith("core/localrank/__init__.py")),
-            f"{ROOT}/",
-        )  # fmt: skip
-
-    def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the line: those of its room first, those with servers last."""
-        lines = self._data.contexts_by_lineno(self._root + mutant.path)
-        contexts = {one.rsplit("|", 1)[0] for one in lines.get(mutant.line, []) if one}
-        if not contexts:
-            # Executed when the module is imported, or in another process: any test of the file may notice.
-            contexts = {one.rsplit("|", 1)[0] for found in lines.values() for one in found if one}
-        room = Path(mutant.path).parent.name
-        return sorted(contexts, key=lambda one: ("end_to_end" in one, f"/{room}/" not in one, one))[:MOST]
+#: Wheels are built from the sources anew and depend on the package index.
+NEVER = ["--deselect=tests/end_to_end/test_wheel.py", "--deselect=tests/mutation"]
 
 
 def named_after(place: Path, path: str) -> list[str]:
@@ -99,20 +76,6 @@ def named_after(place: Path, path: str) -> list[str]:
         if found := sorted((place / "tests").rglob(name)):
             return [str(one.relative_to(place)) for one in found]
     return []
-
-
-def measured(place: Path, out: Path) -> Path:
-    """Run all tests once in the copy and return which lines each executes."""
-    data = out / "coverage"
-    command = [
-        *(sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider"),
-        *("--cov=localrank", "--cov=localrank_service", "--cov=localrank_training"),
-        *("--cov-context=test", "--cov-report=", "tests"),
-    ]
-    environment = surroundings(place) | {"COVERAGE_FILE": str(data.resolve())}
-    # What fails under measurement, such as a limit of time, tells as well which lines it executes.
-    subprocess.run(command, cwd=place, env=environment, check=False)
-    return data
 
 
 def surroundings(place: Path) -> dict[str, str]:
@@ -144,69 +107,89 @@ def build(place: Path) -> bool:
     return True
 
 
-def notices(place: Path, tests: list[str]) -> bool:
-    """Run the tests in the copy until one fails; return whether one did."""
-    listed = place / ".tests"
-    listed.write_text("\n".join(tests))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:cov",
-        f"@{listed}",
-    ]
-    process = subprocess.Popen(
-        command,
-        cwd=place,
-        env=surroundings(place),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.communicate()
-        return False
-    # 4: a fixture's module could not be imported.
-    if process.returncode == 4 and b"while loading conftest" in output:
-        return True
-    if process.returncode not in {0, 1, 2, -6, -8, -11}:
-        raise RuntimeError(f"pytest ended with {process.returncode}: {output.decode()[-2000:]}")
-    return process.returncode != 0
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one defect: ``killed``, ``survived`` or ``invalid``, and which test noticed it."""
+
+    verdict: str
+    by: str = ""
 
 
-def judge(place: Path, mutant: Mutant, coverage: Coverage) -> str:
-    """Plant the defect, run the tests, remove it; return ``killed``, ``survived`` or ``invalid``."""
-    source = place / mutant.path
-    text = source.read_text()
-    planted = mutant.planted(text)
-    in_c = source.suffix != ".py"
-    try:
-        if not in_c:
-            compile(planted, mutant.path, "exec")
-    except SyntaxError:
-        return "invalid"
-    source.write_text(planted)
-    try:
+class Place:
+    """A copy of the project in which defects are planted and tests run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = copied(folder)
+        self._output = folder / ".output"
+        self._warm = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutation.warm"],
+            cwd=folder,
+            env=surroundings(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        assert self._warm.stdin is not None
+        self._warm.stdin.close()
+        self._warm.wait()
+
+    def failing(self, tests: list[str], without: list[str]) -> str:
+        """Run the tests until one fails; return which did, or an empty text. Those without a name are those of the import."""
+        listed = self.folder / ".tests"
+        listed.write_text("\n".join(tests))
+        left_out = [f"--deselect={test}" for test in without]
+        code = self._run([f"@{listed}", *NEVER, *left_out])
+        output = self._output.read_text(errors="replace")
+        # 5: nothing was left to run. 4: a fixture's module could not be imported.
+        if code in {0, 5}:
+            return ""
+        if code not in {1, 2, -6, -8, -9, -11} and not (code == 4 and "while loading conftest" in output):
+            raise RuntimeError(f"pytest ended with {code}: {output[-2000:]}")
+        named = re.findall(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - .*)?$", output, re.MULTILINE)
+        return str(named[0]) if named else f"ended with {code}"
+
+    def _run(self, tests: list[str]) -> int:
+        assert self._warm.stdin is not None
+        assert self._warm.stdout is not None
+        asked = {"tests": tests, "output": str(self._output), "seconds": LONGEST}
+        print(json.dumps(asked), file=self._warm.stdin, flush=True)
+        return int(self._warm.stdout.readline())
+
+    def judge(self, mutant: Mutant, executed: Executed) -> Verdict:
+        """Plant the defect, run the tests, remove it."""
+        source = self.folder / mutant.path
+        text = source.read_text()
+        planted = mutant.planted(text)
+        in_c = source.suffix != ".py"
         if in_c:
-            if not build(place):
-                return "invalid"
             stages = [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
         else:
-            stages = [named_after(place, mutant.path), coverage.tests_of(mutant) or ELSEWHERE]
+            try:
+                compile(planted, mutant.path, "exec")
+            except SyntaxError:
+                return Verdict("invalid")
+            stages = [named_after(self.folder, mutant.path), executed.tests_of(mutant) or ELSEWHERE]
             stages.append(ALSO.get(source.parent.name, []))
-        return "killed" if any(notices(place, stage) for stage in stages if stage) else "survived"
-    finally:
-        source.write_text(text)
-        if in_c:
-            build(place)
+        for stage in filter(None, stages):
+            while True:
+                source.write_text(planted)
+                try:
+                    if in_c and not build(self.folder):
+                        return Verdict("invalid")
+                    noticed = self.failing(stage, executed.failed)
+                finally:
+                    source.write_text(text)
+                    if in_c:
+                        build(self.folder)
+                if not noticed:
+                    break
+                # Import errors and crashes have no test to run again.
+                if "::" not in noticed or not self.failing([noticed], []):
+                    return Verdict("killed", noticed)
+                executed.without(noticed)
+        return Verdict("survived")
 
 
 def drawn(seed: int) -> list[Mutant]:
@@ -222,6 +205,28 @@ def drawn(seed: int) -> list[Mutant]:
     return mutants
 
 
+@dataclass
+class Results:
+    """Every verdict of a seed, kept in a file as it comes."""
+
+    file: Path
+    known: dict[str, Verdict] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        if self.file.exists():
+            for line in self.file.read_text().splitlines():
+                kept = json.loads(line)
+                self.known[kept["mutant"]] = Verdict(kept["verdict"], kept["by"])
+
+    def keep(self, mutant: Mutant, verdict: Verdict) -> None:
+        with self._lock, self.file.open("a") as lines:
+            self.known[str(mutant)] = verdict
+            print(
+                json.dumps({"mutant": str(mutant), "verdict": verdict.verdict, "by": verdict.by}), file=lines
+            )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -231,45 +236,57 @@ def main() -> int:
         "--seed", type=int, default=int(time.time()), help="which defects; by default new ones"
     )
     parser.add_argument("--only", default="", help="defects whose path or line matches this expression")
-    parser.add_argument("--coverage", type=Path, help="measured before")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "mutation")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}", flush=True)
+    results = Results(options.out / f"mutants-{options.seed}.jsonl")
     waiting = iter(one for one in drawn(options.seed) if re.search(options.only, str(one)))
-    results: list[dict[str, Any]] = []
-    places: SimpleQueue[Path] = SimpleQueue()
+    verdicts: dict[str, Verdict] = {}
 
     with (
         tempfile.TemporaryDirectory(prefix="localrank-mutation-") as scratch,
         ThreadPoolExecutor(options.jobs) as pool,
     ):
-        for number in range(options.jobs):
-            places.put(copied(Path(scratch, str(number))))
-        coverage = Coverage(options.coverage or measured(Path(scratch, "0"), options.out))
+        try:
+            executed = Executed(ROOT, options.out)
+        except FileNotFoundError:
+            print("running the tests once to see which lines each executes", flush=True)
+            first = copied(Path(scratch, "measured"))
+            measure(first, options.out, surroundings(first), options.jobs)
+            executed = Executed(ROOT, options.out)
+        free: SimpleQueue[Place] = SimpleQueue()
+        places = [Place(Path(scratch, str(number))) for number in range(options.jobs)]
+        for place in places:
+            free.put(place)
 
-        def attempt(mutant: Mutant) -> tuple[Mutant, str, float]:
-            place, begun = places.get(), time.monotonic()
+        def attempt(mutant: Mutant) -> tuple[Mutant, Verdict]:
+            if known := results.known.get(str(mutant)):
+                return mutant, known
+            place, begun = free.get(), time.monotonic()
             try:
-                return mutant, judge(place, mutant, coverage), time.monotonic() - begun
+                verdict = place.judge(mutant, executed)
             finally:
-                places.put(place)
+                free.put(place)
+            results.keep(mutant, verdict)
+            seconds = time.monotonic() - begun
+            print(f"{verdict.verdict:8} {seconds:6.1f} s  {mutant}  {verdict.by}", flush=True)
+            return mutant, verdict
 
-        def next_ones(count: int) -> list[Mutant]:
-            return [one for _, one in zip(range(count), waiting, strict=False)]
+        while len(verdicts) < options.count:
+            batch = [one for _, one in zip(range(options.count - len(verdicts)), waiting, strict=False)]
+            if not batch:
+                break
+            for mutant, verdict in pool.map(attempt, batch):
+                if verdict.verdict != "invalid":
+                    verdicts[str(mutant)] = verdict
+        for place in places:
+            place.close()
 
-        while len(results) < options.count and (batch := next_ones(options.count - len(results))):
-            for mutant, verdict, seconds in pool.map(attempt, batch):
-                print(f"{verdict:8} {seconds:6.1f} s  {mutant}", flush=True)
-                if verdict != "invalid":
-                    results.append({"mutant": str(mutant), "verdict": verdict})
-
-    survivors = [one["mutant"] for one in results if one["verdict"] == "survived"]
-    share = 1 - len(survivors) / max(1, len(results))
-    (options.out / "mutants.json").write_text(
-        json.dumps({"seed": options.seed, "results": results}, indent=1)
-    )
-    print(f"\nseed {options.seed}: {len(results)} mutants, {share:.1%} noticed; not noticed:")
+    survivors = [mutant for mutant, one in verdicts.items() if one.verdict == "survived"]
+    share = 1 - len(survivors) / max(1, len(verdicts))
+    print(f"\nseed {options.seed}: {len(verdicts)} mutants, {share:.1%} noticed; not noticed:")
     print(*survivors, sep="\n")
     return int(share <= WANTED)
 
