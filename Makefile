@@ -36,7 +36,7 @@ serve: $(VENV)/.serve ## Serve the models in models/ at http://127.0.0.1:8080
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests (T=path to run some of them)
-	@echo "The whole suite takes four to ten minutes on two cores; make test T=tests/core runs a part of it."
+	@echo "The whole suite takes ten minutes on two fast cores and up to an hour on slow ones; make test T=tests/core runs a part of it."
 	$(BIN)/python -m pytest -n auto --dist worksteal $(T)
 
 .PHONY: lowest
@@ -99,6 +99,13 @@ performance: $(VENV)/.dev ## Write docs/performance.md and the tables of benchma
 .PHONY: soak
 soak: $(VENV)/.dev ## Fuzz and crash tests (long)
 	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests
+
+.PHONY: nightly
+nightly: ## Everything that is too long for each change: soak, installed wheels, lowest versions, benchmarks (hours)
+	$(MAKE) soak
+	$(MAKE) wheel-test
+	$(MAKE) lowest
+	$(MAKE) bench
 
 .PHONY: mutate
 mutate: $(VENV)/.dev ## Plant 200 defects and see whether the tests notice (hours)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import yaml
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
+from tests.environments import fresh, install
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -325,12 +325,19 @@ SKIPPED = {
 @pytest.mark.soak
 def test_the_manifests_have_no_fault_that_checkov_knows(tmp_path: Path) -> None:
     """In an environment of its own, because it pins its dependencies."""
-    venv.create(tmp_path / "checkov", with_pip=True)
-    binaries = tmp_path / "checkov" / "bin"
-    run(binaries / "python", "-m", "pip", "install", "--quiet", "checkov")
+    python = fresh(tmp_path / "checkov")
+    install(python, "checkov")
 
     said = run(
-        *(binaries / "checkov", "--directory", FOLDER, "--framework", "kubernetes", "--compact", "--quiet"),
+        *(
+            python.with_name("checkov"),
+            "--directory",
+            FOLDER,
+            "--framework",
+            "kubernetes",
+            "--compact",
+            "--quiet",
+        ),
         *("--skip-download", "--skip-check", ",".join(SKIPPED)),
     )
 

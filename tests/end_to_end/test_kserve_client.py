@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 
 import localrank
 from tests.end_to_end.serving import serving
+from tests.environments import fresh, install
 
 ROOT = Path(__file__).parents[2]
 CALLS = Path(__file__).with_name("kserve_calls.py")
@@ -26,11 +26,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python that has ``kserve``."""
     if given := os.environ.get("KSERVE_PYTHON"):
         return given
-    environment = tmp_path_factory.mktemp("kserve")
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    found = str(environment / "bin" / "python")
-    subprocess.run([found, "-m", "pip", "install", "--quiet", "kserve"], check=True)
-    return found
+    found = fresh(tmp_path_factory.mktemp("kserve") / "environment")
+    install(found, "kserve")
+    return str(found)
 
 
 @pytest.mark.soak

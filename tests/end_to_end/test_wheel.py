@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from localrank import Registry, load
 from localrank.artifact import Provenance
 from tests.end_to_end.serving import serving
-from tests.environments import environment_with
+from tests.environments import environment_with, fresh, install
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,9 +61,8 @@ def repaired(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def installed(wheel: Path, extra: str, folder: Path, interpreter: str = sys.executable) -> Path:
     """Return the Python of a fresh environment with the wheel and one extra, or several."""
-    run(interpreter, "-m", "venv", folder, cwd=folder.parent)
-    python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[{extra}]", cwd=folder)
+    python = fresh(folder, interpreter)
+    install(python, f"{wheel}[{extra}]")
     return python
 
 
@@ -104,9 +102,8 @@ def test_with_train_alone_it_learns_and_publishes(wheel: Path, tmp_path: Path) -
 def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_extra(
     wheel: Path, tmp_path: Path
 ) -> None:
-    venv.create(tmp_path / "environment", with_pip=True)
-    python = tmp_path / "environment" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    python = fresh(tmp_path / "environment")
+    install(python, wheel)
     shutil.copytree(ROOT / "models" / "demo", tmp_path / "models" / "demo")
     registry = Registry(tmp_path / "models")
     ranker = load(registry.resolve("demo").path)

@@ -27,6 +27,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -192,15 +193,20 @@ class Place:
         return Verdict("survived")
 
 
-def drawn(seed: int) -> list[Mutant]:
-    """Return all defects in an order drawn by the seed."""
+@cache
+def _every_defect() -> tuple[Mutant, ...]:
     files = sorted(
         path
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
         if path.suffix in {".py", ".c", ".h"}
     )
-    mutants = [mutant for path in files for mutant in mutants_of(ROOT, path)]
+    return tuple(mutant for path in files for mutant in mutants_of(ROOT, path))
+
+
+def drawn(seed: int) -> list[Mutant]:
+    """Return all defects in an order drawn by the seed."""
+    mutants = list(_every_defect())
     random.Random(seed).shuffle(mutants)
     return mutants
 
