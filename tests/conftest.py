@@ -28,6 +28,8 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+# What a sanitizer sees in a few examples it sees in a hundred, and it is slow.
+settings.register_profile("few", settings.get_profile("localrank"), max_examples=10)
 settings.load_profile("localrank")
 
 

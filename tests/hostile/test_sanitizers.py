@@ -95,7 +95,7 @@ def check(sanitized: Path, *options: str) -> None:
 
 @pytest.mark.slow
 def test_the_tests_of_every_kernel_make_no_sanitizer_speak(sanitized: Path) -> None:
-    check(sanitized, *SHORT)
+    check(sanitized, "--hypothesis-profile=few", *SHORT)
 
 
 @pytest.mark.soak
