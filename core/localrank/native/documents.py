@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import is_plain, library
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ def scale(documents: Matrix, rounding: float, *, standard: bool) -> tuple[int, M
     n_docs, n_features = documents.shape
     scaled, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
     outcome: int = compiled.localrank_scale(
-        documents.ctypes.data,
+        address_of(documents),
         n_docs,
         n_features,
         standard,
         rounding,
-        space.ctypes.data,
-        scaled.ctypes.data,
+        address_of(space),
+        address_of(scaled),
     )
     return outcome, scaled
 
@@ -61,7 +62,7 @@ def percentiles(documents: Matrix, rounding: float) -> Matrix | None:
     n_docs, n_features = documents.shape
     found, space = np.empty((n_docs, n_features), np.float32), np.empty(n_docs * _ABREAST, np.int64)
     compiled.localrank_percentiles(
-        documents.ctypes.data, n_docs, n_features, rounding, space.ctypes.data, found.ctypes.data
+        address_of(documents), n_docs, n_features, rounding, address_of(space), address_of(found)
     )
     return found
 
@@ -82,13 +83,13 @@ def behind_best(documents: Matrix, scale: Vector, rounding: float) -> Matrix | N
         return None
     found, space = np.empty((n_docs, n_features), np.float32), np.empty(4 * n_features, np.float32)
     outcome: int = compiled.localrank_behind_best(
-        documents.ctypes.data,
+        address_of(documents),
         n_docs,
         n_features,
-        scale.ctypes.data,
+        address_of(scale),
         rounding,
-        space.ctypes.data,
-        found.ctypes.data,
+        address_of(space),
+        address_of(found),
     )
     return found if outcome == DONE else None
 
@@ -102,6 +103,6 @@ def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int | 
     if not least.shape == most.shape == (n_features,):
         return None
     count: int = compiled.localrank_out_of_range(
-        documents.ctypes.data, n_docs, n_features, least.ctypes.data, most.ctypes.data
+        address_of(documents), n_docs, n_features, address_of(least), address_of(most)
     )
     return count

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import is_plain, library
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def largest_eigenpairs(symmetric: Matrix, count: int) -> tuple[Vector, Matrix] |
     values, rows = np.empty(count), np.empty((count, size), np.float32)
     scratch = np.empty(_room(compiled, size, count), np.float32)
     failed = compiled.localrank_eigen(
-        symmetric.ctypes.data, size, count, scratch.ctypes.data, values.ctypes.data, rows.ctypes.data
+        address_of(symmetric), size, count, address_of(scratch), address_of(values), address_of(rows)
     )
     return None if failed else (values, rows)
 

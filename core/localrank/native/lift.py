@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numb
     values_at = spans_at + 4 * n_spans
     outline_at = values_at + n_values // 2 + 1
     buffer = np.empty(outline_at + n_outline // 8 + 1, np.int64)
-    address = buffer.ctypes.data
+    address = address_of(buffer)
     found = compiled.localrank_lift_numbers(
         text, size, name, len(name), powers_of_five(),
         address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline, address,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class TrainingQueries:
                 f"found {ranks.shape} and {clusters.shape}"
             )
         self._training = (
-            directions.ctypes.data,
-            ranks.ctypes.data,
-            clusters.ctypes.data,
+            address_of(directions),
+            address_of(ranks),
+            address_of(clusters),
             *directions.shape,
         )
         n_components, n_features = self._shape
@@ -91,11 +92,11 @@ class TrainingQueries:
         found = _Neighbour()
         self._nearest(
             *self._training,
-            directions.ctypes.data,
+            address_of(directions),
             rank,
-            None if which is None else which.ctypes.data,
+            None if which is None else address_of(which),
             self._n_queries if which is None else len(which),
-            scratch.ctypes.data,
+            address_of(scratch),
             ctypes.addressof(found),
         )
         return None if found.place < 0 else Found(found.cluster, found.similarity, found.other)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut 
     runs = np.empty((most if single is None else min(single, (end - begin) // 2), 6), np.int64)
     totals = _TOTALS()
     written = compiled.localrank_cut_json(
-        text, begin, end, values, size, runs.ctypes.data, len(runs), ctypes.addressof(totals)
+        text, begin, end, values, size, address_of(runs), len(runs), ctypes.addressof(totals)
     )
     if written < 0:
         raise ValueError("the text was not scanned")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ class _Scratch(threading.local):
             self.slots = np.empty(2 * self.room, np.int32)
             self.candidates = np.empty(self.room, _CANDIDATE)
             self.keys = np.empty(2 * self.room, np.uint64)
-            self.keys_at = self.keys.ctypes.data
+            self.keys_at = address_of(self.keys)
         if buckets > self.buckets:
             self.buckets = buckets
             self.ranges = np.empty((buckets, 2), np.int64)
         arrays = self.ranges, self.slots, self.candidates
-        self.addresses = tuple(array.ctypes.data for array in arrays)
+        self.addresses = tuple(address_of(array) for array in arrays)
 
 
 _scratch = _Scratch()
@@ -60,7 +61,7 @@ class LookUp:
         if self._offsets.shape != expected:
             raise ValueError(f"expected offsets {expected}, found {self._offsets.shape}")
         self._planes = planes
-        self._at = self._offsets.ctypes.data, self._ids.ctypes.data, self._n_queries
+        self._at = address_of(self._offsets), address_of(self._ids), self._n_queries
         self._votes, self._most_votes = opened.localrank_votes, opened.localrank_most_votes
 
     def votes(self, projected: Matrix, cap: int | None, probes: int) -> tuple[Indices, Indices]:
@@ -83,13 +84,13 @@ class LookUp:
         self._most_votes(
             _scratch.addresses[2],
             count,
-            None if ranks is None else ranks.ctypes.data,
+            None if ranks is None else address_of(ranks),
             self._n_queries,
             len(projected),
             self._tables,
             most,
             _scratch.keys_at,
-            chosen.ctypes.data,
+            address_of(chosen),
         )
         return chosen
 
@@ -101,7 +102,7 @@ class LookUp:
         _scratch.reserve(0, 2 * rank * self._tables * (1 + min(probes, self._planes)))
         while True:
             count: int = self._votes(
-                projected.ctypes.data,
+                address_of(projected),
                 rank,
                 self._tables,
                 self._planes,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localrank.native.addresses import address_of
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ class CompiledWalk:
         self._layout = layout  # keeps the arrays alive
         self._library = opened
         self._forest = (
-            layout.nodes.ctypes.data,
-            layout.roots.ctypes.data,
-            layout.depths.ctypes.data,
+            address_of(layout.nodes),
+            address_of(layout.roots),
+            address_of(layout.depths),
             len(layout.roots),
-            layout.values.ctypes.data,
-            layout.set_begins.ctypes.data,
-            layout.category_bits.ctypes.data,
+            address_of(layout.values),
+            address_of(layout.set_begins),
+            address_of(layout.category_bits),
             len(layout.set_begins) - 1,
         )
 
@@ -40,7 +41,7 @@ class CompiledWalk:
         n_docs, n_features = documents.shape
         scores = np.empty(n_docs)
         self._library.localrank_walk(
-            documents.ctypes.data, n_docs, n_features, *self._forest, scores.ctypes.data
+            address_of(documents), n_docs, n_features, *self._forest, address_of(scores)
         )
         return scores
 
@@ -49,18 +50,18 @@ class CompiledWalk:
         layout = self._layout
         gains, counts = np.empty(len(layout.nodes)), np.empty(len(layout.nodes), np.int64)
         self._library.localrank_gains(
-            documents.ctypes.data,
+            address_of(documents),
             *documents.shape,
-            layout.nodes.ctypes.data,
+            address_of(layout.nodes),
             len(layout.nodes),
-            layout.roots.ctypes.data,
+            address_of(layout.roots),
             len(layout.roots),
-            layout.values.ctypes.data,
-            layout.set_begins.ctypes.data,
-            layout.category_bits.ctypes.data,
+            address_of(layout.values),
+            address_of(layout.set_begins),
+            address_of(layout.category_bits),
             len(layout.set_begins) - 1,
-            counts.ctypes.data,
-            gains.ctypes.data,
+            address_of(counts),
+            address_of(gains),
         )
         return gains
 
@@ -69,15 +70,15 @@ class CompiledWalk:
         layout = self._layout
         contributions = np.empty(documents.shape)
         self._library.localrank_contributions(
-            documents.ctypes.data,
+            address_of(documents),
             *documents.shape,
-            layout.nodes.ctypes.data,
-            layout.roots.ctypes.data,
+            address_of(layout.nodes),
+            address_of(layout.roots),
             len(layout.roots),
-            layout.set_begins.ctypes.data,
-            layout.category_bits.ctypes.data,
+            address_of(layout.set_begins),
+            address_of(layout.category_bits),
             len(layout.set_begins) - 1,
-            gains.ctypes.data,
-            contributions.ctypes.data,
+            address_of(gains),
+            address_of(contributions),
         )
         return contributions
