@@ -19,7 +19,8 @@ from tests.core.native.building import build_script, built
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DLOCALRANK_ONE_TARGET")
 
-#: What reaches every kernel in a minute. Large clouds take long under sanitizers and use the same kernels.
+#: What reaches every kernel in a few minutes. Large clouds take long under sanitizers and use the same kernels. Tests of how
+#: the library is built use libraries of their own, which have no sanitizer.
 SHORT = [
     "tests/core/native",
     "tests/core/scorers/test_trees.py",
@@ -31,6 +32,8 @@ SHORT = [
     "tests/hostile/test_hostile_artifacts.py",
     "tests/service/wire/test_numbers.py",
     "tests/service/wire/test_text.py",
+    "--deselect=tests/core/native/test_library.py",
+    "--deselect=tests/core/native/test_nearest.py::test_narrower_processors_find_the_same_bits",
     "--deselect=tests/core/test_signature.py::test_a_krylov_space_finds_the_directions_of_a_large_cloud",
 ]
 
