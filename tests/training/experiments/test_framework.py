@@ -87,6 +87,16 @@ def test_folds_may_be_folders(folds_folder: Path, tmp_path: Path) -> None:
     assert second.train.query_ids == first.validation.query_ids
 
 
+def test_folds_that_the_command_line_makes_are_read(folds_folder: Path, tmp_path: Path) -> None:
+    parts = [str(folds_folder / f"S{part}.txt.gz") for part in range(1, 6)]
+    assert 0 == main(["data", "split", *parts, "--folds", "3", "--out", str(tmp_path / "folds")])
+
+    folds = read_folds(tmp_path / "folds").folds
+
+    assert [(20, 20, 20)] * 3 == [(len(one.train), len(one.validation), len(one.test)) for one in folds]
+    assert 60 == len({name for fold in folds for name in fold.test.query_ids})
+
+
 @pytest.mark.realdata
 def test_a_known_data_set_is_recognised_by_what_it_holds(real_data: Path) -> None:
     data = read_folds(real_data / "MQ2008")

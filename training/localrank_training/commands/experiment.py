@@ -28,7 +28,10 @@ def experiment(
     listed: Annotated[bool, typer.Option("--list", help="Name all experiments.")] = False,
     data: Annotated[
         str | None,
-        typer.Option(help="Folder with S1 to S5, or with Fold1, Fold2, … (LETOR text).", callback=given),
+        typer.Option(
+            help="Folder with S1 to S5, or with Fold1, Fold2, … (LETOR text), as localrank data split --folds makes it.",
+            callback=given,
+        ),
     ] = None,
     out: Annotated[
         str | None,

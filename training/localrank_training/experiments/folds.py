@@ -1,8 +1,9 @@
 """The data of an experiment: folds of training, validation and test queries.
 
 A folder holds either the partitions ``S1`` to ``S5``, of which fold ``k`` takes three to learn, the next to validate and the
-last to test, as LETOR does, or the folders ``Fold1``, ``Fold2``, … with ``train``, ``vali`` and ``test``. Files are LETOR text, plain or
-packed (``.txt``, ``.txt.gz``, ``.txt.zst``). Known data sets are recognised by their size, whatever the folder is called.
+last to test, as LETOR does, or the folders ``Fold1``, ``Fold2``, … with ``train``, ``vali`` and ``test``; ``localrank data split
+--folds 5`` makes such folders of any data, with ``validation`` for ``vali``. Files are LETOR text, plain or packed (``.txt``,
+``.txt.gz``, ``.txt.zst``). Known data sets are recognised by their size, whatever the folder is called.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ __all__ = ["Data", "Fold", "Known", "read_folds"]
 
 PARTITIONS = 5
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst")
+#: The files of a fold, and what else each may be called.
+_PARTS = (("train",), ("vali", "validation"), ("test",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +126,8 @@ def read_folds(folder: Path, progress: Progress = silent) -> Data:
     folds = []
     for number in numbered:
         three = []
-        for name in ("train", "vali", "test"):
-            path = _file(folder / f"Fold{number}", name)
+        for name, *others in _PARTS:
+            path = _file(folder / f"Fold{number}", name, *others)
             if path is None:
                 raise InvalidData(
                     f"{folder / f'Fold{number}'}: expected train, vali and test, found no {name}"
@@ -135,12 +138,14 @@ def read_folds(folder: Path, progress: Progress = silent) -> Data:
 
 
 _EXPECTED = (
-    "partitions S1.txt to S5.txt or folders Fold1, Fold2, … with train.txt, vali.txt and test.txt (.gz, .zst)"
+    "partitions S1.txt to S5.txt or folders Fold1, Fold2, … with train.txt, vali.txt and test.txt (.gz, .zst), as "
+    "localrank data split --folds makes them"
 )
 
 
-def _file(folder: Path, name: str) -> Path | None:
-    return next((folder / f"{name}{end}" for end in _ENDINGS if (folder / f"{name}{end}").is_file()), None)
+def _file(folder: Path, *names: str) -> Path | None:
+    paths = (folder / f"{name}{end}" for name in names for end in _ENDINGS)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _rotated(parts: Sequence[QuerySet]) -> list[Fold]:
