@@ -146,10 +146,13 @@ class Place:
         # 5: nothing was left to run. 4: a fixture's module could not be imported.
         if code in {0, 5}:
             return ""
-        if code not in {1, 2, -6, -8, -9, -11} and not (code == 4 and "while loading conftest" in output):
-            raise RuntimeError(f"pytest ended with {code}: {output[-2000:]}")
         named = re.findall(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - .*)?$", output, re.MULTILINE)
-        return str(named[0]) if named else f"ended with {code}"
+        if code in {1, 2} and named:
+            return str(named[0])
+        endless = code == 1 and "Timeout (" in output
+        if endless or code < 0 or (code == 4 and "while loading conftest" in output):
+            return f"ended with {code}"
+        raise RuntimeError(f"pytest ended with {code}: {output[-2000:]}")
 
     def _run(self, tests: list[str]) -> int:
         assert self._warm.stdin is not None
@@ -273,6 +276,8 @@ def main() -> int:
             place, begun = free.get(), time.monotonic()
             try:
                 verdict = place.judge(mutant, executed)
+            except RuntimeError as problem:
+                verdict = Verdict("invalid", str(problem).splitlines()[-1])
             finally:
                 free.put(place)
             results.keep(mutant, verdict)

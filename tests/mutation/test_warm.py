@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 ENDLESS = "def test_it():\n    while True:\n        pass\n"
 
 
 @pytest.mark.slow
 def test_every_run_reads_the_test_anew_and_an_endless_one_is_killed(tmp_path: Path) -> None:
     test, output = tmp_path / "test_it.py", tmp_path / "output"
-    tests = ["-c", "/dev/null", "--rootdir", str(tmp_path), str(test)]
+    tests = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), str(test)]
     seen = []
     with subprocess.Popen(
         [sys.executable, "-m", "tests.mutation.warm"],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

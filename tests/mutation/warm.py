@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 import pytest
 
@@ -25,18 +26,10 @@ OPTIONS = (
     *("-x", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist"),
     *("-o", f"faulthandler_timeout={PATIENCE}", "-o", "faulthandler_exit_on_timeout=true"),
 )
-#: Imported once; what is missing is left to the tests.
-HEAVY = (
-    "numpy",
-    "scipy.optimize",
-    "scipy.sparse",
-    "scipy.stats",
-    "sklearn.base",
-    "hypothesis",
-    "httpx",
-    "fastapi",
-    "typer",
-)
+#: Imported once; what is missing is left to the tests. Not what pytest itself wants to import: its plugins, and hypothesis.
+HEAVY = ("numpy", "scipy.optimize", "scipy.sparse", "scipy.stats", "sklearn.base", "pydantic", "typer")
+#: The exit code if pytest did not even begin.
+BROKEN = 70
 
 
 def main() -> None:
@@ -62,10 +55,15 @@ def run(tests: list[str], output: str, seconds: float) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(into, 1)
         os.dup2(into, 2)
-        code = pytest.main([*OPTIONS, *tests])
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(code))
+        code = BROKEN
+        try:
+            code = int(pytest.main([*OPTIONS, *tests]))
+        except Exception:  # noqa: BLE001 - whatever it is, it is no verdict
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
     deadline = time.monotonic() + seconds
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
