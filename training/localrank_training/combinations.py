@@ -176,16 +176,16 @@ _HEAD = """\
 
 <!-- Made from the components and the configuration check: python -m localrank_training.combinations > docs/combinations.md -->
 
-A model is made of one component for each step. The configuration check says in no time which go together; `localrank train` does
-nothing before it. {whole:,} combinations that have clusters are accepted. Every learner goes with all of them.
+A model is made of one component for each step. The configuration check says at once which components go together;
+`localrank train` runs it first. {whole:,} combinations that have clusters are accepted. Every learner goes with all of them.
 
-The tables say which two components occur together in an accepted combination. A – says that no choice of the other steps
-makes the two go together. `[clustering] method = "none"`, one global model, goes with every learner and routes nothing
+The tables say which two components occur together in an accepted combination. A – means that the two never go together,
+whatever the other steps are. `[clustering] method = "none"`, one global model, goes with every learner and routes nothing
 (`[routing] method = "global"`).
 
-Every pair in the tables, and every learner with every component, is trained, published, verified, loaded and served, and what is
-served is equal to the bit to what the ranker gives offline: {runs} runs hold all of these pairs
-(`tests/end_to_end/test_combinations.py`; a sample of them in every run of the tests, all in `make soak`)."""
+The tests train, publish, verify, load and serve every pair in the tables, and every learner with every component. The served
+rankings equal the offline rankings to the bit. {runs} runs cover all of these pairs
+(`tests/end_to_end/test_combinations.py`): every run of the tests has a sample of them, `make soak` has all."""
 
 
 def _choices(kind: type, name: str) -> tuple[str, ...]:
