@@ -27,8 +27,8 @@ _HEAD = """\
 `localrank train` takes its settings from these places; each overrides those before it:
 
 1. the defaults below;
-2. `--method NAME`, one of the ready configurations at the end of this page; it is `auto` without `--method`, `--config` and
-   `--learner`;
+2. `--method NAME`, one of the ready configurations at the end of this page; `auto` if none of `--method`, `--config` and
+   `--learner` is given;
 3. `--config FILE`, a TOML file with one table per step of the method;
 4. `--learner NAME`, another learner with its default settings. Without `--method` and `--config` it trains one global model;
 5. `--set table.key=value`, any number of times.
@@ -36,10 +36,10 @@ _HEAD = """\
 `--print-config` prints the settings of a run as a TOML file, every one with its meaning, and trains nothing. The manifest
 of a published version holds the same settings, with every choice made.
 
-In `[learner]`, a list where one value is expected is a choice: `C = [0.1, 1, 10]`. `localrank train` tries every combination,
-together with every number of clusters in `[clustering] candidates`, on the validation queries, or without them by
-cross-validation over the training queries. It warns if the best number lies at the edge of what was tried. For `localrank
-tune`, a list is a choice in every table.
+In `[learner]`, a list in place of one value is a choice: `C = [0.1, 1, 10]`. `localrank train` tries every combination,
+together with every number of clusters in `[clustering] candidates`. It uses the validation queries, or without them
+cross-validation over the training queries. It warns if the best number lies at the edge of the tried numbers. For
+`localrank tune`, a list is a choice in every table.
 
 ```toml
 [contract]
