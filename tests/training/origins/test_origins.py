@@ -260,6 +260,14 @@ def test_a_ranklib_ensemble_is_read_as_ranklib_evaluates_it(tmp_path: Path) -> N
     np.testing.assert_allclose(model.scorer.score_rows(rows), expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize(
+    "missing", ["<feature> 3 </feature>", "<threshold> 0.5 </threshold>", ' pos="left"', ' pos="right"']
+)
+def test_a_ranklib_split_that_lacks_a_part_is_refused(tmp_path: Path, missing: str) -> None:
+    with pytest.raises(InvalidData, match="expected a split to have a feature, a threshold, a left and a"):
+        ranklib(tmp_path, LAMBDAMART.replace(missing, "", 1))
+
+
 def test_a_ranklib_forest_is_the_mean_of_its_ensembles(tmp_path: Path) -> None:
     ensemble = LAMBDAMART.split("\n\n", 1)[1]
     other = ensemble.replace("0.7", "1.7")
