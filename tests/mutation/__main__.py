@@ -61,8 +61,12 @@ OF_OTHER_C = ["tests/core/native", "tests/service/wire", "tests/hostile"]
 SANITIZERS = "tests/hostile/test_sanitizers.py"
 #: What runs for a line that no test executes in its own process: servers and commands do.
 ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/commands"]
-#: What runs last for lines of these folders: other processes execute them too, which coverage does not see.
+#: What runs last for lines of these folders: other processes execute them too, or they run when a module is imported, which
+#: coverage does not see.
 ALSO = {
+    "commands": ["tests/training/commands/test_command_line.py", "tests/architecture/test_docs.py"],
+    "describe": ["tests/service/describe", "tests/service/test_refusals.py"],
+    "routes": ["tests/service/describe", "tests/service/test_refusals.py"],
     "process": ["tests/end_to_end/test_serve.py", "tests/faults/test_workers.py"],
     "http": ["tests/end_to_end/test_raw_http.py", "tests/end_to_end/test_hostile_clients.py"],
 }
