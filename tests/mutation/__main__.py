@@ -83,6 +83,13 @@ def named_after(place: Path, path: str) -> list[str]:
     return []
 
 
+def slow_beside(place: Path, path: str) -> list[str]:
+    """Return how to run the slow tests of the folder that belongs to a source's; coverage leaves them out."""
+    package, _, *rooms, _ = Path(path).parts
+    folder = Path("tests", package, *rooms)
+    return ["-m", "slow and not soak", str(folder)] if rooms and (place / folder).is_dir() else []
+
+
 def surroundings(place: Path) -> dict[str, str]:
     """Return the environment in which Python takes the packages from the copy."""
     return {
@@ -179,7 +186,7 @@ class Place:
             except SyntaxError:
                 return Verdict("invalid")
             stages = [named_after(self.folder, mutant.path), executed.tests_of(mutant) or ELSEWHERE]
-            stages.append(ALSO.get(source.parent.name, []))
+            stages += [ALSO.get(source.parent.name, []), slow_beside(self.folder, mutant.path)]
         for stage in filter(None, stages):
             while True:
                 source.write_text(planted)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.__main__ import drawn
+from tests.mutation.__main__ import drawn, named_after, slow_beside
 from tests.mutation.mutants import mutants_of
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +92,11 @@ def test_defects_are_drawn_from_everything_and_by_the_seed() -> None:
         text = (ROOT / one.path).read_text()
         assert one.old == text[one.begin : one.end]
         assert one.planted(text) != text
+
+
+def test_the_tests_of_a_source_are_found_by_its_name_and_folder() -> None:
+    source = "training/localrank_training/experiments/dendrogram.py"
+
+    assert ["tests/training/experiments/test_dendrogram.py"] == named_after(ROOT, source)
+    assert ["-m", "slow and not soak", "tests/training/experiments"] == slow_beside(ROOT, source)
+    assert [] == slow_beside(ROOT, "training/localrank_training/files.py")
