@@ -32,14 +32,16 @@ _OFFLINE = "localrank_training.commands"
 
 COMMANDS = {
     "demo": Command(_OFFLINE, "train", "Make the synthetic data, train on it, publish models/demo."),
-    "assess": Command(_OFFLINE, "train", "Say what judged queries are like, and what would help most."),
+    "assess": Command(_OFFLINE, "train", "Describe judged queries, and say what would improve a model most."),
     "train": Command(_OFFLINE, "train", "Learn a model from judged queries and publish it."),
-    "extend": Command(_OFFLINE, "train", "Let new judged queries join a model's clusters and tables."),
+    "extend": Command(_OFFLINE, "train", "Add new judged queries to the clusters and tables of a model."),
     "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
-    "experiment": Command(_OFFLINE, "train", "Make a paper's table or figure again, on your data."),
-    "experiments": Command(_OFFLINE, "train", "Say what users prefer, from the log of a service."),
+    "experiment": Command(_OFFLINE, "train", "Reproduce a table or figure of a paper on your data."),
+    "experiments": Command(
+        _OFFLINE, "train", "Find out which version users prefer, from the log of a service."
+    ),
     "models": Command(
         "localrank.commands.models",
         "",

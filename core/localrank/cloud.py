@@ -182,7 +182,7 @@ class Cloud:
     def _of_route(self) -> Matrix:
         if self._route is None:
             raise InvalidConfiguration(
-                "the block 'route' is known after routing only; expected a query that has been routed"
+                "the block 'route': expected a query that was routed, found one before its routing"
             )
         values = np.zeros(1 + self._n_clusters, np.float32)
         values[0] = self._route.similarity or 0.0

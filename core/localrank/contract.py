@@ -319,16 +319,18 @@ class FeatureContract:
     def _check(self, members: Mapping[str, Any]) -> None:
         n = self.n_features
         if not all(isinstance(text, str) for text in (*self.names, *self.missing, self.normalise)):
-            raise ValueError(f"the contract of {n} features: a name or policy is not a text")
+            raise ValueError(
+                f"the contract of {n} features: the name or the policy of a feature is not a text"
+            )
         problems = [
             (members.get("dtype") != "float32", "dtype is not float32"),
             (n == 0, "there are none"),
             (len(set(self.names)) != n, "two features have the same name"),
             (
                 len(self.missing) != n or not set(self.missing) <= set(MISSING),
-                "missing is not one policy per feature",
+                "missing does not have one policy per feature",
             ),
-            (self.normalise not in NORMALISATIONS, f"normalise is none of {', '.join(NORMALISATIONS)}"),
+            (self.normalise not in NORMALISATIONS, f"normalise is not one of {', '.join(NORMALISATIONS)}"),
             (
                 any(a.shape != (n,) for a in (self.fill, self.shift, self.scale)),
                 "fill, shift or scale has another length",

@@ -88,8 +88,9 @@ class Contributions:
         size = max(np.abs(scores).max(initial=0.0), np.abs(self.values).max(initial=0.0))
         if not (missed <= _ROUNDING * size).all():
             raise ExplanationRefused(
-                f"contributions miss the score of document {int(self.which[missed.argmax()])} by {missed.max():.3g}; "
-                f"expected at most {_ROUNDING * size:.3g}: large terms of the scorer cancel each other out"
+                f"contributions miss the score of document {int(self.which[missed.argmax()])} by "
+                f"{missed.max():.3g}; expected at most {_ROUNDING * size:.3g}: the scorer adds and subtracts "
+                "large terms, so rounding is too large"
             )
 
     def between(self, first: int, second: int) -> list[Difference]:
@@ -105,8 +106,8 @@ class Contributions:
 def no_sum(scorer: str) -> ExplanationRefused:
     """Return what to say of a scorer that is no sum over features."""
     return ExplanationRefused(
-        f"expected a scorer that is a sum over features (linear, stumps, trees, and sums, blends and borda by scores of "
-        f"these), found {scorer}"
+        "expected a scorer that is a sum over features (linear, stumps or trees; or a sum, a blend or borda "
+        f"by scores of such scorers), found {scorer}"
     )
 
 

@@ -222,7 +222,9 @@ def bhattacharyya_to_many(point: GaussianPoint, others: GaussianPoints) -> Vecto
         try:
             solved = np.linalg.solve(between_both, apart[..., None])[..., 0]
         except np.linalg.LinAlgError:
-            raise ArtifactCorrupt("the covariances of the training queries have no inverse") from None
+            raise ArtifactCorrupt(
+                "the covariance matrices of the training queries cannot be inverted"
+            ) from None
         determinants = np.linalg.slogdet(between_both)[1]
         distances = np.vecdot(solved, apart)
         spread = determinants - (others.log_determinants[part] + point.log_determinant) / 2

@@ -149,7 +149,7 @@ class Convention:
     def with_top_grade(self, top_grade: int) -> Convention:
         """Return the same with another largest label; its name says so."""
         if self.official:
-            raise InvalidConfiguration(f"convention {self.name}: its top grade is {self.top_grade}, always")
+            raise InvalidConfiguration(f"convention {self.name}: its top grade is always {self.top_grade}")
         if not 1 <= top_grade <= _LARGEST_LABEL:
             raise InvalidConfiguration(f"top grade: expected 1 to {_LARGEST_LABEL:g}, found {top_grade}")
         if top_grade == self.top_grade:

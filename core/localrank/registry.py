@@ -161,14 +161,14 @@ class Registry:
             if champion is None and len(versions) > 1:
                 raise ArtifactNotFound(
                     f"{name}: expected a {CHAMPION} or a single version, found versions {_listed(versions)} "
-                    f"(promote one, or say {name}@{versions[-1]})"
+                    f"(promote one, or name a version: {name}@{versions[-1]})"
                 )
             version = versions[0] if champion is None else champion
         elif _VERSION.fullmatch(which):
             version = int(which)
         elif which.isdecimal():
             raise ArtifactNotFound(
-                f"{name}: expected a version as it is counted, from 1, or an alias, found {which!r:.80}"
+                f"{name}: expected a version number from 1, or an alias, found {which!r:.80}"
             )
         else:
             aliases = self.aliases(name)
@@ -471,9 +471,13 @@ def parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
     if not all(
         type(one.version) is int and one.version >= 1 and isinstance(one.since, str) for one in promotions
     ):
-        raise ArtifactCorrupt(f"{ALIASES}: expected a version and a time for each promotion, found others")
+        raise ArtifactCorrupt(
+            f"{ALIASES}: expected a version and a time for each promotion, found something else"
+        )
     if document != {"aliases": current, "history": document["history"]}:
-        raise ArtifactCorrupt(f"{ALIASES}: expected each alias to be the last of its history, found others")
+        raise ArtifactCorrupt(
+            f"{ALIASES}: expected each alias to name the last version of its history, found another version"
+        )
     return histories
 
 

@@ -189,7 +189,8 @@ def _keys(settings: Settings, hosts: Hosts, meters: Meters) -> Keys:
             admin = Keyring(admin.role, file=generate(settings.runtime_dir))
         except OSError as error:
             _log.error(
-                "no admin key is set and none can be written to %s: %s; routes that change something are closed",
+                "no admin key is set, and a generated one cannot be written to %s: %s; routes that change "
+                "something are closed",
                 settings.runtime_dir,
                 error.strerror,
             )

@@ -144,8 +144,8 @@ class Evaluation:
             sleep(_PAUSE)
         raise Problem(
             504,
-            f"the evaluation has ranked {done} of {total} queries in {self._seconds:g} s, the limit of this server; send "
-            "fewer, or ask when it is less busy",
+            f"the evaluation has ranked {done} of {total} queries in {self._seconds:g} s, the limit of this "
+            "server; send fewer queries, or try again when it is less busy",
             kind="deadline",
         )
 

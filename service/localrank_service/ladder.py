@@ -178,8 +178,8 @@ def rank_in_time(
     if not options.allow_degraded:
         raise Problem(
             504,
-            f"the timeout of {options.timeout_ms:g} ms has passed or is too short for this model; allow_degraded lets a "
-            "cheaper one answer",
+            f"the timeout of {options.timeout_ms:g} ms has passed or is too short for this model; set "
+            "allow_degraded to true to get a cheaper ranking instead",
             pointer=options.timeout_at,
             kind="deadline",
         )

@@ -228,7 +228,7 @@ def test_one_cluster_alone_has_the_whole_share(cluster: int | None, expected: li
 
 
 def test_a_query_that_is_not_routed_has_no_route_block() -> None:
-    with pytest.raises(InvalidConfiguration, match="'route' is known after routing only"):
+    with pytest.raises(InvalidConfiguration, match="'route': expected a query that was routed"):
         contract().cloud(documents_of(2, 3)).block("route")
 
 

@@ -140,7 +140,9 @@ def test_points_are_taken_in_the_order_asked_for() -> None:
 def test_matrices_that_are_no_covariances_are_called_corrupt() -> None:
     points = replace(points_of(), covariances=np.zeros((7, 4, 4)))
 
-    with pytest.raises(ArtifactCorrupt, match="covariances of the training queries have no inverse"):
+    with pytest.raises(
+        ArtifactCorrupt, match="the covariance matrices of the training queries cannot be inverted"
+    ):
         one_to_many(points.of(0), points, "bhattacharyya")
 
 

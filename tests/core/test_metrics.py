@@ -607,7 +607,7 @@ def test_err_refuses_labels_above_the_top_grade_and_takes_another_one() -> None:
     assert measured.mean == pytest.approx(31 / 32)
     assert "standard(top_grade=5)" in str(measured)
     assert CONVENTIONS["standard"].with_top_grade(4) is CONVENTIONS["standard"]
-    with pytest.raises(InvalidConfiguration, match="letor3: its top grade is 2, always"):
+    with pytest.raises(InvalidConfiguration, match="letor3: its top grade is always 2"):
         CONVENTIONS["letor3"].with_top_grade(4)
     with pytest.raises(InvalidConfiguration, match="top grade: expected 1 to 1000, found 0"):
         CONVENTIONS["standard"].with_top_grade(0)

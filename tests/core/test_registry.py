@@ -70,8 +70,8 @@ def test_a_reference_is_a_name_a_number_or_an_alias(registry: Registry, referenc
         (".web", "expected a model name of letters"),
         ("", "expected a model name of letters"),
         ("web\n", "expected a model name of letters"),
-        ("web@03", "web: expected a version as it is counted, from 1, or an alias, found '03'"),
-        ("web@0", "web: expected a version as it is counted, from 1, or an alias, found '0'"),
+        ("web@03", "web: expected a version number from 1, or an alias, found '03'"),
+        ("web@0", "web: expected a version number from 1, or an alias, found '0'"),
         ("web@-1", "expected an alias of letters"),
     ],
 )

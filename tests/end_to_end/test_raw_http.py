@@ -110,7 +110,11 @@ def test_a_web_socket_is_not_opened(client: httpx.Client) -> None:
 def test_what_is_not_http_is_answered_as_every_error_is(client: httpx.Client, sent: bytes) -> None:
     ((status, said),) = answers(client, sent)
 
-    assert (400, 400, "what arrived is not a request of HTTP/1.1") == (status, said["status"], said["detail"])
+    assert (400, 400, "expected an HTTP/1.1 request, found something else") == (
+        status,
+        said["status"],
+        said["detail"],
+    )
     assert said["error"] == said["detail"]
 
 
@@ -157,7 +161,7 @@ def test_garbage_does_not_swallow_the_answers_before_it(client: httpx.Client) ->
     *good, (status, said) = answers(client, request() * 3 + b"\0garbage\r\n\r\n")
 
     assert [["b", "a"]] * 3 == [ranked(answer) for answer in good]
-    assert (400, "what arrived is not a request of HTTP/1.1") == (status, said["detail"])
+    assert (400, "expected an HTTP/1.1 request, found something else") == (status, said["detail"])
 
 
 def test_a_smuggled_request_is_not_answered(client: httpx.Client) -> None:

@@ -234,7 +234,7 @@ def test_a_key_in_a_file_is_rotated_in_every_worker(folder: Path) -> None:
         assert {200} == statuses("the-new-key")
         server.stop()
     output = "".join(server.lines)
-    assert 2 == output.count("the keys read before stay valid")
+    assert 2 == output.count("the keys from the last reading stay valid")
     assert '-key"' not in output
 
 
@@ -431,7 +431,7 @@ def test_what_keeps_it_from_starting_is_one_line(folder: Path) -> None:
             ("--host", "0.0.0.0"),
             {},
             2,
-            "--host 0.0.0.0 can be reached from other machines: set LOCALRANK_API_KEY",
+            "--host 0.0.0.0 accepts requests from other machines: set LOCALRANK_API_KEY",
         ),
         (("--port", "99999"), {}, 2, "--port: "),
         (("--model", "nope"), {}, 1, "--model nope: "),

@@ -97,7 +97,7 @@ def test_a_hung_worker_is_replaced(models_dir: Path, body: bytes) -> None:
     assert 2.0 < back - stopped < 6.0 + 3 * starting
     assert len(load.lost) - lost <= CLIENTS
     assert {'{cause="SIGKILL"}': 1.0, '{cause="hung"}': 1.0} == deaths
-    assert 1 == len(service.logged(f"worker {victim} is hung: its event loop has not turned for 2 s"))
+    assert 1 == len(service.logged(f"worker {victim} hangs: its event loop did not respond for 2 s"))
     assert 1 == len(service.logged(f"worker {victim} is gone: hung, after"))
 
 

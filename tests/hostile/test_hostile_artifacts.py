@@ -181,7 +181,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a file too many": (
         lambda version: (version / "run.py").write_text("print()"),
         ArtifactCorrupt,
-        r"run\.py: expected only files that the manifest lists, found another",
+        r"run\.py: expected only files that the manifest lists, found one more",
     ),
     "a hidden file too many": (
         lambda version: (version / ".cache").write_text(""),
@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a file that the model does not use": (
         extra_and_listed,
         ArtifactCorrupt,
-        r"manifest\.json: files: expected none that the model does not use, found 'more\.npy'",
+        r"manifest\.json: files: expected only files that the model uses, found 'more\.npy'",
     ),
     "a file that the model needs is not listed": (
         without("files", WEIGHTS),
@@ -454,7 +454,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "files of a map that is not there": (
         without("map"),
         ArtifactCorrupt,
-        r"files: expected none that the model does not use, found 'map\.clusters\.npy'",
+        r"files: expected only files that the model uses, found 'map\.clusters\.npy'",
     ),
     "a map of another kind": (
         member("map", "part", to="exact"),
@@ -635,7 +635,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a contract with a number for a name": (
         member("contract", "names", 1, to=2),
         ArtifactCorrupt,
-        r"the contract of 6 features: a name or policy is not a text",
+        r"the contract of 6 features: the name or the policy of a feature is not a text",
     ),
     "a contract that divides by zero": (
         member("contract", "scale", 2, to=0.0),

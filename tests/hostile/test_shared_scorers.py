@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a shared scorer that stands for another": (
         scorers(lambda found: found["shared"].append({"shared": 0})),
-        r"scorers: shared scorer 3: expected it to be made of those before it, found \{'shared': 0\}",
+        r"scorers: shared scorer 3: expected only shared scorers before it as members, found \{'shared': 0\}",
     ),
     "a shared scorer without a form": (
         scorers(lambda found: found["shared"].append(99)),

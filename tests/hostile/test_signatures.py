@@ -175,12 +175,12 @@ def no_entry(models: Path) -> None:
     ("change", "said"),
     [
         (no_signature, "1.signatures.json: expected a signature of a trusted key, found no such file"),
-        (another_version_s_signature, "as it is, found one of other bytes by [0-9a-f]{16}"),
+        (another_version_s_signature, "json, found one of other content by [0-9a-f]{16}"),
         (wrong_key, r"of a trusted key \([0-9a-f]{16}, [0-9a-f]{16}\), found signatures of [0-9a-f]{16}$"),
-        (wrong_key_under_a_trusted_name, "as it is, found one of other bytes by"),
-        (altered_manifest, "as it is, found one of other bytes by"),
-        (manifest_with_more_space, "as it is, found one of other bytes by"),
-        (altered_and_relisted, "as it is, found one of other bytes by"),
+        (wrong_key_under_a_trusted_name, "json, found one of other content by"),
+        (altered_manifest, "json, found one of other content by"),
+        (manifest_with_more_space, "json, found one of other content by"),
+        (altered_and_relisted, "json, found one of other content by"),
         (no_entry, "found signatures of none"),
     ],
 )

@@ -214,9 +214,9 @@ async def test_every_wire_takes_a_timeout_and_says_that_it_was_degraded(
         ({"timeout_ms": "5"}, "/timeout_ms", "expected a number above 0"),
         ({"timeout_ms": True}, "/timeout_ms", "expected a number above 0"),
         ({"timeout_ms": 5, "allow_degraded": 1}, "/allow_degraded", "expected true or false"),
-        ({"fallback_feature": "bm25"}, "/fallback_feature", "fallback_feature goes with timeout_ms"),
+        ({"fallback_feature": "bm25"}, "/fallback_feature", "fallback_feature: expected timeout_ms with it"),
         ({"timeout_ms": 5, "fallback_feature": "x"}, "/fallback_feature", "the model has no feature 'x'"),
-        ({"timeout_ms": 5, "explain": "route"}, "/timeout_ms", "timeout_ms does not go with explain"),
+        ({"timeout_ms": 5, "explain": "route"}, "/timeout_ms", "timeout_ms cannot be used with explain"),
     ],
 )
 async def test_wrong_options_are_refused_with_one_sentence(

@@ -487,9 +487,9 @@ async def test_contributions_and_their_base_add_up_to_the_scores_on_every_wire(
         (
             {"explain": "route", "compare": [0, 1]},
             "/compare",
-            "goes with explain as contributions, found route",
+            "expected explain to be contributions, found route",
         ),
-        ({"compare": [0, 1]}, "/compare", "goes with explain as contributions, found none"),
+        ({"compare": [0, 1]}, "/compare", "expected explain to be contributions, found none"),
         ({"explain": "contributions", "compare": [0, 20]}, "/compare/1", "positions below 20"),
         ({"explain": "contributions", "compare": [0]}, "/compare", "expected two positions of documents"),
     ],

@@ -57,8 +57,8 @@ def test_twins_useless_features_missing_values_and_idle_queries_are_named() -> N
 
     said = " ".join(found.sentences)
     assert "118 of" in said
-    assert f"no ranker is expected to exceed ndcg@10 {found.twins.ceiling:.4f} instead of 1.0000" in said
-    assert f"Constant within every query, so of no use: {queries.feature_names[2]}." in said
+    assert f"no ranker can be expected to exceed ndcg@10 {found.twins.ceiling:.4f} instead of 1.0000" in said
+    assert f"Useless, because constant within every query: {queries.feature_names[2]}." in said
     assert f"Values are missing: {queries.feature_names[5]} (2" in said
     assert "1 of 60 queries have documents of one label only" in said
     assert json.loads(json.dumps(found.to_json()))["sentences"] == list(found.sentences)

@@ -46,4 +46,4 @@ def test_the_report_of_experiments_shows_its_examples_on_lines_of_their_own(
 def test_the_help_of_experiment_describes_its_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["experiment", "--help"])
 
-    assert "Experiments of --list; * stands for any letters" in " ".join(capsys.readouterr().out.split())
+    assert "Names from --list, or patterns: 'localrank-*'" in " ".join(capsys.readouterr().out.split())

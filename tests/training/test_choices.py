@@ -60,15 +60,19 @@ def test_what_is_settled_is_no_choice() -> None:
 @pytest.mark.parametrize(
     ("learner", "chosen", "said"),
     [
-        ({"C": [1, 10, 100]}, 100, ["C = 100 is the largest that was tried; larger ones may be better"]),
-        ({"C": [10, 1, 100]}, 1, ["C = 1 is the smallest that was tried; smaller ones may be better"]),
+        (
+            {"C": [1, 10, 100]},
+            100,
+            ["C = 100 is the largest value that was tried; larger ones may be better"],
+        ),
+        ({"C": [10, 1, 100]}, 1, ["C = 1 is the smallest value that was tried; smaller ones may be better"]),
         ({"C": [1, 10, 100]}, 10, []),
         ({"C": [1, 10]}, 10, []),
         ({"C": 1.0, "balance": [0, 0.3, 1]}, 1.0, []),
         (
             {"C": 1.0, "balance": [0, 0.3, 0.9]},
             0.9,
-            ["balance = 0.9 is the largest that was tried; larger ones may be better"],
+            ["balance = 0.9 is the largest value that was tried; larger ones may be better"],
         ),
         ({"C": 1.0, "total": ["mean", "sum"]}, "sum", []),
     ],
@@ -87,6 +91,6 @@ def test_many_clusters_are_at_an_edge_and_one_is_not() -> None:
     tried = [choice.values for choice in choices]
 
     assert [] == edges(tried, choices[0].values, choices[0].config)
-    assert ["clusters = 5 is the largest that was tried; larger ones may be better"] == edges(
+    assert ["clusters = 5 is the largest value that was tried; larger ones may be better"] == edges(
         tried, choices[-1].values, choices[-1].config
     )

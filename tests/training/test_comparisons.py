@@ -385,7 +385,7 @@ def test_only_the_same_metric_convention_and_queries_are_compared() -> None:
     skipping = [
         measure(labels, [2, 1], [0, 1, 2], ["map"], "standard-skip")[0] for labels in ([0, 1], [1, 0])
     ]
-    with pytest.raises(InvalidData, match="other ones are empty"):
+    with pytest.raises(InvalidData, match="expected the same empty queries"):
         paired_differences(*skipping)
     nothing = measure([0, 0], [2, 1], [0, 2], ["map"], "standard-skip")[0]
     with pytest.raises(InvalidData, match="expected at least one query with a figure, found none"):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_oracle_is_no_router() -> None:
     with pytest.raises(
-        InvalidConfiguration, match=r"'oracle' takes the cluster .* localrank evaluate --oracle"
+        InvalidConfiguration, match=r"'oracle' chooses the cluster .* localrank evaluate --oracle"
     ):
         TrainingConfig.from_tables({"routing": {"method": "oracle"}})
 

@@ -208,15 +208,15 @@ def test_the_report_leads_with_members_locality_and_what_fewer_cost(
     assert float(str(linear[5]).split()[0]) == pytest.approx(mine[3] - linear[3], abs=1e-4)  # type: ignore[operator]
     assert locality.startswith("Locality (used: share = ")
     assert [row[0] for row in found] == [
-        "local models are better by",
-        "as many for random prototypes",
-        "nearest query leads to the nearest prototype",
+        "gain of local models",
+        "gain with random prototypes",
+        "nearest query has the same prototype",
     ]
     kept = report.metrics_json()["blend"]
     assert kept["locality"]["gain"]["mean"] > 0.05 > kept["locality"]["random"]["mean"]
     assert 0.8 < kept["locality"]["agreement"] <= 1.0
     shut = report_of(alike)
-    assert shut.tables()[1][0] == "Locality (not used: the gate stayed shut)"
+    assert shut.tables()[1][0] == "Locality (not used: their gain is below the gate)"
     assert shut.metrics_json()["blend"]["locality"]["locality"] is None
     assert shut.tables()[3][1] == ("metric", "model")
 
@@ -242,7 +242,7 @@ def test_validation_queries_teach_unless_told_not_to() -> None:
     apart = train(queries, config(selection={"refit": False}), validation=held)
 
     assert len(both.queries) == 42
-    assert "validation queries are learned from" in both.warnings[0]
+    assert "validation queries are used for training" in both.warnings[0]
     assert len(apart.queries) == 30
     assert apart.held_out.how == "12 validation queries"
     assert apart.held_out.queries.query_ids == held.query_ids
@@ -372,4 +372,4 @@ def test_shorter_lists_of_a_query_stay_in_its_part() -> None:
 def test_without_a_linear_local_member_locality_is_not_tried() -> None:
     notes = train(kinds(20), config(LINEAR, TREES, local=2)).built.notes
 
-    assert "locality was not tried: the local member is not 'linear' with a given ridge" in notes
+    assert "local models were not tried: the local member is not 'linear' with a given ridge" in notes

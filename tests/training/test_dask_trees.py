@@ -109,7 +109,7 @@ def test_without_a_cluster_they_are_grown_here_and_it_says_so() -> None:
     with collected() as notes:
         learner.fit(Lesson(of_few_values(20, 20)))
 
-    assert any("spread has no Dask cluster" in note.text for note in notes)
+    assert any("spread needs a Dask cluster" in note.text for note in notes)
 
 
 @pytest.mark.slow

@@ -196,6 +196,6 @@ def test_local_models_pass_the_gate_if_they_are_better_by_enough(gate: float, lo
     assert {route.local for route in routes} == {local}
     assert {route.cluster for route in routes} == {0, 1}
     (said,) = [warning for warning in trained.warnings if "standard error" in warning]
-    assert ("every cluster has the global scorer" in said) is not local
+    assert ("every cluster gets the global scorer" in said) is not local
     held = trained.held_out.ranked
     assert np.array_equal(held.scores, held.global_scores) is not local

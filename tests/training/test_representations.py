@@ -172,7 +172,7 @@ def test_a_query_with_nothing_relevant_has_no_profile() -> None:
 @pytest.mark.parametrize("method", ["relevant_mean", "performance_profile"])
 def test_queries_cannot_be_routed_by_what_needs_labels_but_can_be_clustered(method: str) -> None:
     with pytest.raises(
-        InvalidConfiguration, match=f"method '{method}' needs labels, which a new query does not have"
+        InvalidConfiguration, match=f"method '{method}' needs labels, but a new query has none"
     ):
         TrainingConfig.from_tables({"representation": {"method": method}})
     settings = TrainingConfig.from_tables(

@@ -88,7 +88,7 @@ def test_a_classifier_that_does_not_settle_says_so(monkeypatch: pytest.MonkeyPat
     with collected() as notes:
         fit_classifier(points_of(90), np.arange(90) % 3, 3, 100.0)
 
-    assert ["the classifier did not settle in 2 steps; a smaller [routing] C would let it"] == [
+    assert ["the classifier did not converge in 2 steps; set a smaller [routing] C"] == [
         one.text for one in notes
     ]
 

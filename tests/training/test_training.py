@@ -45,7 +45,7 @@ def test_a_model_without_clusters_is_told_beside_the_clusters_that_were_tried() 
 
     one, two = (trial.value for trial in report.trials)
     assert one >= two
-    expected = f"verdict: one global model; ndcg@10 {one:.4f}, where clusters came to {two:.4f} at best"
+    expected = f"verdict: one global model; ndcg@10 {one:.4f}, the best model with clusters: {two:.4f}"
     assert expected == str(report.verdict)
     assert ("settings", "ndcg@10", "") == report.tables()[1][1]
 
@@ -253,10 +253,12 @@ class TestRefit:
         )
 
         np.testing.assert_array_equal(refitted.held_out.ranked.scores, published.held_out.ranked.scores)
-        (said,) = [note for note in report_of(refitted).notes if note.startswith("the figures are of models")]
+        (said,) = [
+            note for note in report_of(refitted).notes if note.startswith("the figures come from models")
+        ]
         assert "8 validation queries" in said
         assert not [
-            note for note in report_of(published).notes if note.startswith("the figures are of models")
+            note for note in report_of(published).notes if note.startswith("the figures come from models")
         ]
 
     def test_a_query_that_is_in_both_is_learned_from_once(self) -> None:

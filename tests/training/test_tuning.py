@@ -158,7 +158,7 @@ def test_a_best_setting_at_the_edge_of_what_was_tried_is_told(tmp_path: Path) ->
 
     told = edges_of(tune(two_kinds(), tables, tmp_path))
 
-    assert "learner.C = 1 is the largest that was tried; larger ones may be better" in told
+    assert "learner.C = 1 is the largest value that was tried; larger ones may be better" in told
     # One component is the fewest that there can be.
     assert not [text for text in told if text.startswith("representation.components = 1")]
 

@@ -46,7 +46,7 @@ def test_clusters_are_better_only_beyond_chance() -> None:
     assert "no better than its global scorer on any metric (60 queries" in str(alike)
     assert "train with --method global, which is smaller" in str(alike)
     assert "ranks every query as its global scorer does" in str(equal)
-    assert "one global model; there is no local one" in str(of_clusters((), 60))
+    assert "one global model; no local model" in str(of_clusters((), 60))
     assert "verdict: one global model; map 0.5" in str(of_clusters((), 60, alone="map 0.5"))
 
 

@@ -104,14 +104,16 @@ class Advice:
             for one in self.removals
         ]
         whole = self.removals[0].loss.candidate
-        title = f"What is lost without some of the data: a quick linear model, {METRIC} {whole:.4f} with all of it"
+        title = (
+            f"Losses without a part of the data: a quick linear model, {METRIC} {whole:.4f} with all of it"
+        )
         return title, ("without", METRIC, "loss", "95 % interval", "p (Holm)"), rows
 
     def _of_removals(self) -> list[str]:
         clear = self.clear
         if not clear:
             seen = [one.loss.detectable for one in self.removals if one.loss.detectable is not None]
-            power = f"; a loss of {max(seen):.4f} would have shown" if seen else ""
+            power = f"; a loss of {max(seen):.4f} would have been found" if seen else ""
             return [
                 f"It is not clear that {_either(list(_MORE.values()))} would help ({self.queries} queries{power})."
             ]
@@ -127,15 +129,17 @@ class Advice:
         found = self.twins
         if found.equal and found.ceiling < found.best:
             text = (
-                f"{found.equal} of {found.documents} documents have all features in common with a document of their query that "
-                f"has another label: no ranker is expected to exceed {METRIC} {found.ceiling:.4f} instead of {found.best:.4f}. "
-                f"Judge them again, or add a feature that tells them apart ({_queries(found.examples)})."
+                f"{found.equal} of {found.documents} documents have the same features as a document of their "
+                f"query with another label: no ranker can be expected to exceed {METRIC} {found.ceiling:.4f} "
+                f"instead of {found.best:.4f}. Judge them again, or add a feature that tells them apart "
+                f"({_queries(found.examples)})."
             )
             return [text]
         if found.near > found.documents / 100:
             text = (
-                f"{found.near} of {found.documents} documents are all but equal to a document of their query that has another "
-                f"label. Judge them again, or add a feature that tells them apart ({_queries(found.examples)})."
+                f"{found.near} of {found.documents} documents are almost equal to a document of their query "
+                "with another label. Judge them again, or add a feature that tells them apart "
+                f"({_queries(found.examples)})."
             )
             return [text]
         return []
@@ -144,16 +148,19 @@ class Advice:
         if not self.idle:
             return []
         return [
-            f"{self.idle} of {self.of} queries have documents of one label only, and teach nothing: judge more of their documents."
+            (
+                f"{self.idle} of {self.of} queries have documents of one label only, so a model learns nothing "
+                "from them: judge more of their documents."
+            )
         ]
 
     def _of_features(self) -> list[str]:
         said = []
         if self.useless:
-            said.append(f"Constant within every query, so of no use: {_some(self.useless)}.")
+            said.append(f"Useless, because constant within every query: {_some(self.useless)}.")
         if self.missing:
             shares = [f"{name} ({share:.0%})" for name, share in self.missing]
-            said.append(f"Values are missing: {_some(shares)}. Fill them where they come from.")
+            said.append(f"Values are missing: {_some(shares)}. Fill them at their source.")
         return said
 
 

@@ -140,7 +140,10 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
 
 def _kinds(flips: float) -> str:
     stable = "stable" if flips <= _STEADY else "not stable"
-    return f"Clusters are {stable}: {flips:.0%} of the queries change theirs when a tenth of their documents is left out."
+    return (
+        f"Clusters are {stable}: {flips:.0%} of the queries change their cluster if a tenth of their "
+        "documents is left out."
+    )
 
 
 def _local(against: Comparison) -> str:

@@ -123,11 +123,13 @@ class BlendReport:
         return tables
 
     def _locality(self, found: Localised) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
-        verdict = "not used: the gate stayed shut" if found.locality is None else f"used: {found.locality}"
+        verdict = (
+            "not used: their gain is below the gate" if found.locality is None else f"used: {found.locality}"
+        )
         rows: list[Sequence[object]] = [
-            ("local models are better by", str(found.gain)),
-            ("as many for random prototypes", str(found.random)),
-            ("nearest query leads to the nearest prototype", f"{found.agreement:.1%} of queries"),
+            ("gain of local models", str(found.gain)),
+            ("gain with random prototypes", str(found.random)),
+            ("nearest query has the same prototype", f"{found.agreement:.1%} of queries"),
         ]
         return f"Locality ({verdict})", ("what", "found"), rows
 

@@ -104,8 +104,8 @@ def edges(
         for edge, bound, word in ((min(tried), "low", "smallest"), (max(tried), "high", "largest")):
             if value == edge != _bound(config, name, bound):
                 found.append(
-                    f"{name} = {value:g} is the {word} that was tried; {'smaller' if bound == 'low' else 'larger'} "
-                    "ones may be better"
+                    f"{name} = {value:g} is the {word} value that was tried; "
+                    f"{'smaller' if bound == 'low' else 'larger'} ones may be better"
                 )
     return found
 

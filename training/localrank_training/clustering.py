@@ -92,7 +92,7 @@ def cluster(
         labels[known] = np.arange(len(known))
         return _one_per_query(labels, points, settings, similarity)
     if settings.clusters is None:
-        raise ValueError("clusters: expected a number that has been chosen, found candidates")
+        raise ValueError("clusters: expected one chosen number, found candidates")
     wanted = min(settings.clusters, len(known))
     if settings.method == "prototypes":
         (locality,) = settings.localities
@@ -113,7 +113,7 @@ def _one_per_query(
     members = known[:, None]
     if settings.method == "knn":
         if isinstance(settings.neighbours, tuple):
-            raise ValueError("neighbours: expected a number that has been chosen, found several")
+            raise ValueError("neighbours: expected one chosen number, found several")
         members = known[nearest_queries(points.take(known), settings.neighbours, similarity)]
     return Clustering(labels, tuple(Weighted(np.sort(row)) for row in members), known)
 

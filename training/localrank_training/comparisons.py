@@ -168,7 +168,9 @@ def paired_differences(candidate: Measured, baseline: Measured) -> Vector:
         )
     missing = np.isnan(candidate.per_query)
     if (missing != np.isnan(baseline.per_query)).any():
-        raise InvalidData("queries: other ones are empty on the two sides of the comparison")
+        raise InvalidData(
+            "queries: expected the same empty queries on both sides of the comparison, found different ones"
+        )
     return (candidate.per_query - baseline.per_query)[~missing]
 
 

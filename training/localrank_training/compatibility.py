@@ -78,13 +78,16 @@ def _check_clustering(config: TrainingConfig, made: type[Points]) -> None:
             "method = 'complete_link'"
         )
     if settings.rounds and settings.method == "random":
-        raise InvalidConfiguration("[clustering] rounds: random clusters do not depend on what models score")
+        raise InvalidConfiguration(
+            "[clustering] rounds: expected 0 for random clusters, because they do not depend on the scores "
+            "of models"
+        )
     if settings.rounds and any(
         block.name == "route" for learner in config.learner.candidates() for block in parse(learner.blocks)
     ):
         raise InvalidConfiguration(
-            f"[clustering] rounds: learner {config.learner.method!r} looks at the block 'route', which is known after "
-            "clustering only; set rounds = 0, or other blocks"
+            f"[clustering] rounds: learner {config.learner.method!r} uses the block 'route', which exists "
+            "only after clustering; set rounds = 0, or use other blocks"
         )
 
 
@@ -109,8 +112,8 @@ def _check_routing(config: TrainingConfig, made: type[Points]) -> None:
         )
     if config.routing.member != "nearest" and method != "exact":
         raise InvalidConfiguration(
-            f"[routing] member {config.routing.member!r} needs all members of a cluster, which only method 'exact' "
-            f"compares, found {method!r}"
+            f"[routing] member {config.routing.member!r} needs all members of a cluster; expected method "
+            f"'exact', found {method!r}"
         )
 
 

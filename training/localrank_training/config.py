@@ -65,11 +65,13 @@ class ContractSettings:
     normalise: Normalisation = setting("query_minmax", meaning="the scale of the block `normalised`")
     missing: Missing | Literal["learned"] | Mapping[str, Missing] = setting(
         "reject",
-        meaning="what a missing value becomes: one policy for all features, or a table of one per feature by name, in "
-        f"which `{OTHERS}` stands for all others (`reject` if it is left out). `learned` is `nan` for the features that "
-        "training documents lack, `reject` for the others",
+        meaning="what to do with missing values: one policy for all features, or a table with a policy for each "
+        f"feature; `{OTHERS}` in the table is all other features (`reject` if left out). `learned` is "
+        "`nan` for features with missing values in the training documents, `reject` for the others",
     )
-    constant: float = setting(0.0, meaning='what a missing value becomes with `missing = "constant"`')
+    constant: float = setting(
+        0.0, meaning='the number that replaces a missing value with `missing = "constant"`'
+    )
 
     def policies(self, names: Sequence[str], documents: Matrix) -> Missing | list[Missing]:
         """Return what a missing value becomes, for all features or for each, given the training documents.
@@ -99,33 +101,34 @@ class RepresentationSettings:
     method: Literal["pca", "mean", "variance", "skew", "top_documents", "top_scores_pca", "gaussian"] = (
         setting(
             "pca",
-            meaning="the first principal directions of the normalised documents; their mean, variance or skew; the mean of the "
-            "top documents by one feature; the top scores of every feature by itself, on principal directions; their normal "
-            "distribution",
+            meaning="`pca`: the first principal directions of the normalised documents; `mean`, `variance`, "
+            "`skew`: these of the documents; `top_documents`: the mean of the top documents by one "
+            "feature; `top_scores_pca`: the largest values of each feature, on principal directions; "
+            "`gaussian`: the normal distribution of the documents",
         )
     )
     components: int | None = setting(
         None,
         low=1,
-        meaning="P, how many directions of `pca` and `top_scores_pca`; by default as many as cover the share",
+        meaning="P, the number of directions of `pca` and `top_scores_pca`; by default as many as cover `share`",
     )
     share: float = setting(
-        0.8, above=0, high=1, meaning="of the variance that P directions cover for the median query"
+        0.8, above=0, high=1, meaning="share of the variance that P directions cover for the median query"
     )
-    most: int = setting(8, low=1, meaning="upper bound of P if the share decides")
-    documents: int = setting(10, low=1, meaning="of `top_documents`: how many")
+    most: int = setting(8, low=1, meaning="largest P if `share` decides")
+    documents: int = setting(10, low=1, meaning="for `top_documents`: number of documents")
     by: str = setting(
         "best",
-        meaning="of `top_documents`: the feature that is largest in them, or smallest if its name follows a minus; `best` is "
-        "the one that ranks the training queries best",
+        meaning="for `top_documents`: the feature by which documents are the top ones; a minus before its name "
+        "takes the smallest values; `best` is the feature that ranks the training queries best",
     )
-    scores: int = setting(10, low=1, meaning="of `top_scores_pca`: h, how many values of every feature")
+    scores: int = setting(10, low=1, meaning="for `top_scores_pca`: h, number of values of each feature")
     shrink: float = setting(
         0.5,
         above=0,
         high=1,
-        meaning="of `gaussian`: share of the covariance within all training queries in that of a query, which alone would "
-        "be singular",
+        meaning="for `gaussian`: share of the covariance within all training queries that is mixed into the "
+        "covariance of a query; without it the matrix could be singular",
     )
 
     @classmethod
@@ -133,8 +136,9 @@ class RepresentationSettings:
         """Check a table; what needs labels cannot represent a new query."""
         if table.get("method") in LABELLED:
             raise InvalidConfiguration(
-                f"{where}: method {table['method']!r} needs labels, which a new query does not have; set [clustering] "
-                f"representation = {table['method']!r} to cluster by it, and another method here to route by"
+                f"{where}: method {table['method']!r} needs labels, but a new query has none; set "
+                f"[clustering] representation = {table['method']!r} to cluster by it, and another method here "
+                "to route by"
             )
         return from_fields(cls, table, where)
 
@@ -145,8 +149,8 @@ class SimilaritySettings:
 
     method: Literal["pca_cosine", "euclidean", "kl", "bhattacharyya"] = setting(
         "pca_cosine",
-        meaning="cosines of principal directions; the distance of vectors; the symmetric KL divergence or the Bhattacharyya "
-        "kernel of normal distributions",
+        meaning="`pca_cosine`: cosines of principal directions; `euclidean`: distance of vectors; `kl`, "
+        "`bhattacharyya`: symmetric KL divergence or Bhattacharyya kernel of normal distributions",
     )
     form: Similarity = setting(
         "eq5", meaning="equation 5 of the LocalRank paper, or another form of `pca_cosine`"
@@ -174,12 +178,13 @@ class ClusteringSettings:
         "random",
     ] = setting(
         "complete_link",
-        meaning="`kmeans`, `bisecting_kmeans` and `ward` cluster vectors; `prototypes` lets near queries count more instead "
-        "of parting them; `per_query` has a model for every query, `knn` one for every query and its nearest queries; "
-        "`none` is one global model, `random` a control for experiments",
+        meaning="`kmeans`, `bisecting_kmeans` and `ward` cluster vectors; `prototypes` has models of all queries "
+        "in which near queries count more; `per_query` has a model for each query; `knn` has a model for "
+        "each query together with its nearest queries; `none` is one global model; `random` is a control "
+        "for experiments",
     )
     clusters: int | None = setting(
-        None, low=1, meaning="how many clusters; by default chosen from the candidates. 1 is one global model"
+        None, low=1, meaning="number of clusters; by default chosen from `candidates`. 1 is one global model"
     )
     candidates: tuple[int, ...] = setting(
         (1, 2, 3, 5),
@@ -190,53 +195,65 @@ class ClusteringSettings:
         default=False, meaning="learn each cluster's scorer towards the global one instead of from nothing"
     )
     sample: int = setting(
-        5000, low=2, meaning="queries that are clustered; further ones join the most similar of these"
+        5000,
+        low=2,
+        meaning="largest number of queries that are clustered; every further query joins the most similar of "
+        "these",
     )
     beyond: Literal["join", "farthest"] = setting(
         "join",
-        meaning="of `complete_link` with more queries than `sample`: `join` clusters the sample, and every other query joins the "
-        "most similar of it; `farthest` links what has joined by the farthest members, in time quadratic in all queries",
+        meaning="for `complete_link` with more queries than `sample`: `join` clusters the sample, and every "
+        "other query joins the cluster of the most similar sampled query; `farthest` groups every query "
+        "with the most similar sampled query and merges the groups by their farthest members, in time "
+        "quadratic in all queries",
     )
     representation: Literal["routing", "relevant_mean", "performance_profile"] = setting(
         "routing",
-        meaning="what queries are clustered by: the points that are routed, the mean of their relevant documents, or how well "
-        "each feature ranks them",
+        meaning="how queries are represented for clustering: `routing`: as for routing; `relevant_mean`: the "
+        "mean of their relevant documents; `performance_profile`: how well each feature ranks them",
     )
 
     split: Literal["largest", "scattered"] = setting(
         "scattered",
-        meaning="which cluster `bisecting_kmeans` splits next: that of most queries, or of the largest sum of squared "
-        "distances to its mean",
+        meaning="which cluster `bisecting_kmeans` splits next: the one with most queries, or the one with the "
+        "largest sum of squared distances to its mean",
     )
     neighbours: int | tuple[int, ...] = setting(
         10,
         low=1,
-        meaning="queries that a model of `knn` is learned from, its own query among them; a list is a choice",
+        meaning="for `knn`: number of queries that each model is learned from, its own query included; a list is "
+        "a choice",
     )
     rounds: int = setting(
         0,
         low=0,
         high=10,
-        meaning="times that queries are clustered anew, by how well each cluster's model ranks them (adaptive training)",
+        meaning="how often queries are clustered again, by how well the model of each cluster ranks them "
+        "(adaptive training)",
     )
     share: float | tuple[float, ...] = setting(
-        0.2, above=0, high=1, meaning="of the queries that are near a prototype; a list is a choice"
+        0.2,
+        above=0,
+        high=1,
+        meaning="for `prototypes`: share of the queries that are near a prototype; a list is a choice",
     )
     shrink: float | tuple[float, ...] = setting(
         0.5,
         low=0,
-        meaning="how much all queries count for a prototype's model, against 1 for the near ones; a list is a choice",
+        meaning="for `prototypes`: total weight of all queries in a model, if the near ones together have weight "
+        "1; a list is a choice",
     )
     gate: float = setting(
         0.0,
         low=0,
-        meaning="standard errors by which local models must be better than the global one on queries they have not learned "
-        "from; else every cluster has the global scorer. 0 does not ask",
+        meaning="local models must be better than the global one by this many standard errors, on queries that "
+        "they were not trained on; else every cluster gets the global scorer. 0 turns this off",
     )
 
     local: bool = setting(
         default=True,
-        meaning="give clusters scorers of their own; else queries are routed, and every cluster has the global scorer",
+        meaning="give each cluster its own scorer; if false, queries are still routed, but every cluster gets "
+        "the global scorer",
     )
 
     @property
@@ -285,32 +302,41 @@ class RoutingSettings:
     method: Literal["lsh", "exact", "medoid", "centroid", "classifier", "fusion", "overlap", "global"] = (
         setting(
             "lsh",
-            meaning="hash tables, all training queries, one query per cluster, the mean vector of each cluster; `classifier` "
-            "predicts the cluster by logistic regression, `fusion` adds the scores of all clusters by their probability; "
-            "`overlap` takes the model that shares most neighbours with the query; `global` if there are no clusters",
+            meaning="how the cluster of a query is found: `lsh` by hash tables; `exact` by comparing it with all "
+            "training queries; `medoid` by one query per cluster; `centroid` by the mean vector of each "
+            "cluster; `classifier` by logistic regression; `fusion` adds the scores of all clusters, "
+            "weighted by their probability; `overlap` takes the model that shares most neighbours with "
+            "the query; `global` is for models without clusters",
         )
     )
-    tables: int = setting(16, low=1, high=256, meaning="m, hash tables per component")
-    planes: int | Literal["auto"] = setting("auto", low=1, high=24, meaning="h, hyperplanes per table")
-    cap: int = setting(64, low=0, meaning="entries of a bucket that vote; 0 is all of them")
-    probes: int = setting(0, low=0, meaning="neighbouring buckets that are looked at too")
-    rerank: int = setting(256, low=1, meaning="candidates with most votes that are compared exactly")
+    tables: int = setting(16, low=1, high=256, meaning="m, number of hash tables per component")
+    planes: int | Literal["auto"] = setting(
+        "auto", low=1, high=24, meaning="h, number of hyperplanes per table"
+    )
+    cap: int = setting(64, low=0, meaning="largest number of entries of a bucket that vote; 0 is all of them")
+    probes: int = setting(0, low=0, meaning="number of neighbouring buckets that also vote")
+    rerank: int = setting(
+        256, low=1, meaning="number of candidates with most votes that are compared exactly"
+    )
     exact_below: int | Literal["auto"] = setting(
-        "auto", low=0, meaning="with fewer training queries all are compared; `auto` if that is faster"
+        "auto",
+        low=0,
+        meaning="with fewer training queries than this, all are compared; `auto` does so if it is faster",
     )
     member: Literal["nearest", "average", "farthest"] = setting(
         "nearest",
-        meaning="with `exact`: a cluster is as near as its nearest query, its queries on average, or its farthest query",
+        meaning="for `exact`: the similarity to a cluster is that of its nearest query, the average of its "
+        "queries, or that of its farthest query",
     )
     C: float = setting(
         1.0,
         above=0,
-        meaning="of `classifier` and `fusion`: how much the loss counts against the norm of the weights",
+        meaning="for `classifier` and `fusion`: weight of the loss against the norm of the weights",
     )
     scores: Literal["standard", "raw"] = setting(
         "standard",
-        meaning="of `fusion`: give the scores of each cluster mean 0 and deviation 1 within the list before they are "
-        "added, or add them as they are",
+        meaning="for `fusion`: `standard` gives the scores of each cluster mean 0 and deviation 1 within the "
+        "list and then adds them; `raw` adds them unchanged",
     )
 
     @classmethod
@@ -318,8 +344,8 @@ class RoutingSettings:
         """Check a table; the oracle is no router that could serve."""
         if table.get("method") == "oracle":
             raise InvalidConfiguration(
-                f"{where}: method 'oracle' takes the cluster that ranks the query best, so it needs the labels; "
-                "localrank evaluate --oracle measures it for any model"
+                f"{where}: method 'oracle' chooses the cluster that ranks the query best, so it needs labels; "
+                "to measure it for any model, use localrank evaluate --oracle"
             )
         return from_fields(cls, table, where)
 
@@ -328,8 +354,14 @@ class RoutingSettings:
 class ListSettings:
     """Shorter lists of the training queries to learn from as well, as an earlier stage will let them through."""
 
-    lengths: tuple[int, ...] | None = setting(None, low=1, meaning="documents of the shorter lists")
-    by: str = setting("random", meaning="`random`, or the feature that the earlier stage cuts by")
+    lengths: tuple[int, ...] | None = setting(
+        None, low=1, meaning="lengths of the shorter lists, in documents"
+    )
+    by: str = setting(
+        "random",
+        meaning="which documents stay: `random` ones, or those with the largest values of this feature, by which the "
+        "earlier stage cuts",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +369,12 @@ class SelectionSettings:
     """How choices are made: on validation queries, or without them by cross-validation over the training queries."""
 
     metric: str = setting("ndcg@10", check=Metric.parse, meaning="what choices maximise")
-    folds: int = setting(5, low=2, meaning="of the cross-validation without validation queries")
+    folds: int = setting(
+        5, low=2, meaning="number of folds of the cross-validation, if there are no validation queries"
+    )
     refit: bool = setting(
         default=True,
-        meaning="after choosing, learn from the training and the validation queries together; off in the methods of the "
+        meaning="after the choice, train on training and validation queries together; off in the methods of the "
         "papers",
     )
 
@@ -354,16 +388,17 @@ class GuardSettings:
 
     learn: bool = setting(
         default=False,
-        meaning="choose thresholds of the similarity, the margin and the distance outside of the training values; queries "
-        "beyond them are answered by a blend of the two best clusters, or by the global scorer",
+        meaning="choose thresholds for the similarity, the margin and the distance from the training values; a "
+        "blend of the two best clusters, or the global scorer, answers queries beyond them",
     )
     errors: float = setting(
         1.0,
         low=0,
-        meaning="standard errors by which a threshold must gain on the held-out queries; few, because the global scorer is the "
-        "safe answer. Dozens of thresholds are tried, so one may gain as much by chance; 3 lets hardly any through by chance",
+        meaning="a threshold must gain this many standard errors on the held-out queries. The default is low, "
+        "because the global scorer is a safe answer. Dozens of thresholds are tried, so one may pass by "
+        "chance; with 3 hardly any does",
     )
-    least: int = setting(10, low=1, meaning="held-out queries that a threshold must concern")
+    least: int = setting(10, low=1, meaning="smallest number of held-out queries beyond a threshold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +406,7 @@ class TrainingConfig:
     """One training run."""
 
     seed: int = setting(
-        0, low=0, meaning="of everything that is drawn at random, learners' own seeds excepted"
+        0, low=0, meaning="seed of all random draws except those of learners with a seed of their own"
     )
     contract: ContractSettings = ContractSettings()
     representation: RepresentationSettings = RepresentationSettings()
@@ -430,7 +465,7 @@ class TrainingConfig:
         tables = manifest.source.get("configuration")
         if not isinstance(tables, dict):
             raise InvalidConfiguration(
-                f"{name}: expected a version that 'localrank train' has published, found one without its settings"
+                f"{name}: expected a version that 'localrank train' published, found one without settings"
             )
         return cls.from_tables(tables, f"{name}: configuration")
 

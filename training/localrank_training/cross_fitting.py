@@ -206,7 +206,7 @@ class _Run:
             return rehearsal, None, ()
         position = self.blend.position_in(rehearsal)
         if position is None:
-            return rehearsal, None, ("locality was not tried: no member is local",)
+            return rehearsal, None, ("local models were not tried: no member is local",)
         everywhere = np.ones(len(self.lesson.queries), np.bool_)
         globally = rehearsal.tried[position].only(rehearsal.choose(everywhere)[position])
         (learner,) = globally.learners
@@ -214,14 +214,14 @@ class _Run:
             return (
                 rehearsal,
                 None,
-                ("locality was not tried: the local member is not 'linear' with a given ridge",),
+                ("local models were not tried: the local member is not 'linear' with a given ridge",),
             )
         width = self.lesson.seen_as(learner.blocks).queries.n_features
         if not LocalMembers.fit(len(everywhere), width):
             return (
                 rehearsal,
                 None,
-                (f"locality was not tried: {width} features are too many for this number of queries",),
+                (f"local models were not tried: {width} features are too many for this number of queries",),
             )
         members = LocalMembers(learner, self.lesson, rehearsal.part_of)
         settings, plan = self.config.clustering, self.plan

@@ -143,7 +143,8 @@ def _watched(client: Client, settings: dict[str, Any], rounds: int, judged: Judg
             lost = workers - set(client.nthreads())
         except OSError:
             raise WorkersLost(
-                "trees on all workers: the scheduler is gone. Nothing was published; run it again once it is back"
+                "trees on all workers: the scheduler is gone. Nothing was published; run the command again "
+                "when the scheduler is back"
             ) from None
         if lost and not found:
             raise _lost(f"worker {min(lost)} is gone")
@@ -161,7 +162,8 @@ def _watched(client: Client, settings: dict[str, Any], rounds: int, judged: Judg
 
 def _lost(what: str) -> WorkersLost:
     return WorkersLost(
-        f"trees on all workers: {what}, and LightGBM cannot go on without it. Nothing was published; run it again"
+        f"trees on all workers: {what}, and LightGBM cannot continue without it. Nothing was published; run "
+        "the command again"
     )
 
 

@@ -208,14 +208,16 @@ class DaskWorkers:
                 result: T = running[number].result()
             except KilledWorker as error:
                 raise WorkersLost(
-                    f"--dask {self._address}: a piece of work ended the workers that it was given to, the last one "
-                    f"{error.last_worker.address}; they may have too little memory. Nothing was published"
+                    f"--dask {self._address}: a piece of work ended every worker that ran it, "
+                    f"{error.last_worker.address} last; the workers may have too little memory. Nothing was "
+                    "published"
                 ) from None
             except (CancelledError, CommClosedError):
                 # A worker that is gone took with it what only it held.
                 if not self._connected():
                     raise WorkersLost(
-                        f"--dask {self._address}: the scheduler is gone. Nothing was published; run it again once it is back"
+                        f"--dask {self._address}: the scheduler is gone. Nothing was published; run the "
+                        "command again when the scheduler is back"
                     ) from None
                 self._forget_lost()
                 running[number] = self._send(work, piece, needed)
@@ -226,8 +228,8 @@ class DaskWorkers:
             else:
                 return result
         raise WorkersLost(
-            f"--dask {self._address}: what a piece of work needs was lost {_AGAIN} times with the workers that held it. "
-            "Nothing was published"
+            f"--dask {self._address}: the data of a piece of work were lost {_AGAIN} times, because the "
+            "workers that held them ended. Nothing was published"
         )
 
     def _send(self, work: Callable[..., T], piece: tuple[Any, ...], needed: set[str]) -> Future:
@@ -258,7 +260,8 @@ class DaskWorkers:
     def _unseen(self, path: str, worker: str) -> None:
         if self._stamps.get(path):
             self.notes.append(
-                f"--dask {self._address}: {worker} does not see {path}, or sees another file there: what it holds is sent instead"
+                f"--dask {self._address}: {worker} does not have the same file at {path}; its content is sent "
+                "instead"
             )
         self._stamps[path] = ""
 
@@ -268,7 +271,8 @@ class DaskWorkers:
             return self._client.scatter(array, hash=False, broadcast=False)
         except (OSError, TimeoutError) as error:
             raise WorkersLost(
-                f"--dask {self._address}: no worker took what it was sent: {_first_line(error)}. Nothing was published"
+                f"--dask {self._address}: no worker accepted the data that it was sent: {_first_line(error)}. "
+                "Nothing was published"
             ) from None
 
     def _connected(self) -> bool:

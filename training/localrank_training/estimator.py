@@ -275,7 +275,11 @@ def _numbered(qid: Any, n_docs: int) -> tuple[Indices, tuple[str, ...]]:
     values = values.ravel()
     if len(values) != n_docs:
         sizes = values.dtype.kind in "iu" and int(values.sum()) == n_docs
-        hint = "; sizes of groups become queries by np.repeat(np.arange(len(sizes)), sizes)" if sizes else ""
+        hint = (
+            "; to make queries from the sizes of groups, use np.repeat(np.arange(len(sizes)), sizes)"
+            if sizes
+            else ""
+        )
         raise ValueError(f"qid: expected a query for each of {n_docs} rows, found {len(values)}{hint}")
     # NaN and NaT are not equal to themselves.
     unknown = np.flatnonzero([value is None or bool(value != value) for value in values.tolist()])  # noqa: PLR0124
@@ -333,7 +337,7 @@ def _with_advice() -> Iterator[None]:
         if not str(error).startswith("Input X contains NaN"):
             raise
         raise ValueError(
-            "Input X contains NaN, and nothing is said of what a missing value becomes: "
+            "Input X contains NaN, and no setting says what to do with missing values; use "
             "settings={'contract.missing': 'median'}, or 'zero', 'constant', 'nan', 'learned'"
         ) from None
 

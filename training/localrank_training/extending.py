@@ -120,7 +120,8 @@ def extend(
     ranker = artifact.ranker
     if isinstance(ranker.router, GlobalRouter):
         raise InvalidConfiguration(
-            f"{name}: expected a model with clusters, found one global model; it learns from more queries by 'localrank train'"
+            f"{name}: expected a model with clusters, found one global model; use 'localrank train' with all "
+            "queries instead"
         )
     n_docs, n_lists = _learned_from(artifact, name)
     given, queries = queries, aligned(queries, ranker.contract)
@@ -256,8 +257,8 @@ def _learned_from(artifact: Artifact, name: str) -> tuple[int, int]:
         return sum(int(part["documents"]) for part in parts), sum(int(part["queries"]) for part in parts)
     except (KeyError, TypeError, ValueError):
         raise InvalidConfiguration(
-            f"{name}: expected a model that 'localrank train' has published, found one that does not say what it "
-            "has learned from"
+            f"{name}: expected a model that 'localrank train' has published, found one without information "
+            "about its training data"
         ) from None
 
 
@@ -269,8 +270,8 @@ def _refuse_known(artifact: Artifact, name: str, given: QuerySet, queries: Query
         known = known_as(source, fingerprint(queries))
     if known is not None:
         raise InvalidData(
-            f"expected queries that are new to {name}, found those that it {known}; each would count twice "
-            "(--again does it anyway)"
+            f"expected queries that are new to {name}, found those that it {known}; they would count twice "
+            "(--again accepts them)"
         )
 
 
@@ -297,7 +298,9 @@ def _similarities(
     if not others:
         return near, None, ()
     unlike = near < float(np.quantile(others, _RARE))
-    note = "most new queries are less similar to any training query than training queries are to each other: train again"
+    note = (
+        "most new queries are less similar to the training queries than these are to each other: train again"
+    )
     return near, float(np.median(others)), (note,) if unlike else ()
 
 
@@ -305,17 +308,19 @@ def _notes(before: Ranker, grown: Ranker) -> tuple[str, ...]:
     notes = []
     if grown.contract.digest != before.contract.digest:
         notes.append(
-            "the contract has another hash, because its ranges have grown: clients that send the hash must fetch it again; "
-            "features are scaled as before"
+            "the hash of the contract has changed, because the ranges of its features have grown: clients "
+            "that send the hash must fetch the new one; the scaling of features is the same"
         )
     if grown.router is before.router:
         notes.append(
-            f"the router {before.router.strategy!r} holds no training queries: routes stay as they were"
+            f"the router {before.router.strategy!r} holds no training queries: the new ones do not change any "
+            "route"
         )
     if isinstance(grown.router, LshRouter):
         planes, wanted = grown.router.tables.planes.shape[1], automatic_planes(len(grown.router.points))
         if wanted - planes >= _TOO_FEW_PLANES:
             notes.append(
-                f"the hash tables have {planes} planes, made for fewer queries; new ones would have {wanted}: train anew"
+                f"the hash tables have {planes} planes, chosen for fewer queries; now {wanted} would be "
+                "better: train again"
             )
     return tuple(notes)

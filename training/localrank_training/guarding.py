@@ -99,7 +99,11 @@ def choose_guard(
     search = _Search.of(queries, ranked, evidence, config)
     thresholds, gains = search.greedy(settings)
     if not thresholds:
-        return None, ranked, ["guard: no threshold gains by enough on the held-out queries, so there is none"]
+        return (
+            None,
+            ranked,
+            ["guard: no threshold gains enough on the held-out queries, so the model has no guard"],
+        )
     guard = Guard.of(thresholds)
     answered, n_sent = _answered(queries, ranked, evidence, guard)
     said = ", ".join(

@@ -82,16 +82,19 @@ class LearningCurve:
         found, less, more = self.doubling, self.points[-2].queries, self.points[-1].queries
         said = f"From {less:.0f} to {more:.0f} queries, {METRIC} rose by {found.difference:+.4f}"
         if found.interval is None:
-            return f"{said} ({found.interval_text}): too few to say whether more queries would help."
+            return f"{said} ({found.interval_text}): too few queries to say whether more would help."
         if found.interval.low > 0:
-            return f"{said} {found.interval}: more judged queries would help; twice as many probably by less than that."
+            return (
+                f"{said} {found.interval}: more judged queries would help. Twice as many would probably bring "
+                "less than that."
+            )
         if found.interval.high < 0:
             return (
                 f"{said} {found.interval}: more queries made it worse, so look at the labels of the new ones."
             )
         return (
-            f"{said} {found.interval}: not clearly. A rise of {found.detectable:.4f} would have shown, so twice as many queries "
-            "would hardly bring more than that."
+            f"{said} {found.interval}: this is not clearly a rise. A rise of {found.detectable:.4f} would "
+            "have been found, so twice as many queries would hardly bring more than that."
         )
 
     def to_json(self) -> dict[str, Any]:

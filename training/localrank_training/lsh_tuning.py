@@ -86,7 +86,7 @@ def tune_tables(
     held = held.take(np.flatnonzero(held.ranks > 0)[:_MOST_HELD])
     if not len(held) or not len(known):
         raise InvalidData(
-            f"tables are tuned on held-out queries with a signature: found {len(held)} of these and "
+            f"tuning hash tables needs queries with a signature: found {len(held)} held-out ones and "
             f"{len(known)} to compare them with"
         )
     known = np.sort(known)

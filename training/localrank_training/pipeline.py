@@ -167,7 +167,8 @@ def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) ->
         clustering = cluster(points, config.clustering, config.seed, similarity)
     if not len(clustering):
         raise InvalidData(
-            "no query has two different documents: there is nothing to cluster; train method 'global'"
+            "expected a query with two different documents, found none, so there is nothing to cluster; use "
+            "method 'global'"
         )
     router = make_router(points, clustering, config)
     return Plan(clouds.contract, representation, clustering, router, points)

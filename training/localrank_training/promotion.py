@@ -36,7 +36,7 @@ def better_than_served(
     try:
         scores = rank_all(load(served.path).ranker, held).scores
     except (InvalidData, InvalidDocuments) as error:
-        return False, f"not promoted: {served} cannot rank these queries to compare with: {error}"
+        return False, f"not promoted: {served} cannot rank these queries, so there is no comparison: {error}"
     verdict = against_served(
         report.local, measure(held.labels, scores, held.offsets, METRICS, CONVENTION), str(served)
     )

@@ -130,7 +130,9 @@ class TrainingReport:
             changes: list[Sequence[object]] = [
                 (IN_WORDS.get(change, change), rate) for change, rate in self.stability.items()
             ]
-            tables.append(("Stability: share of queries that change their cluster", ("if", "share"), changes))
+            tables.append(
+                ("Stability: share of the queries that change their cluster", ("if", "share"), changes)
+            )
         return tables
 
     def _clusters(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
@@ -221,15 +223,15 @@ def _alone(trials: Sequence[Trial], metric: str, measured: Measured) -> str:
     others = [one.value for found, one in clusters if found is not None and int(found[1]) > 1]
     mine = [one.value for one in trials if one.chosen]
     if others and mine:
-        return f"{metric} {mine[0]:.4f}, where clusters came to {max(others):.4f} at best"
-    return f"{measured.name} {measured.mean:.4f}, with no local one to compare it with"
+        return f"{metric} {mine[0]:.4f}, the best model with clusters: {max(others):.4f}"
+    return f"{measured.name} {measured.mean:.4f}, without a local model to compare with"
 
 
 def _warnings(held: HeldOut) -> tuple[str, ...]:
     if not held.learned_from:
         return ()
     count = f"{held.learned_from} of {len(held.queries)} validation queries"
-    return (f"{count} are training queries too: the figures flatter this model and its choices",)
+    return (f"{count} are also training queries: the figures are too good for this model and its choices",)
 
 
 def _stability(trained: Trained, seed: int) -> dict[str, float]:

@@ -121,7 +121,7 @@ def fit_classifier(
             model.fit((vectors - centre) / scale, theirs)
             note(
                 "routing",
-                f"the classifier did not settle in {_STEPS} steps; a smaller [routing] C would let it",
+                f"the classifier did not converge in {_STEPS} steps; set a smaller [routing] C",
             )
     found, offsets = model.coef_ / scale, model.intercept_ - (model.coef_ / scale) @ centre
     if len(taught) == 2:

@@ -190,7 +190,8 @@ def train(
             places = np.where(same >= 0, same, len(queries) + np.cumsum(same < 0) - 1)
             clusters = built.clusters[places]
             warnings.append(
-                f"the figures are of models that had not learned from the {how}; the published one has, too"
+                f"the figures come from models that did not learn from the {how}; the published model also "
+                "learned from them"
             )
         else:
             built = build(
@@ -218,7 +219,7 @@ def train(
 #: Files that are named in a sentence.
 _NAMED = 5
 #: What to do about missing values.
-_MISSING = "[contract] missing says what becomes of missing values: median, zero, constant, nan or learned"
+_MISSING = "set [contract] missing to median, zero, constant, nan or learned to accept missing values"
 
 
 def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:
@@ -266,7 +267,10 @@ def _drawn(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, list[st
     within[0] = True
     some = queries.select(np.sort(order[within])).held()
     return some, [
-        f"{len(some)} of {len(queries)} queries were drawn to learn from: {most} documents are the most"
+        (
+            f"{len(some)} of {len(queries)} queries were drawn at random for training, to stay within {most} "
+            "documents"
+        )
     ]
 
 
@@ -286,7 +290,7 @@ def _cross_fitted(
         _check_features(validation, queries)
     if validation is not None and config.selection.refit:
         lesson = concatenated([queries, validation.select(np.flatnonzero(_same(validation, queries) < 0))])
-        warnings.append("validation queries are learned from like the training queries")
+        warnings.append("validation queries are used for training, like the training queries")
     lesson, said = _drawn(lesson, config)
     warnings += said
     found = cross_fitting.cross_fit(lesson, config, workers=workers, progress=progress)
@@ -300,7 +304,7 @@ def _cross_fitted(
         n_docs = lesson.n_docs
         how = f"{len(lesson)} judged queries, each scored by models that had not seen it"
         if found.rehearsal is None:
-            how = f"{len(lesson)} judged queries, which the model has learned from: too few to hold any out"
+            how = f"{len(lesson)} judged queries that the model was trained on: too few to hold any out"
             held = rank_all(found.built.ranker, lesson)
         else:
             routes = found.routes[: len(lesson)]
@@ -481,7 +485,9 @@ def _said_of(queries: QuerySet) -> list[str]:
     if queries.weights is None:
         return said
     low, high = queries.weights.min(), queries.weights.max()
-    counted = f"queries count by their weights, {low:g} to {high:g}, in what is learned and chosen"
+    counted = (
+        f"queries count by their weights, {low:g} to {high:g}, in training and in the choice of settings"
+    )
     return [*said, f"{counted}; clusters and the figures count every query once"]
 
 
@@ -504,7 +510,10 @@ def _gated(
     if gains.mean() > settings.gate * error:
         return config, ranked, [found]
     routes = tuple(route._replace(local=False) for route in ranked.routes)
-    shut = f"{found}: less than {settings.gate:g} of these above zero, so every cluster has the global scorer"
+    shut = (
+        f"{found}: the difference is less than {settings.gate:g} standard errors above zero, so every cluster "
+        "gets the global scorer"
+    )
     return config.without_local(), Ranked(ranked.global_scores, ranked.global_scores, routes), [shut]
 
 

@@ -52,7 +52,7 @@ class KernelFeatures:
     kernel: Literal["linear", "poly", "rbf"] = setting(
         "linear", meaning="x·z, (gamma x·z + 1)^degree or exp(-gamma |x - z|²)"
     )
-    components: int = setting(5, low=1, meaning="how many, at most")
+    components: int = setting(5, low=1, meaning="largest number of components")
     degree: int = setting(2, low=1, meaning="of `poly`")
     gamma: float | None = setting(
         None, above=0, meaning="of `poly` and `rbf`; one over the number of features by default"

@@ -272,7 +272,8 @@ class _Known:
                 self._figures[entry["key"]] = (entry["local"], entry["global"])
             except (ValueError, KeyError, TypeError):
                 raise InvalidData(
-                    f"{self._path}:{number}: expected one finished trial, found {line[:60]!r}; delete the file to begin again"
+                    f"{self._path}:{number}: expected one finished trial, found {line[:60]!r}; delete the "
+                    "file to start again"
                 ) from None
 
     def get(self, config: TrainingConfig, fold: int) -> tuple[list[float], list[float]] | None:

@@ -66,7 +66,7 @@ def of_clusters(
         alone: what is known of a model without clusters.
     """
     if not comparisons:
-        said = alone or "there is no local one to compare it with"
+        said = alone or "no local model to compare with"
         return Verdict("same", f"verdict: one global model; {said}")
     outcome, most = _outcome(comparisons)
     if outcome == "better":
@@ -76,7 +76,7 @@ def of_clusters(
     if all(one.wins == one.losses == 0 for one in comparisons):
         return Verdict("same", f"verdict: ranks every query as {against} does; {smaller}")
     detectable = [one.detectable for one in comparisons if one.detectable is not None]
-    power = f", where {min(detectable):.4f} would have shown" if detectable else ""
+    power = f", enough to find a difference of {min(detectable):.4f}" if detectable else ""
     return Verdict(
         "same",
         f"verdict: no better than {against} on any metric ({n_queries} queries{power}); {smaller}",
@@ -93,7 +93,7 @@ def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: i
             smaller="train with --set clustering.method='none', which is smaller",
         )
     if len(blend.rivals) == 1:
-        return Verdict("same", "verdict: a blend of one member; there is nothing to compare it with")
+        return Verdict("same", "verdict: a blend of one member, with nothing to compare it with")
     best = blend.best
     adjusted = holm([one.p for one in best.comparisons])
     family = [replace(one, p_holm=float(p)) for one, p in zip(best.comparisons, adjusted, strict=True)]

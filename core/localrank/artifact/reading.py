@@ -153,7 +153,7 @@ def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Pr
     rules = _rules(manifest, stored)
     if unused := sorted(manifest.files.keys() - rules.keys()):
         raise ArtifactCorrupt(
-            f"{MANIFEST}: files: expected none that the model does not use, found {unused[0]!r}"
+            f"{MANIFEST}: files: expected only files that the model uses, found {unused[0]!r}"
         )
 
     arrays: dict[str, Array] = {
@@ -226,7 +226,7 @@ def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
     if missing := sorted(expected.keys() - found):
         raise ArtifactCorrupt(f"{missing[0]}: expected a file that the manifest lists, found none")
     if extra := sorted(found - expected.keys()):
-        raise ArtifactCorrupt(f"{extra[0]}: expected only files that the manifest lists, found another")
+        raise ArtifactCorrupt(f"{extra[0]}: expected only files that the manifest lists, found one more")
 
 
 def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:

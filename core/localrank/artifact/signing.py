@@ -108,7 +108,8 @@ class TrustedKeys:
                 return identifier
         if mine:
             raise ArtifactUntrusted(
-                f"{name}: expected a signature of {MANIFEST} as it is, found one of other bytes by {_listed(mine)}"
+                f"{name}: expected a signature of the present {MANIFEST}, found one of other content by "
+                f"{_listed(mine)}"
             )
         raise ArtifactUntrusted(
             f"{name}: expected a signature of a trusted key ({_listed(self._keys)}), found signatures of "

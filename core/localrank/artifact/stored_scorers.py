@@ -201,13 +201,15 @@ class StoredScorers:
         for position, form in enumerate(self._forms):
             where = f"{MANIFEST}: scorers: form {position}"
             if not isinstance(form, dict) or set(form) != _FORM:
-                raise ArtifactCorrupt(f"{where}: expected kind, settings, arrays and members, found others")
+                raise ArtifactCorrupt(
+                    f"{where}: expected kind, settings, arrays and members, found other members"
+                )
             if not isinstance(form["kind"], str) or form["kind"] not in SCORERS:
                 raise ArtifactCorrupt(
                     f"{where}: expected a kind of {', '.join(SCORERS)}, found {form['kind']!r}"
                 )
             if not isinstance(form["settings"], dict) or not isinstance(form["arrays"], dict):
-                raise ArtifactCorrupt(f"{where}: expected settings and arrays by name, found others")
+                raise ArtifactCorrupt(f"{where}: expected settings and arrays by name, found something else")
             for role, spec in form["arrays"].items():
                 _check_array(f"{where}: {role}", role, spec)
             members = form["members"]
@@ -230,8 +232,8 @@ class StoredScorers:
         for position, reference in enumerate(self._shared):
             if not isinstance(reference, int) or needs[reference] > position:
                 raise ArtifactCorrupt(
-                    f"{MANIFEST}: scorers: shared scorer {position}: expected it to be made of those before it, "
-                    f"found {reference!r:.60}"
+                    f"{MANIFEST}: scorers: shared scorer {position}: expected only shared scorers before it "
+                    f"as members, found {reference!r:.60}"
                 )
         roots = [one for one in (*self._shared, *self._clusters, self._global) if isinstance(one, int)]
         total, deepest = sum(sizes[position] for position in roots), max(depths)

@@ -78,7 +78,7 @@ def _side_by_side(
 
 def _print_probe(rerankings: Sequence[Reranking] | None) -> None:
     if rerankings is None:
-        print("probe: not comparable, the features are not the same")
+        print("probe: the versions have different features, so their rankings cannot be compared")
         return
     moved = sorted((one for one in rerankings if one.furthest), key=lambda one: one.tau)
     if not moved:

@@ -47,7 +47,7 @@ class _Parser(ArgumentParser):
     """Says what is wrong in one line, as every command does."""
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidConfiguration(f"{message}; {self.prog} --help says what it takes")
+        raise InvalidConfiguration(f"{message}; see {self.prog} --help")
 
 
 def _parser() -> ArgumentParser:
@@ -74,7 +74,7 @@ def _parser() -> ArgumentParser:
             "--models-dir",
             type=_path,
             default=os.environ.get("LOCALRANK_MODELS_DIR") or "models",
-            help="where the models are [LOCALRANK_MODELS_DIR] (default %(default)s)",
+            help="folder of the models [LOCALRANK_MODELS_DIR] (default %(default)s)",
         )
         added.add_argument("--json", dest="as_json", action="store_true", help="print JSON instead of text")
         return added
@@ -115,25 +115,25 @@ def _parser() -> ArgumentParser:
         "--keep",
         type=_whole_number,
         default=5,
-        help="how many of the newest versions stay (default %(default)s)",
+        help="how many of the newest versions to keep (default %(default)s)",
     )
     added.add_argument(
         "--force",
         action="store_true",
-        help="also remove versions that aliases or their histories need, and such aliases",
+        help="also remove older versions that aliases name or named, and the aliases of removed versions",
     )
 
     added = command("export", export, "web --to opensearch --out web.json")
     added.add_argument("model", metavar="MODEL", help=_REFERENCE)
     added.add_argument(
-        "--to", required=True, choices=ENGINES, help="the engine whose plug-in will rank with it"
+        "--to", required=True, choices=ENGINES, help="the search engine that will use the model"
     )
-    added.add_argument("--name", help="what the engine calls it (default: the model's name)")
-    added.add_argument("--out", type=_path, metavar="FILE", help="where it goes; standard output by default")
+    added.add_argument("--name", help="name of the model in the engine (default: the name here)")
+    added.add_argument("--out", type=_path, metavar="FILE", help="file to write (default: standard output)")
     added.add_argument(
         "--global-scorer",
         action="store_true",
-        help="leave the clusters out and export the global scorer alone",
+        help="export only the global scorer, without the clusters",
     )
 
     added = command("diff", diff, "web@2 web@3")
@@ -142,21 +142,21 @@ def _parser() -> ArgumentParser:
 
     added = command("push", push, "s3://bucket/models web")
     added.add_argument(
-        "url", metavar="URL", help="folder of models: s3://…, file:///…, any that fsspec can write"
+        "url", metavar="URL", help="folder of models at a URL that fsspec can write: s3://…, file:///…"
     )
     added.add_argument("names", nargs="+", metavar="NAME", help="name of a model")
     added.add_argument(
         "--force",
         action="store_true",
-        help="also replace aliases there that stand for versions that are not here",
+        help="also replace aliases at the URL that name versions which this folder does not have",
     )
 
     added = command("pull", pull, "s3://bucket/models --models-dir copy")
     added.add_argument(
-        "url", metavar="URL", help="folder of models: s3://…, https://…, any that fsspec can read"
+        "url", metavar="URL", help="folder of models at a URL that fsspec can read: s3://…, https://…"
     )
     added.add_argument(
-        "names", nargs="*", metavar="NAME", help="name of a model (default: all that are there)"
+        "names", nargs="*", metavar="NAME", help="name of a model (default: all models at the URL)"
     )
     return parser
 

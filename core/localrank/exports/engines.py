@@ -42,12 +42,16 @@ def export(ranker: Ranker, engine: str, name: str, *, global_scorer: bool = Fals
             raise ExportRefused(f"expected trees of at most {_DEEPEST} levels, found {depth}")
     takes_missing = isinstance(model, PlainTrees) and "nan" in contract.missing
     notes = [
-        "the engine adds in float32: scores differ in the seventh digit, and documents that close may change places"
+        (
+            "the engine adds in float32: scores may differ in the seventh digit, so documents with nearly equal "
+            "scores may change places"
+        )
     ]
     others = sorted(set(contract.missing) - {"nan", "zero", "reject"})
     if others:
         notes.append(
-            f"the model fills missing values ({', '.join(others)}) and the engine does not: log a value for every feature"
+            f"the model replaces missing values ({', '.join(others)}), but the engine does not: log a value "
+            "for every feature"
         )
     if engine == "solr":
         if takes_missing:
@@ -55,8 +59,10 @@ def export(ranker: Ranker, engine: str, name: str, *, global_scorer: bool = Fals
         return Exported(solr.body(model, name, contract.names, missing=takes_missing), tuple(notes))
     if takes_missing:
         notes.append(
-            "Elasticsearch LTR takes a missing feature for 0, which trees may send elsewhere"
+            "Elasticsearch LTR uses 0 for a missing feature, so the trees may give such documents other "
+            "scores"
             if engine == "elasticsearch"
-            else "versions of OpenSearch LTR that do not heed 'missing' take a missing feature for 0"
+            else "some versions of OpenSearch LTR ignore 'missing' and use 0 for a missing feature, so the "
+            "trees may give such documents other scores"
         )
     return Exported(elasticsearch.body(model, name, contract.names), tuple(notes))

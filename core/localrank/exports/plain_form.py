@@ -54,7 +54,8 @@ def plain_form(ranker: Ranker, *, global_scorer: bool = False) -> PlainWeights |
     if ranker.scorers and not global_scorer:
         raise ExportRefused(
             f"expected one scorer for all queries, found {len(ranker.scorers)} clusters, which need routing; "
-            "--global-scorer exports the global scorer alone, and the service serves all of it (see the adapters)"
+            "use --global-scorer to export only the global scorer, or let the service rank the hits (see its "
+            "adapters)"
         )
     parts = list(_parts(ranker.global_scorer))
     if all(isinstance(part, TreesScorer) for part in parts):
@@ -66,7 +67,7 @@ def plain_form(ranker: Ranker, *, global_scorer: bool = False) -> PlainWeights |
         return PlainWeights(_weights(parts[0], ranker.contract))
     kinds = ", ".join(sorted({part.kind for part in parts}))
     raise ExportRefused(
-        f"expected a linear scorer or trees, found {kinds}; search engines know no such models"
+        f"expected a linear scorer or trees, found {kinds}; search engines cannot run such models"
     )
 
 
@@ -103,17 +104,18 @@ def _check_trees(forest: TreesScorer, contract: FeatureContract) -> None:
         raise _per_query(forest.blocks, contract)
     if ((forest.decisions & CATEGORICAL) > 0).any():
         raise ExportRefused(
-            "expected splits of numbers, found splits on categories, which the engines do not know"
+            "expected splits of numbers, found splits on categories; search engines cannot run these"
         )
     if ((forest.decisions & MISSING_TYPE) == MISSING_ZERO).any():
         raise ExportRefused(
-            "expected zero to be a value, found trees that take it for missing, which the engines do not know"
+            "expected trees that treat zero as a value, found trees that treat it as missing; search engines "
+            "cannot run these"
         )
 
 
 def _per_query(blocks: str, contract: FeatureContract) -> ExportRefused:
     how = f" ({contract.normalise})" if blocks == "normalised" else ""
     return ExportRefused(
-        f"expected features as they are, found the block {blocks!r}{how}, which depends on the other documents of a query "
-        'or cannot be written as weights; train with [learner] blocks = "raw", or [contract] normalise = "none"'
+        f"expected features as they are, found the block {blocks!r}{how}; search engines cannot compute this "
+        'block; train with [learner] blocks = "raw", or [contract] normalise = "none"'
     )

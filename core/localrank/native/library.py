@@ -103,8 +103,8 @@ def load(path: Path) -> ctypes.CDLL:
     """
     if not path.exists():
         raise Unusable(
-            f"{path.name} was not built when localrank was installed; "
-            "LOCALRANK_REQUIRE_NATIVE=1 makes the installation say why"
+            f"{path.name} was not built when localrank was installed; install again with "
+            "LOCALRANK_REQUIRE_NATIVE=1 to see why"
         )
     try:
         opened = ctypes.CDLL(str(path))
@@ -116,7 +116,9 @@ def load(path: Path) -> ctypes.CDLL:
     expected, found = version_of(FOLDER), opened.localrank_version().decode()
     # A wheel holds no sources: there the version alone says what belongs together.
     if found.split()[0] != expected.split()[0]:
-        raise Unusable(f"{path.name} is of version {found.split()[0]}, expected {__version__}; {_AGAIN}")
+        raise Unusable(
+            f"{path.name} was built for version {found.split()[0]}, expected {__version__}; {_AGAIN}"
+        )
     if any(FOLDER.glob("*.c")) and found != expected:
         raise Unusable(f"{path.name} is older than its sources; {_AGAIN}")
     return opened

@@ -164,7 +164,7 @@ class Mirror:
         except OSError as error:
             where = error.filename or self._folder
             raise PublishFailed(
-                f"{where}: expected to write what was fetched: {error.strerror or error}"
+                f"{where}: expected to write the fetched files: {error.strerror or error}"
             ) from error
         pulled.broken = dict(self._broken)
         return pulled
@@ -272,8 +272,9 @@ class Mirror:
             return False
         if content != manifest:
             raise ArtifactCorrupt(
-                f"{path}/{MANIFEST}: expected the version that is here, found another under its number; a version is "
-                "never modified: publish it under a new number, or remove the one that is here"
+                f"{path}/{MANIFEST}: expected the same version as in this folder, found a different one with "
+                "this number; a published version never changes: publish the new one under a new number, or "
+                "remove the one in this folder"
             )
         return True
 

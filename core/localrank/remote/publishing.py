@@ -58,8 +58,8 @@ def push(store: Store, registry: Registry, name: str, *, force: bool = False) ->
         for alias, history in parse_aliases(content).items():
             if (there := history[-1].version) not in numbers:
                 raise PublishFailed(
-                    f"{store.url}/{name}/{ALIASES}: expected versions that are here too, found that {alias} is version "
-                    f"{there}; pull first, or say --force"
+                    f"{store.url}/{name}/{ALIASES}: expected aliases of versions that this folder has too, "
+                    f"found that {alias} is version {there}; pull first, or use --force"
                 )
     sent = tuple(
         version
@@ -79,8 +79,8 @@ def _send(store: Store, registry: Registry, reference: Reference) -> bool:
     there = store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
     if there is not None and there != manifest:
         raise PublishFailed(
-            f"{store.url}/{path}: expected the version that is here, found another under its number; publish it under a "
-            "number that is free"
+            f"{store.url}/{path}: expected the same version as in this folder, found a different one with "
+            "this number; publish it under a new number"
         )
     signatures = reference.path.with_name(signatures_name(reference.path))
     if signatures.is_file():

@@ -89,7 +89,7 @@ class AnchoredScorer(Leaf):
         _, n_rows, width = self.transforms.shape
         farthest = np.abs(self.transforms).max() * _LARGEST_FLOAT32 * width + np.abs(self.origins).max()
         if not farthest * np.sqrt(n_rows) < _FARTHEST:
-            raise ValueError("transforms: a number is so large that a distance may not be finite")
+            raise ValueError("transforms: expected numbers that keep distances finite, found a larger one")
 
     def score_rows(self, rows: Matrix, /) -> Vector:
         return self.score_with(self.weights, rows)

@@ -133,7 +133,7 @@ _SUMMARY: dict[str, Any] = {
     "n_features": _COUNT,
     "n_clusters": _COUNT,
     "representation": {"type": "object", "required": ["method"], "properties": {"method": _TEXT}}
-    | {"description": "What stands for a query when queries are compared, and its settings."},
+    | {"description": "How a query is represented when queries are compared: the method and its settings."},
     "routing": _TEXT,
 }
 
@@ -175,24 +175,27 @@ _ROUTE = _closed(
         "fallback": _maybe(_TEXT),
         "local": _ALWAYS_FALSE | {"description": "Only if the cluster has no scorer of its own."},
         "shares": _list({"type": "number", "minimum": 0, "maximum": 1}, minItems=1)
-        | {"description": "Only if several clusters' scorers answer: the weight of each."},
+        | {"description": "The weight of each cluster's scorer, only if several of them answer together."},
     },
     optional=("local", "shares"),
 )
 
 _DEGRADED = _closed({"rung": {"enum": list(RUNGS)}, "reason": {"enum": [TIMEOUT, OVERLOAD]}})
-_DEGRADED["description"] = "Which cheaper way of ranking answered, and why."
+_DEGRADED["description"] = "Which cheaper ranking answered, and why."
 
 _ARM: dict[str, Any] = {"enum": [BASELINE, CANDIDATE]}
 _PART: dict[str, Any] = {"name": _TEXT, "arm": {"enum": [BASELINE, CANDIDATE, INTERLEAVED]}}
-_PART_TAKEN = {"description": "The experiment that the request took part in, and which version answered."}
+_PART_TAKEN = {"description": "The experiment that the request took part in, and the version that answered."}
 _EXPERIMENT = _closed(_PART) | _PART_TAKEN
 _EXPERIMENT_WITH_TEAMS = (
     _closed(
         _PART
         | {
             "teams": _list(_maybe(_ARM))
-            | {"description": "Whose each result is, only if two versions' rankings are interleaved."}
+            | {
+                "description": "The version that each result comes from, only if the rankings of two versions are "
+                "interleaved."
+            }
         },
         optional=("teams",),
     )
@@ -207,7 +210,8 @@ _EXPLANATION = _closed(
         "features": _list(_TEXT) | {"description": "The columns of `contributions`."},
         "contributions": _list(_list(_NUMBER))
         | {
-            "description": "A row for each of `results`, in their order. It and the base add up to the score."
+            "description": "One row for each of `results`, in their order. The score is the base plus the sum of the "
+            "row."
         },
         "comparison": _closed(
             {
@@ -215,7 +219,9 @@ _EXPLANATION = _closed(
                 "below": _COUNT,
                 "difference": _NUMBER | {"description": "Of the scores."},
                 "features": _list(_closed({"feature": _TEXT, "difference": _NUMBER}))
-                | {"description": "The most telling first; they add up to the difference."},
+                | {
+                    "description": "The largest difference first; they add up to the difference of the scores."
+                },
             }
         ),
         "signature": _closed({"components": _COUNT, "rank": _COUNT, "eigenvalues": _list(_NUMBER)}),
@@ -229,7 +235,7 @@ _EXPLANATION = _closed(
             )
         )
         | {"description": "The most similar training queries, by position, if the router knows them."},
-        "place": _PLACE | {"description": "Of the query on the model's map, if that can be told."},
+        "place": _PLACE | {"description": "Place of the query on the model's map, if it is known."},
         "scorer": _closed(
             {
                 "cluster": _maybe(_COUNT),
@@ -267,7 +273,7 @@ _FIGURES: dict[str, Any] = {
     "requests": _closed(dict.fromkeys(OUTCOMES, _COUNT)),
     "per_second": _NUMBER,
     "milliseconds": _map(_closed(dict.fromkeys(QUANTILES, _NUMBER)))
-    | {"description": "Quantiles of each stage and of their `total`, each within 10 %."},
+    | {"description": "Quantiles of each stage and of their `total`, accurate to 10 %."},
 }
 
 SCHEMAS: dict[str, Any] = {
@@ -284,7 +290,9 @@ SCHEMAS: dict[str, Any] = {
             "ready": {"type": "boolean", "description": "Of `/v2/health/ready` only."},
             "message": _TEXT | {"description": "Of `/v2/rerank` only: the same text."},
             "loading": _map(_COUNT)
-            | {"description": "Until every model was tried: what is still to be loaded, and its version."},
+            | {
+                "description": "While models are being loaded: the addresses that are left, with their versions."
+            },
         },
         optional=("live", "ready", "message", "loading"),
     ),
@@ -316,13 +324,16 @@ SCHEMAS: dict[str, Any] = {
                         "score": _NUMBER,
                         "team": _maybe(_ARM)
                         | {
-                            "description": "Whose result it is, only if two versions' rankings are interleaved."
+                            "description": "The version that the result comes from, only if the rankings of two "
+                            "versions are interleaved."
                         },
                     },
                     optional=("id", "team"),
                 )
             )
-            | {"description": "By score, then by position in the request, unless they are interleaved."},
+            | {
+                "description": "Ordered by score, then by position in the request, unless they are interleaved."
+            },
             "route": _ROUTE,
             "degraded": _maybe(_DEGRADED),
             "experiment": _EXPERIMENT,
@@ -337,7 +348,7 @@ SCHEMAS: dict[str, Any] = {
             ),
             "explanation": _EXPLANATION,
             "timings_ms": _map(_NUMBER)
-            | {"description": "The stages in the order run, and their total, as in `Server-Timing`."},
+            | {"description": "Each stage in the order of its run, and their total, as in `Server-Timing`."},
         },
         optional=("experiment", "explanation"),
     ),
@@ -358,19 +369,30 @@ SCHEMAS: dict[str, Any] = {
                         "id": {"type": ["string", "integer", "null"]},
                         "baseline": {"type": "integer", "minimum": 1, "description": "Its rank there."},
                         "candidate": {"type": "integer", "minimum": 1, "description": "Its rank there."},
-                        "move": {"type": "integer", "description": "Ranks up; less than 0 is down."},
+                        "move": {
+                            "type": "integer",
+                            "description": "By how many ranks the candidate moves it up; less than 0 is down.",
+                        },
                     },
                     optional=("id",),
                 )
             )
-            | {"description": "Every document, with `top_n` those that are among the first of either."},
+            | {
+                "description": "Every document; with `top_n`, every document that is among the first in at least one of the "
+                "rankings."
+            },
             "agreement": _closed(
                 {
                     "kendall_tau": _maybe(_NUMBER)
-                    | {"description": "Tau-b of the scores; null if all scores of one are the same."},
+                    | {
+                        "description": "Tau-b of the scores; null if one version gives all documents the same score."
+                    },
                     "rbo": _NUMBER | {"description": "Rank-biased overlap, persistence 0.9."},
                     "overlap": _map(_NUMBER)
-                    | {"description": "Share of the first documents that both have, by how many."},
+                    | {
+                        "description": "Share of the first documents that both rankings have in common, by the number of "
+                        "documents."
+                    },
                 }
             ),
             "timings_ms": _map(_NUMBER),
@@ -397,9 +419,9 @@ SCHEMAS: dict[str, Any] = {
     ),
     "Experiments": _closed(
         {
-            "generation": _TEXT | {"description": "The same in every worker that does the same."},
+            "generation": _TEXT | {"description": "Workers with the same value run the same experiments."},
             "workers": _list(_closed({"pid": _COUNT, "generation": _TEXT})),
-            "problem": _maybe(_TEXT) | {"description": "Why the file cannot be used, if it cannot."},
+            "problem": _maybe(_TEXT) | {"description": "Why the file cannot be used; null if it can."},
             "experiments": _list(_ref("Experiment")),
         }
     ),
@@ -413,7 +435,11 @@ SCHEMAS: dict[str, Any] = {
         _described_by(MEMBERS)
         | {
             "guardrails": _closed(_described_by(GUARDRAILS)),
-            "run": _TEXT | {"description": "Tells experiments of one name apart that differ in a setting."},
+            "run": _TEXT
+            | {
+                "description": "Identifies the experiment and its settings: after a change of a setting it is another "
+                "value."
+            },
             "state": {"enum": ["running", "returned", "waiting", "over"]},
             "reason": _maybe(_TEXT) | {"description": "Why it does not run."},
             "returned": _maybe(
@@ -430,7 +456,10 @@ SCHEMAS: dict[str, Any] = {
                 )
             ),
             "outside": _COUNT
-            | {"description": "Requests that took no part, for want of the unit or of a place for teams."},
+            | {
+                "description": "Requests that took no part, because they lack the unit or their answer has no place for "
+                "teams."
+            },
             "shadow": _closed(
                 {
                     **dict.fromkeys(("ranked", "dropped", "failed"), _COUNT),
@@ -438,7 +467,8 @@ SCHEMAS: dict[str, Any] = {
                 }
             )
             | {
-                "description": "Of a shadow: what became of its requests, and the means of how far it agreed."
+                "description": "For a shadow: how many of its requests were ranked, dropped or failed, and how much its "
+                "rankings agree with the answers on average."
             },
         },
         optional=("guardrails", "method", "depth", "shadow"),
@@ -447,7 +477,8 @@ SCHEMAS: dict[str, Any] = {
         {
             "name": _TEXT,
             "run": _maybe(_TEXT),
-            "workers": _list(_COUNT) | {"description": "Process ids of the workers, all of which follow."},
+            "workers": _list(_COUNT)
+            | {"description": "Process ids of the workers; all of them use the change."},
         }
     ),
     "BatchRequest": _closed(
@@ -470,7 +501,7 @@ SCHEMAS: dict[str, Any] = {
                     ]
                 }
             )
-            | {"description": "As many as queries, in their order; pointers begin at the whole body."},
+            | {"description": "One for each query, in their order. Pointers start at the whole body."},
             "timings_ms": _map(_NUMBER),
         }
     ),
@@ -560,7 +591,7 @@ SCHEMAS: dict[str, Any] = {
                     optional=("document",),
                 )
             )
-            | {"description": "By score, then by position in the request."},
+            | {"description": "Ordered by score, then by position in the request."},
             "meta": _closed(
                 {
                     "api_version": _closed({"version": {"const": "2"}}),
@@ -570,7 +601,7 @@ SCHEMAS: dict[str, Any] = {
                         {
                             "model": _TEXT,
                             "version": _COUNT,
-                            "relevance_score": _TEXT | {"description": "How it follows from the score."},
+                            "relevance_score": _TEXT | {"description": "How it is computed from the score."},
                             "route": _ROUTE,
                             "degraded": _DEGRADED,
                             "experiment": _EXPERIMENT_WITH_TEAMS,
@@ -623,7 +654,7 @@ SCHEMAS: dict[str, Any] = {
                     }
                 )
             )
-            | {"description": "All, if left out."},
+            | {"description": "All outputs if left out."},
         },
         "required": ["inputs"],
         "examples": [
@@ -649,11 +680,9 @@ SCHEMAS: dict[str, Any] = {
             "parameters": _closed(
                 {
                     "degraded": _TEXT
-                    | {
-                        "description": "Which cheaper way of ranking answered each query, separated by commas."
-                    },
+                    | {"description": "Which cheaper ranking answered each query, separated by commas."},
                     "experiment": _TEXT | {"description": "The experiment that the request took part in."},
-                    "arm": _ARM | {"description": "Which version of the experiment answered."},
+                    "arm": _ARM | {"description": "Which arm of the experiment answered."},
                 },
                 optional=("degraded", "experiment", "arm"),
             ),
@@ -670,9 +699,9 @@ SCHEMAS: dict[str, Any] = {
                 )
             )
             | {
-                "description": "`scores` in the order of the request; `ranking`, positions in the request, best first, "
-                "query by query, which is authoritative; `cluster` of each query, -1 being the global scorer; `doc_ids` "
-                "in the order of `ranking`."
+                "description": "`scores` in the order of the request; `ranking`: the positions in the request, best "
+                "first, query by query; only `ranking` decides the order; `cluster` of each query, where "
+                "-1 is the global scorer; `doc_ids` in the order of `ranking`."
             },
         },
         optional=("id", "parameters"),
@@ -747,17 +776,16 @@ SCHEMAS: dict[str, Any] = {
                     )
                 )
             )
-            | {"description": "In short; null if experiments are off."},
+            | {"description": "A summary; null if experiments are off."},
             "impressions": _maybe(
                 _closed(
                     {
-                        "share": _NUMBER | {"description": "Of the requests that are logged."},
+                        "share": _NUMBER | {"description": "Share of the requests that are logged."},
                         "logged": _COUNT,
                         "dropped": _COUNT,
                         "lost": _COUNT,
-                        "feedback": _map(_COUNT)
-                        | {"description": "Events since the start, by what became of them."},
-                        "bytes": _COUNT | {"description": "Of all files of the log."},
+                        "feedback": _map(_COUNT) | {"description": "Events since the start, by outcome."},
+                        "bytes": _COUNT | {"description": "Bytes of all files of the log."},
                         "most_bytes": _COUNT,
                     }
                 )
@@ -765,18 +793,17 @@ SCHEMAS: dict[str, Any] = {
             | {"description": "The impression log, and its queries since the start; null if it is off."},
             "series": _closed(
                 {
-                    "seconds": _COUNT | {"description": "Of each slice."},
-                    "latest_seconds": _NUMBER | {"description": "Of the last slice so far."},
+                    "seconds": _COUNT | {"description": "Length of each slice."},
+                    "latest_seconds": _NUMBER | {"description": "Length of the last slice so far."},
                     **_COURSE,
                     "models": _map(_closed(_COURSE)),
                 }
             )
             | {
-                "description": "If asked for: requests and quantiles of their time in milliseconds for each slice, the "
-                "oldest first."
+                "description": "Only with `series=true`: requests and quantiles of their time in milliseconds, for each "
+                "slice, oldest first."
             },
-            "models": _map(_ref("StatsModel"))
-            | {"description": "What was counted of each model since the start."},
+            "models": _map(_ref("StatsModel")) | {"description": "Counts of each model since the start."},
         },
         optional=("series",),
     ),
@@ -791,20 +818,20 @@ SCHEMAS: dict[str, Any] = {
                                 {
                                     "cluster": {
                                         "type": ["integer", "string", "null"],
-                                        "description": "null is the global scorer; `other` stands for those without a "
+                                        "description": "null is the global scorer; `other` is all clusters without a "
                                         "series of their own.",
                                     },
                                     "requests": _COUNT,
                                     "training_share": _maybe(_NUMBER)
-                                    | {"description": "Of the training queries."},
+                                    | {"description": "Share of the training queries."},
                                 }
                             )
                         ),
                         "fallbacks": _map(_COUNT) | {"description": "Requests by `route.fallback`."},
                         "drift": _maybe(_NUMBER)
                         | {
-                            "description": "Distance between the clusters' shares of requests and of training queries, "
-                            "from 0 to 1."
+                            "description": "How far the clusters' shares of the requests differ from their shares of "
+                            "the training queries, from 0 to 1."
                         },
                     }
                 )
@@ -816,7 +843,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "StatsWindow": _closed(
         {
-            "seconds": _NUMBER | {"description": "How long the window really is."},
+            "seconds": _NUMBER | {"description": "Real length of the window in seconds."},
             **_FIGURES,
             "models": _map(_ref("StatsFigures")),
         }
@@ -840,11 +867,11 @@ SCHEMAS: dict[str, Any] = {
             "list_lengths": _map(_NUMBER)
             | {"description": "Documents of the training queries, by quantile."},
             "samples": {"type": "integer", "minimum": 1}
-            | {"description": "How many queries `/v1/models/{name}/sample` has."},
+            | {"description": "How many sample queries `/v1/models/{name}/sample` has."},
             "map": _maybe(
                 _closed({"queries": _COUNT, "shown": {"type": "number", "minimum": 0, "maximum": 1}})
             )
-            | {"description": "Of `/v1/models/{name}/map`; null if there is none."},
+            | {"description": "What `/v1/models/{name}/map` shows; null if there is no map."},
         },
         optional=("created", "sha256", "metrics", "notes", "source", "guard"),
     ),
@@ -893,9 +920,9 @@ SCHEMAS: dict[str, Any] = {
     "FeedbackAnswer": _closed(
         {
             "request_id": _TEXT,
-            "accepted": _COUNT | {"description": "Events that are to be logged."},
-            "unsampled": _COUNT | {"description": "Events of requests that are not logged."},
-            "dropped": _COUNT | {"description": "Events for which there was no room; send them again."},
+            "accepted": _COUNT | {"description": "Events that will be logged."},
+            "unsampled": _COUNT | {"description": "Events that belong to requests which are not logged."},
+            "dropped": _COUNT | {"description": "Events that the queue had no room for; send them again."},
         }
     ),
     "EvaluateRequest": _closed(
@@ -914,7 +941,8 @@ SCHEMAS: dict[str, Any] = {
             "request_id": _TEXT,
             "model": _TEXT,
             "version": _COUNT,
-            "alias": _maybe(_TEXT) | {"description": "That was asked for; null if it was a version."},
+            "alias": _maybe(_TEXT)
+            | {"description": "The alias in the request; null if the request named a version."},
             "queries": _COUNT,
             "documents": _COUNT,
             "metrics": _list(
@@ -931,7 +959,9 @@ SCHEMAS: dict[str, Any] = {
                 )
             ),
             "latency_ms": _maybe(_closed(dict.fromkeys(("mean", "p50", "p90", "p99", "max"), _NUMBER)))
-            | {"description": "Of ranking one query, without reading and writing it."},
+            | {
+                "description": "Milliseconds to rank one query, without reading the request and writing the answer."
+            },
             "stages_ms": _map(_NUMBER) | {"description": "Mean of each stage."},
             "routes": _map(_COUNT) | {"description": "Queries by cluster, or `global`."},
             "per_query": _list(
@@ -949,10 +979,11 @@ SCHEMAS: dict[str, Any] = {
             "version": _COUNT,
             "similarity": _TEXT,
             "shown": {"type": "number", "minimum": 0, "maximum": 1}
-            | {"description": "The share of what the similarities tell that two dimensions show."},
+            | {"description": "How much of the similarities the two dimensions show, from 0 to 1."},
             "places": {"type": "boolean"}
-            | {"description": "Whether `explain=route` can tell the place of a query."},
-            "queries": _list(_COUNT) | {"description": "As `neighbours` of an explanation count them."},
+            | {"description": "Whether `explain=route` answers the place of a query."},
+            "queries": _list(_COUNT)
+            | {"description": "The same numbers as in `neighbours` of an explanation."},
             "clusters": _list(_COUNT),
             "coordinates": _list(_PLACE),
         }
@@ -962,13 +993,14 @@ SCHEMAS: dict[str, Any] = {
             "name": _TEXT,
             "aliases": _map(_COUNT),
             "history": _map(_list(_closed({"version": _COUNT, "since": _TEXT})))
-            | {"description": "What each alias stood for, the oldest first."},
+            | {"description": "The versions that each alias named, oldest first."},
             "versions": _list(
                 _closed(
                     {
                         "version": _COUNT,
-                        "live": {"type": "boolean"} | {"description": "Whether it answers here."},
-                        "broken": _TEXT | {"description": "Why it cannot be read."},
+                        "live": {"type": "boolean"}
+                        | {"description": "Whether this service answers with it."},
+                        "broken": _TEXT | {"description": "Why the version cannot be read."},
                         "created": _TEXT,
                         "sha256": _TEXT,
                         "contract": _TEXT,
@@ -996,7 +1028,8 @@ SCHEMAS: dict[str, Any] = {
                 )
             )
             | {"description": "The newest first."},
-            "omitted": _COUNT | {"description": "Older versions that no alias has stood for."},
+            "omitted": _COUNT
+            | {"description": "Number of older versions that no alias has named; they are left out."},
         }
     ),
     "Difference": _closed(
@@ -1036,7 +1069,8 @@ SCHEMAS: dict[str, Any] = {
             "alias": _TEXT,
             "version": _COUNT,
             "previous": _maybe(_COUNT),
-            "workers": _list(_COUNT) | {"description": "Process ids of the workers, all of which switched."},
+            "workers": _list(_COUNT)
+            | {"description": "Process ids of the workers; all of them have switched."},
         }
     ),
     "Ready": _closed(
@@ -1207,8 +1241,9 @@ _INFER = (("post", "/v2/models/{name}/infer"), ("post", "/v2/models/{name}/versi
 _BINARY_TENSORS: dict[str, Any] = {
     "type": "string",
     "format": "binary",
-    "description": "The JSON, as long as `Inference-Header-Content-Length` says, then the binary tensors in order, "
-    "little-endian, row by row. In a request 0 says that there is no JSON and the body is `features` as FP32.",
+    "description": "First the JSON; `Inference-Header-Content-Length` is its length in bytes. Then the binary tensors "
+    "in order, little-endian, row by row. If a request says 0, there is no JSON, and the body is "
+    "`features` as FP32.",
 }
 
 #: Of operations that also read something other than JSON: those media types.
@@ -1218,8 +1253,8 @@ OTHER_BODIES: dict[tuple[str, str], dict[str, Any]] = {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "What `numpy.save` writes: `[documents, features]` of float16, float32 or float64; NaN is "
-                "a missing value. Options stand in the query string.",
+                "description": "The bytes that `numpy.save` writes: `[documents, features]` of float16, float32 or "
+                "float64; NaN is a missing value. Options are in the query string.",
             }
         }
     },
@@ -1227,8 +1262,8 @@ OTHER_BODIES: dict[tuple[str, str], dict[str, Any]] = {
         letor.MEDIA_TYPE: {
             "schema": {
                 "type": "string",
-                "description": "LETOR text, a line for each document: `2 qid:17 1:0.5 2:3 # comment`. Options stand in the "
-                "query string.",
+                "description": "LETOR text, a line for each document: `2 qid:17 1:0.5 2:3 # comment`. Options are in "
+                "the query string.",
             }
         }
     },
@@ -1256,7 +1291,8 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("post", "/v1/rerank"): [
         _in_query(
             member._replace(
-                meaning=member.meaning + (" Stands once per name." if member.name == "feature_names" else "")
+                meaning=member.meaning
+                + (" Repeat it for each name." if member.name == "feature_names" else "")
             ),
             f"With `{npy.MEDIA_TYPE}`. ",
         )
@@ -1266,7 +1302,7 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("post", "/v1/evaluate"): [
         _in_query(
             member._replace(
-                meaning=member.meaning + (" Stands once for each." if member.name == "metrics" else "")
+                meaning=member.meaning + (" Repeat it for each metric." if member.name == "metrics" else "")
             ),
             f"With `{letor.MEDIA_TYPE}`. ",
         )
@@ -1288,7 +1324,7 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
             "name": side,
             "in": "query",
             "required": True,
-            "description": "A version, or an alias that stands for one.",
+            "description": "A version number, or an alias.",
             "schema": _TEXT,
         }
         for side in ("before", "after")
@@ -1298,7 +1334,7 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
             "name": "series",
             "in": "query",
             "required": False,
-            "description": "Whether to tell of each slice of time.",
+            "description": "Whether to answer the figures of each slice of time.",
             "schema": {"type": "boolean", "default": False},
         }
     ],
@@ -1313,7 +1349,7 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
                 "name": "Inference-Header-Content-Length",
                 "in": "header",
                 "required": False,
-                "description": "How many bytes of the body are JSON, where binary tensors follow.",
+                "description": "How many bytes of the body are JSON, if binary tensors follow.",
                 "schema": _COUNT,
             },
         ]
@@ -1322,9 +1358,9 @@ PARAMETERS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 
 _SUMMARIES = {
-    400: "Malformed: not JSON, truncated, a member twice, not decompressible",
+    400: "Malformed: not JSON, truncated, a member twice, or impossible to decompress",
     401: "No key",
-    403: "Another key, or not from here",
+    403: "The key is not one for this route, or the host or origin is not allowed",
     404: "No such model or version",
     409: "Another contract, the version does not verify, or the feature is off",
     413: "Too many bytes or documents",
@@ -1332,7 +1368,7 @@ _SUMMARIES = {
     422: "Breaks the feature contract",
     429: "Too busy; try again",
     503: "Not ready, or the model is broken",
-    504: "The request's timeout has passed",
+    504: "The timeout of the request has passed",
 }
 
 

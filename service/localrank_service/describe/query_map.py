@@ -55,8 +55,8 @@ def _missing(model: LiveModel) -> str:
     address = f"{model.name}@{model.version}"
     if not model.ranker.scorers:
         return (
-            f"model {address} has no map: it has no clusters, so every query goes to the global scorer; a model that is "
-            "trained with clusters has a map"
+            f"model {address} has no map: it has no clusters, so the global scorer answers every query; only "
+            "models with clusters have a map"
         )
     return (
         f"model {address} has no map: it was published without one; train it again with localrank train, and promote "

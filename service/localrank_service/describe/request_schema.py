@@ -55,7 +55,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 },
             },
             "features": {"type": "array", "items": row, "maxItems": most},
-            "ids": {**ids, "description": "As many as rows."},
+            "ids": {**ids, "description": "One id for each row."},
         },
         "oneOf": [
             {"required": ["documents"], "not": {"required": ["ids"]}},
@@ -77,7 +77,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 "maxItems": contract.n_features,
             },
             "named": {
-                "description": "One document's features by name; one left out is missing.",
+                "description": "The features of one document by name; a feature that is left out is a missing value.",
                 "type": "object",
                 "properties": {
                     name: _feature(contract, position) for position, name in enumerate(contract.names)

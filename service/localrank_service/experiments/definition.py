@@ -102,29 +102,36 @@ GUARDRAILS: Final = (
     Member(
         "alpha",
         _number(0, 0.2),
-        "The probability that a candidate as good as the baseline is ever taken back; 0.01 if left out.",
+        "The probability of taking back a candidate that is as good as the baseline, at any time; 0.01 if "
+        "left out.",
         nullable=False,
     ),
     Member(
         "errors",
         _number(0, 1, open_below=False),
-        "How much larger the candidate's share of failed rankings may be; 0.01 if left out.",
+        "How much larger than the baseline's the candidate's share of failed rankings may be; 0.01 if left "
+        "out.",
         nullable=False,
     ),
     Member(
         "degraded",
         _number(0, 1, open_below=False),
-        "How much larger the candidate's share of degraded answers may be; 0.05 if left out.",
+        "How much larger than the baseline's the candidate's share of degraded answers may be; 0.05 if left "
+        "out.",
         nullable=False,
     ),
     Member(
         "latency",
         _number(1, 1000, open_below=False),
-        "How many times as long the candidate may take to rank, at the quantile; 2 if left out.",
+        "How many times as long as the baseline the candidate may take to rank, compared at `quantile`; 2 if "
+        "left out.",
         nullable=False,
     ),
     Member(
-        "quantile", _number(0, 0.999), "Of the times that are compared; 0.95 if left out.", nullable=False
+        "quantile",
+        _number(0, 0.999),
+        "Which quantile of the ranking times is compared; 0.95 if left out.",
+        nullable=False,
     ),
 )
 
@@ -133,40 +140,43 @@ MEMBERS: Final = (
     Member(
         "name",
         _named(_NAME, "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"),
-        "What answers, metrics and the impression log call it.",
+        "Name of the experiment in answers, metrics and the impression log.",
         nullable=False,
     ),
     Member(
         "kind",
         _one_of(KINDS),
-        "`canary` and `split`: a share of the units gets the candidate's answers; a canary is taken back if it fails. `shadow`: "
-        "the candidate ranks beside the answers. `interleaving`: one list of results from both.",
+        "`canary` and `split`: a share of the units gets the candidate's answers; a canary is taken back if "
+        "it fails. `shadow`: the candidate also ranks, but its rankings are not answered. `interleaving`: "
+        "each answer mixes the results of both.",
         nullable=False,
     ),
     Member(
         "model",
         _named(_NAME, "the name of a model, without @"),
-        "Requests for this model, by its name alone, take part.",
+        "Requests that name this model without a version or alias take part.",
         nullable=False,
     ),
     Member(
         "candidate",
         _named(rf"{_NAME}@{_NAME}", "name@version or name@alias"),
-        "What the model's champion, the baseline, is compared with. Both must take the same features.",
+        "The version that is compared with the baseline, the model's champion. Both must take the same "
+        "features.",
         nullable=False,
     ),
     Member(
         "percent",
         _number(0, 100),
-        "Of the units: those that get the candidate (at most 50 for a canary), are interleaved or are ranked in the shadow. If "
-        "left out, 5 for a canary, 50 for a split, else 100.",
+        "Percentage of the units that get the candidate (at most 50 for a canary), get interleaved results, "
+        "or are also ranked by the shadow. If left out, 5 for a canary, 50 for a split, else 100.",
         nullable=False,
     ),
     Member(
         "unit",
         _one_of(UNITS),
-        "What is drawn for: `session_id` and `query_id` always get the same arm; `request` is each request on its own. If left "
-        "out, `session_id` for a canary and a split, else `request`. Requests without it take no part.",
+        "What gets an arm at random. The same `session_id` or `query_id` always gets the same arm; with "
+        "`request`, each request gets one by itself. If left out, `session_id` for a canary and a split, "
+        "else `request`. Requests without the unit take no part.",
         nullable=False,
     ),
     Member(
@@ -176,25 +186,27 @@ MEMBERS: Final = (
             {"type": "string", "minLength": 1, "maxLength": 128},
             lambda value: type(value) is str and 0 < len(value) <= 128,
         ),
-        "Experiments with different salts draw independently; the name if left out.",
+        "Experiments with different salts assign their arms independently. If left out, the name of the "
+        "experiment.",
         nullable=False,
     ),
     Member(
         "guardrails",
         Kind("an object", {"type": "object"}, lambda value: type(value) is dict),
-        "Of a canary only: when it is taken back.",
+        "For a canary only: when it is taken back.",
         nullable=False,
     ),
     Member(
         "method",
         _one_of(tuple(METHODS)),
-        "Of interleaving only; `team_draft` if left out.",
+        "For interleaving only: how to interleave; `team_draft` if left out.",
         nullable=False,
     ),
     Member(
         "depth",
         _whole(1, DEEPEST),
-        "Of interleaving only: results that are interleaved; 10 if left out. The baseline's order follows.",
+        "For interleaving only: how many of the first results are interleaved; 10 if left out. The other "
+        "results follow in the baseline's order.",
         nullable=False,
     ),
 )
@@ -290,7 +302,7 @@ def defined(members: Any, at: str = "") -> Definition:
     kind = members["kind"]
     for name, only in _OF_KIND.items():
         if name in members and kind != only:
-            raise Problem(422, f"{name} goes with kind {only}, found {kind}", pointer=at + pointer(name))
+            raise Problem(422, f"{name} needs kind {only}, found {kind}", pointer=at + pointer(name))
     percent = float(members.get("percent", _PERCENT[kind]))
     if kind == CANARY and percent > _MOST_OF_CANARY:
         raise Problem(
@@ -337,7 +349,7 @@ def _check_together(found: Sequence[Definition]) -> None:
         if (other := answering.setdefault(one.model, one.name)) != one.name:
             raise Problem(
                 422,
-                f"{one.name!r} and {other!r} both decide which version of {one.model!r} answers; expected one at a time, "
-                "besides shadows",
+                f"{one.name!r} and {other!r} both decide which version of {one.model!r} answers; expected one "
+                "such experiment at a time; only shadows may run besides",
                 pointer=f"{at}/model",
             )

@@ -48,9 +48,9 @@ def judged(guardrails: Guardrails, baseline: Arm, candidate: Arm) -> Breach | No
             said = "failed" if reason == "errors" else "was degraded"
             return Breach(
                 reason,
-                f"the candidate {said} in {candidate.outcomes[outcome]:.0f} of {candidate.requests:.0f} requests (at least "
-                f"{least:.1%}), the baseline in {baseline.outcomes[outcome]:.0f} of {baseline.requests:.0f} (at most "
-                f"{most:.1%}); {margin:.1%} more are allowed",
+                f"the candidate {said} in {candidate.outcomes[outcome]:.0f} of {candidate.requests:.0f} "
+                f"requests (at least {least:.1%}), the baseline in {baseline.outcomes[outcome]:.0f} of "
+                f"{baseline.requests:.0f} (at most {most:.1%}); {margin:.1%} more is allowed",
             )
     return _slower(guardrails, baseline, candidate, alpha)
 
@@ -68,8 +68,9 @@ def _slower(guardrails: Guardrails, baseline: Arm, candidate: Arm, alpha: float)
         return None
     return Breach(
         "latency",
-        f"{share:.0%} of the candidate's rankings take up to {least * 1e3:.3g} ms at least, of the baseline's up to "
-        f"{most * 1e3:.3g} ms at most; {guardrails.latency:g} times as long is allowed",
+        f"the time that {share:.0%} of the rankings do not exceed is at least {least * 1e3:.3g} ms for the "
+        f"candidate and at most {most * 1e3:.3g} ms for the baseline; {guardrails.latency:g} times as long is "
+        "allowed",
     )
 
 

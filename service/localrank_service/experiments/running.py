@@ -43,8 +43,8 @@ __all__ = ["OFF", "Drawn", "Experiments", "Running"]
 _log = logging.getLogger("localrank.service")
 
 OFF = (
-    "experiments are off: set LOCALRANK_EXPERIMENTS_FILE to the path of a JSON file, which need not exist yet, and start the "
-    "service anew"
+    "experiments are off: set LOCALRANK_EXPERIMENTS_FILE to the path of a JSON file and restart the service; "
+    "the file may be missing at first"
 )
 _POLL = 0.02
 #: Seconds after which a candidate that could not be loaded is tried again.
@@ -175,7 +175,7 @@ class Experiments:
                 await self._judge()
             except Exception:  # noqa: BLE001
                 # Whatever it is, what runs goes on, and the next look may find it mended.
-                _log.exception("cannot look after the experiments; it is tried again")
+                _log.exception("cannot update the experiments; trying again")
             if tried:
                 self.looked.set()
                 await asyncio.sleep(seconds)
@@ -253,12 +253,15 @@ class Experiments:
         if baseline is None or candidate is None:
             return WAITING, self.live.missing(one.model if baseline is None else one.candidate, None).detail
         if (baseline.name, baseline.version) == (candidate.name, candidate.version):
-            return OVER, f"{one.model!r} is version {baseline.version} itself now"
+            return (
+                OVER,
+                f"the champion of {one.model!r} is now version {baseline.version}, the candidate itself",
+            )
         ours, theirs = baseline.ranker.contract.names, candidate.ranker.contract.names
         if ours != theirs:
             return (
                 WAITING,
-                f"{one.candidate!r} takes other features than {one.model!r}, or in another order; expected the same",
+                f"expected the features of {one.model!r} in the same order, found others in {one.candidate!r}",
             )
         return RUNNING, None
 
@@ -311,7 +314,7 @@ class Experiments:
             if time.monotonic() > deadline:
                 raise Problem(
                     503,
-                    f"the file is written, but these workers have not followed: {', '.join(map(str, behind))}",
+                    f"the file is written, but these workers do not use it yet: {', '.join(map(str, behind))}",
                     headers={"Retry-After": "1"},
                 )
             await asyncio.sleep(_POLL)
@@ -341,7 +344,7 @@ class Experiments:
 
     def _one(self, definition: Definition, arms: Mapping[tuple[str, str], Arm]) -> dict[str, Any]:
         run = definition.run
-        state, reason = self._states.get(run, (WAITING, "it was only just written down"))
+        state, reason = self._states.get(run, (WAITING, "it starts in a moment"))
         found = {address: self.live.find(address) for address in (definition.model, definition.candidate)}
         outside = arms.get((run, ""), Arm()).outcomes.get("outside", 0.0)
         return definition.to_json() | {

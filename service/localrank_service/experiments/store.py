@@ -157,13 +157,13 @@ class Store:
                 finally:
                     note.close()
             except OSError as error:
-                _log.error("cannot tell the other workers of experiments: %s", error.strerror or error)
+                _log.error("cannot tell the other workers about experiments: %s", error.strerror or error)
         try:
             if returned or self._beside.exists():
                 swap_in(self._beside, content)
         except OSError as error:
             _log.error(
-                "cannot write %s: %s; after a restart the experiments that were taken back begin again",
+                "cannot write %s: %s; after a restart, canaries that were taken back start again",
                 self._beside,
                 error.strerror or error,
             )

@@ -150,7 +150,10 @@ class Connections:
         self._held += size
         if self._held > self._most_held:
             largest = max((*self._bodies, *self._heads, connection), key=lambda one: one.held)
-            detail = f"the requests that arrive take more than {self._most_held} bytes; try again in 1 s"
+            detail = (
+                f"the requests that are arriving take more than {self._most_held} bytes in all, the limit of "
+                "this server; try again in 1 s"
+            )
             largest.give_up(Problem(429, detail, headers={"Retry-After": "1"}), "bytes")
             self.release(largest)
 

@@ -62,7 +62,7 @@ def parse_origins(text: str) -> tuple[str, ...]:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise ValueError("expected origins such as https://shop.example or http://localhost:3000")
         if re.fullmatch(r"http://.*:80|https://.*:443", origin):
-            raise ValueError("expected origins without their usual port, as browsers send them")
+            raise ValueError("expected origins without the default port, as browsers send them")
     return origins
 
 
@@ -102,7 +102,9 @@ class Cors:
 
         if self._allowed(sent) is None:
             raise Problem(
-                403, "pages of this origin may not ask here; LOCALRANK_CORS_ORIGINS lists those that may"
+                403,
+                "pages of this origin may not send requests to this service; LOCALRANK_CORS_ORIGINS "
+                "lists the allowed origins",
             )
         return Response(
             status_code=204,

@@ -51,7 +51,7 @@ _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(?::[0-
 #: What a client may call a request.
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
-_MALFORMED = "what arrived is not a request of HTTP/1.1"
+_MALFORMED = "expected an HTTP/1.1 request, found something else"
 
 
 class Head:
@@ -125,7 +125,7 @@ class Head:
         used = len(data) if end < 0 else end + len(_END) - len(self._tail)
         self.size += used
         if self.size > LARGEST_HEAD:
-            raise _too_large(f"the request's line and headers take more than {LARGEST_HEAD} bytes together")
+            raise _too_large(f"the request line and headers together have more than {LARGEST_HEAD} bytes")
         self._parse(data[:used])
         if end < 0:
             self._tail = seen[-3:]
@@ -199,7 +199,7 @@ class Head:
             if self.version == "1.0":
                 raise Problem(400, "HTTP/1.0 has no Transfer-Encoding")
             if coding.strip().lower() != b"chunked":
-                raise Problem(501, "transfer encoding other than chunked")
+                raise Problem(501, "transfer encoding: expected chunked, found another one")
             self.length = None
         elif (length := noted.get(b"content-length")) is not None:
             self.length = int(length)
@@ -208,7 +208,7 @@ class Head:
         expected = noted.get(b"expect")
         if expected is not None and self.version == "1.1":
             if expected.lower() != b"100-continue":
-                raise Problem(417, "an expectation other than 100-continue")
+                raise Problem(417, "Expect header: expected 100-continue, found something else")
             self.waits = self.length != 0
         if any(offer in noted for offer in _OFFERS):
             self.headers = [

@@ -123,14 +123,18 @@ class Keyring:
         except (OSError, ValueError) as error:
             if (complaint := _reason(error)) != self._complaint:
                 self._complaint = complaint
-                kept = "no key was read yet" if self._content is None else "the keys read before stay valid"
+                kept = (
+                    "no key was read yet"
+                    if self._content is None
+                    else "the keys from the last reading stay valid"
+                )
                 _log.error("%s key file %s: %s; %s", self.role, self._file, complaint, kept)
             return
         self._complaint = None
         if keys is not None:
             if self._content is not None:
                 labels = ", ".join(key.label for key in keys)
-                _log.info("%s key file %s: read again; its keys are %s", self.role, self._file, labels)
+                _log.info("%s key file %s: read again; its keys are now %s", self.role, self._file, labels)
             self._content, self._keys = content, self._fixed + keys
 
 

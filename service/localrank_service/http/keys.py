@@ -73,7 +73,7 @@ class Keys:
             label = keyring.find(sent) or label
         if label is None:
             self._checks.of("", "refused")[0] += 1.0
-            raise Problem(403, "the key sent is not a key for this route")
+            raise Problem(403, "the request has a key, but not a key for this route")
         self._checks.of(label, "accepted")[0] += 1.0
         scope["key"] = label
 

@@ -52,7 +52,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
 #: RFC 9110's words, where those of older Pythons are from before it.
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 #: What a caller is told of a failure that is not its own.
-FAILED = "the server failed; its log has the reason, with this request's id"
+FAILED = "the server failed; its log has the reason under the id of this request"
 
 MEDIA_TYPE = "application/problem+json"
 

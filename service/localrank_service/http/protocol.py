@@ -125,7 +125,7 @@ class Http(asyncio.BufferedProtocol):
         self._scheme = "https" if is_ssl(self._transport) else "http"
         self._server_state.connections.add(cast("Any", self))
         if not self.entered:
-            detail = "this server has as many connections as it can have; try again in 1 s"
+            detail = "this server has no room for another connection; try again in 1 s"
             self._end_with(Problem(503, detail, headers={"Retry-After": "1"}), "connections")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

@@ -218,7 +218,7 @@ class ImpressionLog:
             if reason != self._complaint:
                 _log.error("the impression log in %s loses records: %s", self._folder, reason)
         elif self._complaint is not None:
-            _log.info("the impression log in %s is written again", self._folder)
+            _log.info("the impression log in %s can be written again", self._folder)
         self._complaint = reason
 
 

@@ -108,7 +108,7 @@ class Copies:
 
     def _complain(self, reference: Reference, reason: str) -> None:
         _log.warning(
-            "cannot copy model %s to %s, so every worker keeps it in its own memory: %s",
+            "cannot copy model %s to %s; every worker keeps it in its own memory: %s",
             reference,
             self._folder,
             reason,

@@ -129,7 +129,7 @@ class LiveModels:
         names = ", ".join(f"{address} (version {version})" for address, version in self.loading.items())
         return Problem(
             503,
-            f"models are being loaded: {names}" if names else "models are being looked for",
+            f"models are being loaded: {names}" if names else "looking for models",
             headers={"Retry-After": "1"},
             members={"loading": dict(self.loading)},
         )

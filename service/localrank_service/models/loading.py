@@ -88,9 +88,7 @@ class Loader:
                 await self.refresh()
             except Exception:  # noqa: BLE001
                 # Whatever it is, what is live stays live, and the next look may find it mended.
-                _log.exception(
-                    "cannot read the folder of models %s; it is tried again", self.registry.models_dir
-                )
+                _log.exception("cannot read the folder of models %s; trying again", self.registry.models_dir)
             await asyncio.sleep(seconds)
 
     async def refresh(self, *, retry: bool = False) -> None:
@@ -173,7 +171,7 @@ class Loader:
             except LocalRankError as error:
                 aliases = served.get(name, {})
                 broken[name] = self.shown(error)
-                still = ", what was served still is" if aliases else ""
+                still = " (still serving what was loaded before)" if aliases else ""
                 _log.error("model %s is broken%s: %s", name, still, error)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
                 wanted.append((name if alias == CHAMPION else f"{name}@{alias}", name, version))

@@ -54,13 +54,13 @@ async def rollback(service: Service, name: str, alias: str) -> Switched:
 async def _move(service: Service, name: str, alias: str, move: Callable[[Loader], Reference]) -> Switched:
     loader = service.loader
     if loader is None:
-        raise Problem(503, "the models were given to this process; there is no registry to change")
+        raise Problem(503, "this process was started with models in memory; it has no registry to change")
     registry = loader.registry
     if loader.remote is not None:
         raise Problem(
             409,
-            "the aliases of this service follow a folder of models at a URL; move them there: localrank models promote or "
-            "rollback, then localrank models push",
+            "this service follows the aliases of a folder of models at a URL; move the alias there: "
+            "localrank models promote or rollback, then localrank models push",
         )
     if name in service.workers.unloaded():
         raise Problem(409, f"model {name!r} is unloaded; load it first")
@@ -77,7 +77,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         await loader.refresh()
     except Exception:  # noqa: BLE001
         # The alias has moved; the workers look for it again and again.
-        _log.exception("cannot load %s@%s now; it is tried again", name, alias)
+        _log.exception("cannot load %s@%s now; trying again", name, alias)
     deadline = time.monotonic() + service.settings.switch_timeout_seconds
     while True:
         reports = await asyncio.to_thread(service.workers.living)
@@ -89,16 +89,17 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         with suppress(ArtifactError):
             now = (await asyncio.to_thread(registry.aliases, name)).get(alias, 0)
         if now != reference.version:
-            raise Problem(409, f"{name}@{alias} was moved on to version {now} meanwhile")
+            raise Problem(409, f"{name}@{alias} was moved to version {now} meanwhile")
         if time.monotonic() > deadline:
             who = ", ".join(
-                f"{one.pid} ({one.broken.get(name) or one.broken.get(f'{name}@{alias}') or 'it has not said why'})"
+                f"{one.pid} "
+                f"({one.broken.get(name) or one.broken.get(f'{name}@{alias}') or 'no reason known'})"
                 for one in behind
             )
             raise Problem(
                 503,
-                f"{name}@{alias} is version {reference.version} now, but these workers do not say that they serve "
-                f"it: {who}",
+                f"{name}@{alias} is version {reference.version} now, but these workers do not serve it yet: "
+                f"{who}",
                 headers={"Retry-After": "1"},
             )
         await asyncio.sleep(_POLL)

@@ -98,7 +98,7 @@ class Remote:
                 self._complain(error)
             else:
                 if self._said is not None:
-                    _log.info("models at %s: they can be read again", self.url)
+                    _log.info("models at %s: the URL can be read again", self.url)
                 self._said = None
                 for line in pulled.lines():
                     _log.info("models at %s: %s", self.url, line)
@@ -115,7 +115,7 @@ class Remote:
             return
         self._said = str(error)
         _log.error(
-            "models at %s cannot be followed, what is here is served on: %s",
+            "cannot read the models at %s; still serving the local copy: %s",
             self.url,
             error,
             exc_info=None if isinstance(error, LocalRankError) else error,

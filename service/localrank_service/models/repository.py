@@ -88,7 +88,7 @@ async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
 
 def _loader(service: Service) -> Loader:
     if service.loader is None:
-        raise Problem(503, "the models were given to this process; there is no registry to load from")
+        raise Problem(503, "this process was started with models in memory; it has no registry to load from")
     return service.loader
 
 
@@ -97,7 +97,7 @@ def _mark(service: Service, name: str, *, unloaded: bool) -> None:
         service.workers.mark(name, unloaded=unloaded)
     except OSError as error:
         raise Problem(
-            503, f"nothing was changed: cannot tell the workers to: {error.strerror or error}"
+            503, f"nothing was changed: cannot tell the workers: {error.strerror or error}"
         ) from None
 
 
@@ -111,6 +111,6 @@ async def _until(service: Service, follows: Callable[[Report], bool], doing: str
         if time.monotonic() > deadline:
             who = ", ".join(map(str, behind))
             raise Problem(
-                503, f"{doing}, but these workers have not followed: {who}", headers={"Retry-After": "1"}
+                503, f"{doing}, but these workers have not done so yet: {who}", headers={"Retry-After": "1"}
             )
         await asyncio.sleep(_POLL)

@@ -114,7 +114,7 @@ class Workers:
         except OSError as error:
             if not self._complained:
                 _log.error(
-                    "worker %d cannot report to the others what it serves: %s",
+                    "worker %d cannot tell the other workers what it serves: %s",
                     self._pid,
                     error.strerror or error,
                 )

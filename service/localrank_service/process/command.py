@@ -89,7 +89,8 @@ def _command() -> Callable[..., None]:
     serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     serve.__doc__ = (
-        "Answer rerank requests over HTTP.\n\nEvery flag is also an environment variable, named beside it."
+        "Answer rerank requests over HTTP.\n\nEvery flag can also be set by the environment variable that "
+        "stands beside it."
     )
     return serve
 
@@ -178,8 +179,8 @@ def _check_keys(settings: Settings) -> None:
         loopback = False
     if not (loopback or serving.configured or settings.allow_anonymous):
         raise InvalidConfiguration(
-            f"--host {settings.host} can be reached from other machines: set LOCALRANK_API_KEY or LOCALRANK_API_KEY_FILE, "
-            "or --allow-anonymous to answer everybody"
+            f"--host {settings.host} accepts requests from other machines: set LOCALRANK_API_KEY or "
+            "LOCALRANK_API_KEY_FILE, or use --allow-anonymous to answer everybody"
         )
 
 
@@ -205,7 +206,7 @@ def _pull(url: str, models_dir: Path) -> None:
             _check_models(models_dir, None)
         except _CannotServe:
             raise _CannotServe(said or f"{url}: cannot be read") from None
-        print(f"localrank: {said}; what is in {models_dir} is served", file=sys.stderr)  # noqa: T201
+        print(f"localrank: {said}; serving the models in {models_dir}", file=sys.stderr)  # noqa: T201
 
 
 def _check_models(models_dir: Path, default: str | None) -> None:
@@ -230,7 +231,7 @@ def _check_models(models_dir: Path, default: str | None) -> None:
                 return
         except LocalRankError as error:
             broken.append(str(error))
-    hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' makes one"
+    hint = f"'localrank models promote {names[0]} {registry.versions(names[0])[-1]}' sets one"
     raise _CannotServe("; ".join(broken) or f"{models_dir}: no model has a champion; {hint}")
 
 
@@ -253,7 +254,7 @@ def _announce(settings: Settings) -> bool:
     url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
     name = settings.model.partition("@")[0] if settings.model else min(models, default="")
     if name not in models:
-        print(f"{url}/readyz says why it is not ready", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"the service is not ready; {url}/readyz says why", file=sys.stderr, flush=True)  # noqa: T201
         return True
     from localrank.artifact.manifest import MANIFEST, Manifest
     from localrank_service.describe.next_step import curl

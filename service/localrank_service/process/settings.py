@@ -35,14 +35,14 @@ class Settings(BaseModel):
     models_dir: Path = Field(default=Path("models"), description="Folder of the published models.")
     models_url: str | None = Field(
         default=None,
-        description="Folder of models at a URL, such as s3://bucket/models; the folder of models is then its copy here, and "
-        "follows its aliases. Needs localrank[remote].",
+        description="URL of a folder of models, such as s3://bucket/models. The service copies its models to "
+        "--models-dir and follows its aliases. Needs localrank[remote].",
     )
     models_url_seconds: float = Field(
         default=10.0,
         gt=0,
         le=86_400,
-        description="How often the aliases at that URL are looked at, in seconds.",
+        description="Seconds between two checks of the aliases at that URL.",
     )
     require_signature: Path | None = Field(
         default=None,
@@ -50,23 +50,25 @@ class Settings(BaseModel):
     )
     model: str | None = Field(default=None, description="Model for requests that name no model.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 chooses a free port.")
     workers: int = Field(
         default=0,
         ge=0,
         le=1024,
-        description="Worker processes; 0 is one for each processor that the container's quota allows, 8 at most.",
+        description="Number of worker processes; 0 starts one per processor within the container's quota, at most 8.",
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="Keys that requests to /v1, /v2 and /info must carry (Bearer or X-API-Key), separated by commas.",
+        description="Serving keys, separated by commas. Requests to /v1, /v2 and /info must send one of them (Bearer "
+        "or X-API-Key).",
     )
     api_key_file: Path | None = Field(
         default=None, description="File with such keys, one per line; it is read again when it changes."
     )
     admin_key: SecretStr | None = Field(
         default=None,
-        description="Keys for routes that change something, separated by commas; one is generated if none is set.",
+        description="Admin keys, for routes that change something, separated by commas. The service generates one if "
+        "none is set.",
     )
     admin_key_file: Path | None = Field(
         default=None, description="File with such keys, one per line; it is read again when it changes."
@@ -74,119 +76,131 @@ class Settings(BaseModel):
     allow_anonymous: bool = Field(default=False, description="Listen beyond loopback without a serving key.")
     allowed_hosts: str = Field(
         default="",
-        description="Host names, separated by commas, that requests without a key and admin requests may address, "
-        "besides localhost and IP addresses; * allows every name.",
+        description="Host names of the service, separated by commas. Requests without a key and admin requests must "
+        "use one of these names, localhost or an IP address; * allows every name.",
     )
     cors_origins: str = Field(
         default="",
-        description="Origins, separated by commas, whose pages may ask from a browser, such as https://shop.example; * "
-        "allows every page.",
+        description="Origins whose pages may send requests from a browser, separated by commas, such as "
+        "https://shop.example; * allows every page.",
     )
     max_documents: int = Field(
-        default=5000, gt=0, le=100_000, description="Documents of one request, at most."
+        default=5000, gt=0, le=100_000, description="Largest number of documents in one request."
     )
     max_body_bytes: int = Field(
         default=16 * 2**20,
         gt=0,
         le=2**31,
-        description="Bytes of one request's body, at most, also when decompressed.",
+        description="Largest number of bytes in the body of one request, before and after decompression.",
     )
     max_concurrent_requests: int = Field(
         default=512,
         gt=0,
         le=1_000_000,
-        description="Requests of one worker that are answered or wait for their turn, at most; more are refused, 429.",
+        description="Largest number of requests in flight in one worker, waiting ones included; further requests get "
+        "429.",
     )
     max_documents_in_flight: int = Field(
         default=100_000,
         gt=0,
         le=2**31,
-        description="Documents of all requests that a worker answers at the same time; more are refused, 429.",
+        description="Largest number of documents in all requests in flight in one worker; further requests get 429.",
     )
     max_queue_ms: float = Field(
         default=250.0,
         gt=0,
         le=600_000,
-        description="Milliseconds that a request of a burst may wait for its turn; one that would wait longer is "
-        "refused, 429.",
+        description="Milliseconds that a request may wait for its turn during a burst; a request that would wait "
+        "longer gets 429.",
     )
     overload_queue_ms: float = Field(
         default=1.0,
         gt=0,
         le=600_000,
-        description="Milliseconds that a request may wait for its turn while others are refused; four requests may "
-        "always wait.",
+        description="Milliseconds that a request may wait for its turn while the worker refuses other requests. Four "
+        "requests may always wait.",
     )
     overload_degrade: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the longest wait beyond which a cheaper ranking answers, before requests are refused, 429; 0 "
-        "never degrades for overload.",
+        description="Share of the longest allowed wait, from 0 to 1. If requests wait longer than that, a cheaper "
+        "ranking answers; at the longest wait requests get 429. 0 turns this off.",
     )
     max_connections: int = Field(
         default=4096,
         gt=0,
         le=1_000_000,
-        description="Connections of one worker, at most, and never more than it may open; the one that has kept the "
-        "worker waiting longest is closed for a new one.",
+        description="Largest number of connections of one worker, within the limit of open files. If a new one "
+        "comes, the worker closes the one that it has waited for longest.",
     )
     head_timeout_seconds: float = Field(
-        default=10.0, gt=0, le=3600, description="Seconds in which a request's line and headers must arrive."
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="Seconds within which the request line and headers must arrive.",
     )
     body_timeout_seconds: float = Field(
         default=30.0,
         gt=0,
         le=3600,
-        description="Seconds in which a request's body must arrive, and in which a client must take its answer.",
+        description="Seconds within which the body of a request must arrive, and within which the client must read "
+        "the answer.",
     )
     min_body_rate: int = Field(
         default=1024,
         ge=0,
         le=2**31,
-        description="Bytes a second that a body must arrive with on average, after its first 5 seconds.",
+        description="Lowest average speed of an arriving body in bytes per second; the first 5 seconds do not count.",
     )
     keep_alive_seconds: float = Field(
-        default=75.0, gt=0, le=86_400, description="Seconds after which an idle connection is closed."
+        default=75.0, gt=0, le=86_400, description="Seconds until the service closes an idle connection."
     )
     extra_features: Literal["ignore", "refuse"] = Field(
         default="ignore",
-        description="Named features that the model does not know: ignore them with a warning, or refuse the request.",
+        description="If a request names features that the model does not have: ignore them with a warning, or refuse "
+        "the request.",
     )
     extra_versions: int = Field(
         default=4,
         ge=0,
         le=1000,
-        description="Versions without an alias that stay loaded after requests have named them, at most.",
+        description="Largest number of versions without an alias that stay loaded after a request for them.",
     )
     ready: Literal["all", "any"] = Field(
-        default="all", description="Ready when all champions are loaded (all), or when at least one is (any)."
+        default="all",
+        description="When the service is ready: if all champions are loaded (all), or if at least one is (any).",
     )
     experiments_file: Path | None = Field(
         default=None,
-        description="JSON file with the experiments: canaries, splits, shadows, interleaving; it need not exist yet, is read "
-        "again when it changes, and is written by the admin routes. Experiments are off if this is not set.",
+        description="JSON file with the experiments: canaries, splits, shadows, interleaving. It may be missing at "
+        "first. The service reads it again when it changes, and the admin routes write it. Experiments "
+        "are off if this is not set.",
     )
     poll_seconds: float = Field(
         default=0.5,
         gt=0,
         le=3600,
-        description="How often workers look for moved aliases and changed experiments, in seconds.",
+        description="Seconds between two checks for moved aliases and changed experiments.",
     )
     switch_timeout_seconds: float = Field(
-        default=30.0, gt=0, le=3600, description="Seconds that a promotion waits for all workers to switch."
+        default=30.0,
+        gt=0,
+        le=3600,
+        description="Seconds that a promotion waits until all workers have switched.",
     )
     drain_seconds: float = Field(
         default=0.0,
         ge=0,
         le=3600,
-        description="Seconds after SIGTERM in which the service still answers but is not ready.",
+        description="Seconds that the service still answers after SIGTERM, while it reports that it is not ready.",
     )
     hang_seconds: float = Field(
         default=10.0,
         gt=0,
         le=3600,
-        description="After this many seconds without a turn of its event loop, one of several workers is replaced.",
+        description="Seconds until a worker whose event loop does not respond is replaced; only with several "
+        "workers.",
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="Log lines as JSON or text; auto is text on a terminal."
@@ -198,20 +212,20 @@ class Settings(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the requests that are logged, from 0 (none) to 1 (all).",
+        description="Share of the requests with a line in the access log, from 0 (none) to 1 (all).",
     )
     access_log_features: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Documents of a logged request whose features the line shows, at most; 0 shows none.",
+        description="Largest number of documents whose features a line of the access log shows; 0 shows none.",
     )
     impression_log: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the requests whose documents, with their features, and rankings are logged to learn from; "
-        "0 logs none and refuses feedback.",
+        description="Share of the requests in the impression log, from 0 to 1. It holds documents, features and "
+        "rankings, to learn from. 0 logs none and refuses feedback.",
     )
     impression_log_dir: Path = Field(
         default=Path("impressions"), description="Folder of the impression log; all workers write there."
@@ -219,7 +233,7 @@ class Settings(BaseModel):
     impression_log_bytes: int = Field(
         default=2**30,
         ge=2**20,
-        description="Bytes of the impression log, at most; the oldest files are removed.",
+        description="Largest number of bytes of the impression log; beyond that the oldest files are removed.",
     )
     evaluate_seconds: float = Field(
         default=10.0,
@@ -228,18 +242,22 @@ class Settings(BaseModel):
         description="Seconds that POST /v1/evaluate may take; 0 turns it off.",
     )
     evaluate_queries: int = Field(
-        default=1000, gt=0, le=1_000_000, description="Queries of one POST /v1/evaluate, at most."
+        default=1000, gt=0, le=1_000_000, description="Largest number of queries in one POST /v1/evaluate."
     )
     evaluate_documents: int = Field(
-        default=50_000, gt=0, le=10_000_000, description="Documents of one POST /v1/evaluate, at most."
+        default=50_000,
+        gt=0,
+        le=10_000_000,
+        description="Largest number of documents in one POST /v1/evaluate.",
     )
     otel: bool = Field(
         default=False,
-        description="Send traces by OpenTelemetry, as its variables OTEL_... say; needs localrank[otel].",
+        description="Send traces by OpenTelemetry; its variables OTEL_... say where. Needs localrank[otel].",
     )
     runtime_dir: Path | None = Field(
         default=None,
-        description="Folder where workers share their state; the service makes and removes one if this is not set.",
+        description="Folder where workers share their state. If this is not set, the service makes one and removes "
+        "it at the end.",
     )
 
     @field_validator("api_key", "admin_key")

@@ -205,7 +205,7 @@ class Supervisor:
             if worker.silent > _BEATS and not worker.hung:
                 worker.hung = True
                 _log.error(
-                    "worker %d is hung: its event loop has not turned for %g s; it is killed",
+                    "worker %d hangs: its event loop did not respond for %g s; killing it",
                     worker.process.pid,
                     self.hang_seconds,
                 )
@@ -227,7 +227,7 @@ class Supervisor:
         place.failures = place.failures + 1 if lived < _SHORT_LIFE else 0
         pause = self._put_off(place)
         _log.error(
-            "worker %d is gone: %s, after %.1f s; another starts %s",
+            "worker %d ended: %s, after %.1f s; another one starts %s",
             worker.process.pid,
             cause,
             lived,
@@ -247,7 +247,7 @@ class Supervisor:
             # No memory, no process or no descriptor is left; the other workers go on.
             place.failures = max(place.failures + 1, 2)
             pause = self._put_off(place)
-            _log.error("cannot start a worker: %s; it is tried again in %g s", error.strerror or error, pause)
+            _log.error("cannot start a worker: %s; trying again in %g s", error.strerror or error, pause)
 
     def _start(self, awake: socket.socket) -> _Worker:
         reader, writer = os.pipe()

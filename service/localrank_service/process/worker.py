@@ -59,7 +59,7 @@ class _Server(Server):
                 with suppress(BlockingIOError):
                     os.write(self._beats, SERVING if self.started else STARTING)
             except BrokenPipeError:
-                _log.error("the supervisor of worker %d is gone; it stops", os.getpid())
+                _log.error("the supervisor of worker %d is gone; the worker stops", os.getpid())
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             await asyncio.sleep(self._every)

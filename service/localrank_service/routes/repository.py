@@ -72,7 +72,7 @@ async def _change(request: Request) -> None:
             # config and file:… would replace the model by what the request holds.
             raise Problem(
                 422,
-                f"parameter {name!r} is not taken: models come from the registry only",
+                f"parameter {name!r} is not supported: models come from the registry only",
                 pointer=pointer("parameters", name),
             )
 

@@ -64,7 +64,8 @@ class ExperimentMeters:
         self.requests = Counter(
             counts,
             "localrank_experiment_requests_total",
-            "Requests of an experiment by arm and outcome: ok, degraded, error; outside for those that took no part.",
+            "Requests of an experiment by arm and outcome: ok, degraded or error; outside counts requests "
+            "that took no part.",
             [*run, "arm", "outcome"],
         )
         self.seconds = Histogram(
@@ -90,20 +91,20 @@ class ExperimentMeters:
         self.shadows = Counter(
             counts,
             "localrank_shadow_total",
-            "Requests for a shadow by outcome: ranked, dropped because the queue was full, failed.",
+            "Requests for a shadow by outcome: ranked, dropped because the queue was full, or failed.",
             [*run, "outcome"],
         )
         self.kendall_tau = Histogram(
             counts,
             "localrank_shadow_kendall_tau",
-            "Kendall's tau-b of the scores of a shadow and of the answer.",
+            "Kendall's tau-b between the scores of a shadow and of the answer.",
             run,
             TAU_BUCKETS,
         )
         self.rank_biased_overlap = Histogram(
             counts,
             "localrank_shadow_rbo",
-            "Rank-biased overlap (0.9) of a shadow and of the answer.",
+            "Rank-biased overlap (0.9) between the rankings of a shadow and of the answer.",
             run,
             AGREEMENT_BUCKETS,
         )

@@ -74,7 +74,7 @@ class Meters:
         self.key_checks = Counter(
             counts,
             "localrank_key_checks_total",
-            "Keys that were asked for, by the label of the key: accepted, missing or refused.",
+            "Key checks, by the label of the key and the outcome: accepted, missing or refused.",
             ["key", "outcome"],
         )
         self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
@@ -90,7 +90,7 @@ class Meters:
         self.queue_wait = Histogram(
             counts,
             "localrank_queue_wait_seconds",
-            "Time from a request's whole body to its turn on the event loop.",
+            "Time from the arrival of a request's whole body to its turn on the event loop.",
             [],
             TIME_BUCKETS,
         )
@@ -104,7 +104,7 @@ class Meters:
         self.duration = Histogram(
             counts,
             "localrank_request_duration_seconds",
-            "Time of a rerank request, from its whole body to its answer.",
+            "Time of a rerank request, from the arrival of its whole body to its answer.",
             ["api", "model"],
             TIME_BUCKETS,
         )
@@ -125,26 +125,27 @@ class Meters:
         self.routes = Counter(
             counts,
             "localrank_routes_total",
-            "Rerank requests by the cluster whose scorer answered, and why it was not the strategy's choice.",
+            "Rerank requests by the cluster whose scorer answered, and the reason if the routing strategy "
+            "did not choose it.",
             ["model", "version", "cluster", "fallback"],
         )
         self.degraded = Counter(
             counts,
             "localrank_degraded_total",
-            "Rerank requests that a cheaper way of ranking answered, by what that was and why.",
+            "Rerank requests that a cheaper ranking answered, by that ranking and the reason.",
             ["model", "rung", "reason"],
         )
         self.training_share = Gauge(
             counts,
             "localrank_training_share",
-            "Share of the training queries in each cluster, to compare localrank_routes_total with.",
+            "Share of the training queries in each cluster; compare localrank_routes_total with it.",
             ["model", "version", "cluster"],
             "latest",
         )
         self.margin = Histogram(
             counts,
             "localrank_route_margin",
-            "What the best cluster was ahead of the second.",
+            "How far the best cluster was ahead of the second best.",
             ["model"],
             MARGIN_BUCKETS,
         )
@@ -176,13 +177,13 @@ class Meters:
         self.model_seconds = Counter(
             counts,
             "localrank_model_seconds_total",
-            "Time of rerank requests by what it went into: success, fail, input, compute, output.",
+            "Time of rerank requests by part: success, fail, input, compute, output.",
             ["model", "version", "part"],
         )
         self.last = Gauge(
             counts,
             "localrank_last_request_timestamp_seconds",
-            "When the last rerank request was answered.",
+            "Unix time of the last answer to a rerank request.",
             ["model", "version"],
             "highest",
             lasting=True,
@@ -197,21 +198,21 @@ class Meters:
         self.model_broken = Gauge(
             counts,
             "localrank_model_broken",
-            "1 where the version that should be served could not be loaded.",
+            "1 if the version that should be served could not be loaded.",
             ["model"],
             "highest",
         )
         self.remote_seen = Gauge(
             counts,
             "localrank_remote_seen_timestamp_seconds",
-            "When the folder of models at LOCALRANK_MODELS_URL was last read.",
+            "Unix time of the last reading of the models at LOCALRANK_MODELS_URL.",
             [],
             "highest",
         )
         self.worker_deaths = Counter(
             counts,
             "localrank_worker_deaths_total",
-            "Workers that ended without having been told to, by cause: hung, the signal, or the exit code.",
+            "Workers that ended by themselves or hung, by cause: hung, the signal, or the exit code.",
             ["cause"],
         )
         self.experiments = ExperimentMeters(counts)

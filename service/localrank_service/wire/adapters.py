@@ -76,7 +76,8 @@ def _elastic_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str
     if entry is None and len(entries) > 1:
         raise Problem(
             422,
-            f"{at[1:]} has the log entries {_listed(list(entries))}; say which one: ?log={next(iter(entries))}",
+            f"{at[1:]} has the log entries {_listed(list(entries))}; choose one of them: "
+            f"?log={next(iter(entries))}",
             pointer=f"{at}/fields/{_ELASTIC_LOG}",
         )
     values = entries.get(next(iter(entries), "") if entry is None else entry)

@@ -81,13 +81,14 @@ class Exam(NamedTuple):
             if numbers < 0:
                 raise Problem(
                     413,
-                    f"the queries have more than {self.limits.max_numbers} numbers, which this server evaluates at most",
+                    f"the queries have more than {self.limits.max_numbers} numbers, the limit of this server",
                     pointer="/queries",
                 )
             if room < 0:
                 raise Problem(
                     413,
-                    f"more than {self.limits.max_documents} documents, which this server evaluates at most",
+                    f"the queries have more than {self.limits.max_documents} documents, the limit of this "
+                    "server",
                     pointer="/queries",
                 )
             yield judged

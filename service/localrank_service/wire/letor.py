@@ -135,4 +135,4 @@ def _wrong(number: int, expected: str, found: str) -> Problem:
 
 
 def _too_many(what: str, most: int) -> Problem:
-    return Problem(413, f"more than {most} {what}, which this server evaluates at most", pointer="")
+    return Problem(413, f"the text has more than {most} {what}, the limit of this server", pointer="")

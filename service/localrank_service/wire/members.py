@@ -78,7 +78,7 @@ _CELL = {"type": ["number", "null"], "description": "null is a missing value"}
 _ROW = {"type": "array", "items": _CELL}
 _FEATURES = {
     "anyOf": [_ROW, {"type": "object", "additionalProperties": _CELL}],
-    "description": "In the model's order, or by name; a name left out is missing.",
+    "description": "In the model's order, or by name; a feature that is left out is a missing value.",
 }
 
 #: The highest grade that a document may get.
@@ -92,36 +92,37 @@ _TIMEOUT = Member(
         {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT},
         lambda value: type(value) in {int, float} and 0 < value <= LONGEST_TIMEOUT,
     ),
-    "Milliseconds from the arrival of the whole request in which to rank. If there is too little time for the model, a "
-    "cheaper one answers, at last the order of the request; `degraded` says which.",
+    "Milliseconds for the ranking, from the arrival of the whole request. If that is too short for the "
+    "model, a cheaper ranking answers; the cheapest is the order of the request. `degraded` says which one "
+    "answered.",
 )
 _ALLOW = Member(
     "allow_degraded",
     _FLAG,
-    "false answers 504 instead of anything but the model's own ranking.",
+    "If false, the answer is 504 instead of a cheaper ranking than the model's own.",
     nullable=False,
 )
 
 _MODEL = Member(
     "model",
     _TEXT,
-    "`name`, `name@version` or `name@alias`. Without it, the model that the server is set to, or the only one.",
+    "`name`, `name@version` or `name@alias`. If left out, the server's default model, or its only one.",
 )
 _QUERY_ID = Member("query_id", _ID, "The caller's name for the query.")
 _SESSION_ID = Member("session_id", _ID, "The caller's name for the user's session.")
-_TOP_N = Member("top_n", _integer(1), "Answer only the best.")
+_TOP_N = Member("top_n", _integer(1), "Answer only this many of the best documents.")
 _CONTRACT = Member(
     "contract",
     _TEXT,
-    "Hash of the feature contract that the caller was written for; another one is 409.",
+    "Hash of the feature contract that the caller expects; if the model has another one, the answer is 409.",
 )
 
 _EXPLAIN = Member(
     "explain",
     _one_of(EXPLANATIONS),
-    "`route` adds `explanation`: the query's signature in short, how near each cluster was, the most similar training "
-    "queries, and what answered. `contributions` adds "
-    "`explanation`: what each feature adds to each score, or 422 if the scorer is no sum over features.",
+    "`route` adds `explanation`: a summary of the query's signature, the similarity to each cluster, the "
+    "most similar training queries, and the scorer that answered. `contributions` adds `explanation`: what "
+    "each feature adds to each score; the answer is 422 if the scorer is not a sum over features.",
 )
 _COMPARE = Member(
     "compare",
@@ -134,8 +135,8 @@ _COMPARE = Member(
             and all(type(position) is int and position >= 0 for position in value)
         ),
     ),
-    "With `explain` as `contributions`: two documents by their positions in the request; `explanation` then says why "
-    "the first is above the second.",
+    "Only with `explain` as `contributions`: the positions of two documents in the request. `explanation` "
+    "then says why the first one is above the second one.",
 )
 
 #: Of ``POST /v1/rerank``; any other is refused by name.
@@ -150,7 +151,8 @@ RERANK = (
     Member(
         "feature_names",
         Kind("a list of texts", {"type": "array", "items": {"type": "string"}}),
-        "Names of the columns, if they are in another order than the model's, or more. A missing one is 409.",
+        "Names of the columns, if their order differs from the model's or there are more of them. If one is "
+        "missing, the answer is 409.",
     ),
     Member(
         "documents",
@@ -194,10 +196,10 @@ RERANK = (
     Member(
         "fallback_feature",
         _TEXT,
-        "With `timeout_ms`: the feature whose order, the largest first, is answered if there is no time to rank at all, "
-        "instead of the order of the request.",
+        "Only with `timeout_ms`: a feature of the model. If there is no time to rank at all, the documents "
+        "are ordered by this feature, largest first, instead of staying in the order of the request.",
     ),
-    Member("dtype", _one_of(DTYPES), "Of `features_b64`; `float32` if left out.", nullable=False),
+    Member("dtype", _one_of(DTYPES), "Number type of `features_b64`; `float32` if left out.", nullable=False),
     Member(
         "shape",
         Kind(
@@ -209,7 +211,7 @@ RERANK = (
                 and all(type(extent) is int and extent >= 0 for extent in value)
             ),
         ),
-        "Of flat `features`, or of `features_b64`: how many documents and features.",
+        "For flat `features` and for `features_b64`: how many documents and features they hold.",
         nullable=False,
     ),
 )
@@ -219,8 +221,8 @@ COMPARE = (
     Member(
         "baseline",
         _TEXT,
-        "`name`, `name@version` or `name@alias`: the first version. Without it, the model that the server is set to, or the "
-        "only one.",
+        "`name`, `name@version` or `name@alias`: the first version. If left out, the server's default model, "
+        "or its only one.",
     ),
     Member("candidate", _TEXT, "The second version.", nullable=False),
     *(
@@ -237,7 +239,7 @@ COMPARE = (
 #: Of ``POST /v2/rerank``; any other is refused by name.
 COHERE = (
     _MODEL,
-    Member("query", _TEXT, "Has no effect: the features say what matters of it."),
+    Member("query", _TEXT, "Has no effect, because the model ranks by features only."),
     Member(
         "documents",
         Kind(
@@ -254,7 +256,7 @@ COHERE = (
     Member(
         "return_documents",
         _FLAG,
-        "Answer the documents as they were sent, beside their scores.",
+        "Answer each document as it was sent, with its score.",
         nullable=False,
     ),
     _CONTRACT,
@@ -274,17 +276,19 @@ ADAPTER = (
     _MODEL,
     _QUERY_ID._replace(kind=_TEXT),
     _SESSION_ID._replace(kind=_TEXT),
-    _TOP_N._replace(meaning="Return only the best hits."),
+    _TOP_N._replace(meaning="Answer only this many of the best hits."),
     _CONTRACT,
     Member(
         "log",
         _TEXT,
-        "The name of the log entry (Elasticsearch, OpenSearch) or the field (Solr) with the features, if there are several.",
+        "The name of the log entry (Elasticsearch, OpenSearch) or of the field (Solr) that holds the "
+        "features, if there are several.",
     ),
     Member(
         "missing_as_zero",
         _FLAG,
-        "A feature that a hit does not log is 0, as with the plug-ins' option of this name; otherwise it is missing.",
+        "If true, a feature that a hit does not log is 0, as with the option of this name in the plug-ins; "
+        "otherwise it is missing.",
     ),
     _TIMEOUT,
     _ALLOW,
@@ -292,13 +296,13 @@ ADAPTER = (
 
 #: Of ``parameters`` of the Open Inference Protocol; others are the business of other servers.
 INFER_PARAMETERS = (
-    _TOP_N._replace(meaning="Answer only the best of each query."),
+    _TOP_N._replace(meaning="Answer only this many of the best documents of each query."),
     _CONTRACT,
     Member(
         "timeout",
         _integer(0),
-        "Microseconds from the arrival of the whole request in which to rank, as `timeout_ms` of `/v1/rerank`; 0 is no "
-        "limit.",
+        "Microseconds for the ranking, from the arrival of the whole request, as `timeout_ms` of "
+        "`/v1/rerank`; 0 is no limit.",
     ),
     _ALLOW,
     Member(
@@ -324,16 +328,21 @@ FEEDBACK = (
             {"type": "string", "minLength": 1, "maxLength": 128},
             lambda value: type(value) is str and 0 < len(value) <= 128,
         ),
-        "The `request_id` of the answer that the documents were shown from; also its header `X-Request-ID`.",
+        "The `request_id` of the answer that showed the documents; its header `X-Request-ID` has it too.",
         nullable=False,
     ),
     Member(
         "query",
         _integer(0),
-        "Position of the query in its request, if that had several; the first if left out.",
+        "Position of the query in its request, if the request had several queries; the first one if left "
+        "out.",
     ),
-    Member("id", _ID, "The document, by the id that it had in the request; the first of that id."),
-    Member("index", _integer(0), "The document, by its position in the request, if it is not named by `id`."),
+    Member(
+        "id",
+        _ID,
+        "The id that the document had in the request; the first document with it, if several had it.",
+    ),
+    Member("index", _integer(0), "The position of the document in the request; use this or `id`."),
     Member(
         "click",
         Kind("true", {"type": "boolean", "not": {"const": False}}, lambda value: value is True),
@@ -347,13 +356,15 @@ FEEDBACK = (
             {"type": "number", "minimum": 0, "maximum": HIGHEST_GRADE},
             lambda value: type(value) in {int, float} and 0 <= value <= HIGHEST_GRADE,
         ),
-        "How relevant the document is, higher is better; the last one counts. An event has either `click` or `grade`.",
+        "How relevant the document is; higher is better. If a document gets several grades, the last one "
+        "counts. An event has either `click` or `grade`.",
         nullable=False,
     ),
     Member(
         "event_id",
         _ID,
-        "The caller's name for the event. An event that is sent again with the same name counts once.",
+        "The caller's name for the event. Events with the same name count once, so an event can be sent "
+        "again.",
     ),
 )
 
@@ -404,12 +415,12 @@ EVALUATE = (
     Member(
         "convention",
         _one_of(CONVENTIONS),
-        "How to measure; `standard` if left out. Conventions differ in discounts, queries without relevant documents and "
-        "short lists.",
+        "How to measure; `standard` if left out. Conventions differ in discounts, in queries without "
+        "relevant documents and in short lists.",
     ),
     Member("top_grade", _integer(1), "The largest label, for `err`; 4 if left out."),
     _CONTRACT,
-    Member("per_query", _FLAG, "Answer the figures of each query too.", nullable=False),
+    Member("per_query", _FLAG, "Also answer the figures of each query.", nullable=False),
     Member(
         "queries",
         Kind(

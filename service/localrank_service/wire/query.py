@@ -171,17 +171,21 @@ def check_options(options: Options) -> None:
     """Refuse options that do not go together."""
     if options.timeout_ms is None:
         if options.fallback_feature is not None:
-            raise Problem(422, "fallback_feature goes with timeout_ms", pointer=pointer("fallback_feature"))
+            raise Problem(
+                422,
+                "fallback_feature: expected timeout_ms with it, found none",
+                pointer=pointer("fallback_feature"),
+            )
     elif options.explain != "none":
         raise Problem(
             422,
-            "timeout_ms does not go with explain: an explanation takes its time",
+            "timeout_ms cannot be used with explain, because an explanation takes longer",
             pointer=pointer("timeout_ms"),
         )
     if options.compare is not None and options.explain != "contributions":
         raise Problem(
             422,
-            f"compare goes with explain as contributions, found {options.explain}",
+            f"compare: expected explain to be contributions, found {options.explain}",
             pointer=pointer("compare"),
         )
 

@@ -139,9 +139,16 @@ class JsonQuery:
         for name in ("dtype", "shape"):
             flat = self.form == "features_b64" or (self.form == "features" and name == "shape")
             if name in members and not flat:
-                raise Problem(422, f"member {name!r} does not go with {self.form!r}", pointer=pointer(name))
+                raise Problem(
+                    422, f"member {name!r} cannot be used with {self.form!r}", pointer=pointer(name)
+                )
         if "ids" in members and self.form == "documents":
-            raise Problem(422, "ids stand in the documents, or beside features", pointer="/ids")
+            raise Problem(
+                422,
+                "ids: expected an id in each document, or a list of ids beside features; found a list beside "
+                "documents",
+                pointer="/ids",
+            )
 
     @property
     def cost(self) -> int:
@@ -225,8 +232,8 @@ class JsonQuery:
                 if len(ignored) > _MOST_IGNORED:
                     raise Problem(
                         413,
-                        f"more than {_MOST_IGNORED} features that the model does not know; documents[{position}] has "
-                        "the last one of them",
+                        f"the documents name more than {_MOST_IGNORED} features that the model does not know, "
+                        f"the limit of this server; documents[{position}] passes it",
                         pointer=pointer("documents", position, "features"),
                     )
             return list(map(features.get, order))

@@ -137,7 +137,7 @@ class Call:
         if self._outputs is None:
             return [_Wanted(name, self._binary) for name in OUTPUTS if ids or name != "doc_ids"]
         if not ids and any(one.name == "doc_ids" for one in self._outputs):
-            raise Problem(422, "output doc_ids is asked for, but there is no such input", pointer="/outputs")
+            raise Problem(422, "the output doc_ids needs the input doc_ids, found none", pointer="/outputs")
         return self._outputs
 
     def _features(self, tensor: _Tensor, width: int) -> tuple[Matrix, Callable[[int, int | None], str]]:
@@ -172,7 +172,9 @@ class Call:
                 self._body, dtype, (n_docs, n_features), offset=tensor.start
             ), lambda _document, _feature: at
         if tensor.datatype == "FP16":
-            raise Problem(422, "features: FP16 has no form in JSON; send it binary", pointer=f"{at}/datatype")
+            raise Problem(
+                422, "features: JSON cannot hold FP16; send a binary tensor", pointer=f"{at}/datatype"
+            )
         return _numbers(tensor, n_docs, n_features)
 
     def _ids(self, n_docs: int) -> _Ids | None:
@@ -515,7 +517,7 @@ def _texts(body: bytes, tensor: _Tensor, count: int) -> list[bytes]:
     if place != end or len(texts) != count:
         raise Problem(
             400,
-            f"doc_ids: its {tensor.size} bytes are not {count} texts, each after its length",
+            f"doc_ids: expected {count} texts, each after its length, found {tensor.size} other bytes",
             pointer=tensor.at,
         )
     return texts

@@ -182,7 +182,7 @@ def test_wrong_use_is_one_sentence(models: Path, capsys: pytest.CaptureFixture[s
     assert "" == text
     assert errors == (
         "localrank: argument --keep: expected a whole number, at least 0, found '-1'; "
-        "localrank models prune --help says what it takes\n"
+        "see localrank models prune --help\n"
     )
 
 

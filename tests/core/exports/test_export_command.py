@@ -34,7 +34,7 @@ def test_the_command_prints_or_writes_the_body(tmp_path: Path, capsys: pytest.Ca
     out, err = capsys.readouterr()
     assert {"a": 1.0, "b": 2.0, "c": 3.0} == json.loads(json.loads(out)["model"]["model"]["definition"])
     assert "mine" == json.loads(out)["model"]["name"]
-    assert "the model fills missing values (median) and the engine does not" in err
+    assert "the model replaces missing values (median), but the engine does not" in err
 
     file = tmp_path / "web.json"
     assert 0 == main(["models", "export", "web", "--to", "solr", "--out", str(file), *where])

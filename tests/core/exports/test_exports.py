@@ -178,7 +178,7 @@ def test_what_an_engine_cannot_compute_is_refused(documents: Matrix) -> None:
     for model, message in (
         (
             ranker(documents, linear, normalise="query_minmax"),
-            r"found the block 'normalised' \(query_minmax\), which depends",
+            r"found the block 'normalised' \(query_minmax\); search engines",
         ),
         (ranker(documents, LinearScorer(np.ones(3), "rank")), "found the block 'rank'"),
         (ranker(documents, replace(trees, blocks="minmax")), "found the block 'minmax'"),
@@ -189,9 +189,9 @@ def test_what_an_engine_cannot_compute_is_refused(documents: Matrix) -> None:
         (ranker(documents, SumScorer((trees, linear))), "found linear, trees"),
         (
             ranker(documents, linear, clusters=(linear, linear)),
-            "found 2 clusters, which need routing; --global-scorer",
+            "found 2 clusters, which need routing; use --global-scorer",
         ),
-        (ranker(documents, grown(0, [MISSING_ZERO])), "found trees that take it for missing"),
+        (ranker(documents, grown(0, [MISSING_ZERO])), "found trees that treat it as missing"),
     ):
         with pytest.raises(ExportRefused, match=message):
             export(model, "solr", "web")

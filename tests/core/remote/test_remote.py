@@ -285,13 +285,18 @@ def test_another_version_under_the_same_number_is_refused(
     other.publish("web", ranker, provenance(ranker))
     other.promote("web", 1)
 
-    with pytest.raises(PublishFailed, match="web/1: expected the version that is here, found another"):
+    with pytest.raises(
+        PublishFailed, match="web/1: expected the same version as in this folder, found a different one"
+    ):
         push(store, other, "web", force=True)
     shutil.rmtree(there / "web")
     push(store, other, "web")
     pulled = mirror.pull()
 
-    assert "web/1/manifest.json: expected the version that is here, found another" in pulled.broken["web"]
+    assert (
+        "web/1/manifest.json: expected the same version as in this folder, found a different one"
+        in pulled.broken["web"]
+    )
     assert before == tree(here / "web" / "1")
 
 
@@ -302,7 +307,7 @@ def test_somebody_elses_promotion_is_not_overwritten(origin: Registry, store: St
     other.promote("web", 5)
     push(store, other, "web")
 
-    with pytest.raises(PublishFailed, match="found that champion is version 5; pull first, or say --force"):
+    with pytest.raises(PublishFailed, match="found that champion is version 5; pull first, or use --force"):
         push(store, origin, "web")
     forced = push(store, origin, "web", force=True)
 
@@ -543,7 +548,7 @@ def test_a_full_disk_is_said(
     monkeypatch.setattr(mirrors, "replace_file", full)
 
     with pytest.raises(
-        PublishFailed, match="here/web: expected to write what was fetched: No space left on device"
+        PublishFailed, match="here/web: expected to write the fetched files: No space left on device"
     ):
         Mirror(store, here).pull()
 

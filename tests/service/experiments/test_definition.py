@@ -52,7 +52,7 @@ def test_experiments_that_differ_in_anything_are_different_runs() -> None:
         ([CANARY | {"percent": 0}], "percent: expected a number above 0", "/experiments/0/percent"),
         ([CANARY | {"candidate": "web"}], "name@version or name@alias", "/experiments/0/candidate"),
         ([CANARY | {"unit": "user"}], "one of session_id, query_id, request", "/experiments/0/unit"),
-        ([CANARY | {"depth": 3}], "depth goes with kind interleaving", "/experiments/0/depth"),
+        ([CANARY | {"depth": 3}], "depth needs kind interleaving", "/experiments/0/depth"),
         ([CANARY | {"guardrails": {"p95": 1}}], "unknown member 'p95'", "/experiments/0/guardrails/p95"),
         ([CANARY | {"guardrails": {"alpha": 1}}], "alpha: expected", "/experiments/0/guardrails/alpha"),
         ([CANARY, CANARY], "two experiments are called 'web-4'", "/experiments/1/name"),

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_used_keeps_the_keys_and_is_logged_once(
     assert keyring.configured
     [record] = caplog.records
     assert record.getMessage().startswith(f"serving key file {path}: ")
-    assert record.getMessage().endswith("; the keys read before stay valid")
+    assert record.getMessage().endswith("; the keys from the last reading stay valid")
     assert "key-1" not in caplog.text
     with pytest.raises(InvalidConfiguration, match=f"serving key file {path}: "):
         keyring.check()
@@ -143,7 +143,7 @@ def test_a_file_that_is_mended_is_read_and_its_next_fault_logged_anew(
         keyring.find(key) for key in (b"fixed-key", b"old-key-1", b"new-key-1")
     ]
     said = [record.getMessage().partition(f"{path}: ")[2] for record in caplog.records]
-    missing = "No such file or directory; the keys read before stay valid"
+    missing = "No such file or directory; the keys from the last reading stay valid"
     assert [missing, "read again; its keys are search", missing] == said
     assert "new-key-1" not in caplog.text
 

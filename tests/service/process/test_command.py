@@ -25,7 +25,7 @@ def nothing_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_machines_need_a_key(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == main(["serve", "--host", host, *MODELS])
 
-    assert f"--host {host} can be reached from other machines" in capsys.readouterr().err
+    assert f"--host {host} accepts requests from other machines" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,7 @@ def test_a_worker_that_cannot_be_started_is_tried_again_ever_more_rarely(
             starts.append(place.start_at - 100.0)
 
     assert [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0] == starts
-    assert (
-        "cannot start a worker: Resource temporarily unavailable; it is tried again in 1 s" in caplog.messages
-    )
+    assert "cannot start a worker: Resource temporarily unavailable; trying again in 1 s" in caplog.messages
 
 
 @pytest.mark.parametrize(

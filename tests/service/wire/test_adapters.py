@@ -201,7 +201,10 @@ async def test_one_of_several_log_entries_is_asked_for(
     )
 
     assert 422 == refused.status_code
-    assert "has the log entries 'features', 'other'; say which one: ?log=features" in refused.json()["detail"]
+    assert (
+        "has the log entries 'features', 'other'; choose one of them: ?log=features"
+        in refused.json()["detail"]
+    )
     assert 200 == answered.status_code
 
 

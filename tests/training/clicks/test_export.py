@@ -256,7 +256,7 @@ def test_the_command_says_what_became_of_the_log(log: Log, capsys: pytest.Captur
     assert 0 == main([*command, "--write-propensities", str(places)])
     text = capsys.readouterr().out
     assert "1 queries, 2 documents, 2 features, from 2 impressions with 1 clicks and 0 grades" in text
-    assert "1 impressions have no feedback" in text
+    assert "1 impressions without feedback" in text
     assert "1 files end in the middle of a record" in text
     assert [1, 0.5] == json.loads(places.read_text())["ratios"][:2]
 

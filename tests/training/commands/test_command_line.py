@@ -282,7 +282,7 @@ def test_extend_publishes_the_next_version(tmp_path: Path, capsys: pytest.Captur
     )
     assert 0 == main(["evaluate", "web@1", old, *models])
     expected = (
-        "these are the queries that web@1 learned from; figures of queries that were held out: "
+        "these are the queries that web@1 learned from; for figures of held-out queries see: "
         f"localrank models show web {' '.join(models)}\n"
     )
     assert expected in capsys.readouterr().err

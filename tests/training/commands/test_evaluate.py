@@ -117,7 +117,7 @@ def test_the_oracle_is_shown_if_asked_for(run: Run) -> None:
     (line,) = [line for line in text.splitlines() if line.split()[:2] == ["map", "standard"]]
     figures = [expected.local[0].mean, expected.global_[0].mean, expected.oracle[0].mean]
     assert [f"{one:.4f}" for one in figures] == line.split()[2:]
-    assert "with the best cluster of every query, which takes its labels to know" in text
+    assert "with the best cluster of each query, which is chosen by the labels" in text
     assert "best cluster" not in run("web", "test.txt", "--metrics", "map")[1]
 
 
@@ -176,7 +176,10 @@ def test_equal_scores_are_said_where_they_matter(run: Run, tmp_path: Path) -> No
     low, high = evaluate(local_ranker(), read(path), ["map"]).ties[0]
 
     _, text, _ = run("web", str(path), "--metrics", "map")
-    assert f"web@1: another order of equal scores could give map (standard) {low:.4f} … {high:.4f}\n" in text
+    assert (
+        f"web@1: another order of documents with equal scores would give map (standard) {low:.4f} … {high:.4f}\n"
+        in text
+    )
 
     _, text, _ = run("web", "test.txt", "--metrics", "map")
     assert "equal scores" not in text

@@ -189,6 +189,6 @@ def test_tuning_leaves_a_page_in_its_folder(judged: Path) -> None:
     page = Written((out / "report.html").read_text())
     trials = [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
     assert [] == page.open
-    assert 3 == len(page.tables["Settings, the best first"]) - 1
+    assert 3 == len(page.tables["Settings, best first"]) - 1
     assert trials
     assert "NDCG@10 by learner.ridge" in page.plots

@@ -155,7 +155,7 @@ def test_warm_takes_the_settings_of_a_version(tmp_path: Path, capsys: pytest.Cap
     assert first.source["configuration"] == second.source["configuration"]
     capsys.readouterr()
     assert 2 == main(["train", judged, "--warm", "web", "--method", "global", *models])
-    assert "--warm: expected the settings of the version alone" in capsys.readouterr().err.replace("'", "")
+    assert "--warm: expected only the settings of that version" in capsys.readouterr().err.replace("'", "")
     assert 1 == main(["train", judged, "--warm", "nowhere", *models])
 
 

@@ -61,7 +61,7 @@ def test_a_lost_feature_in_the_middle_is_named_if_zeros_are_written(
     path.write_text(text(documents, without=(11, feature)))
 
     assert message(path) == (
-        f"{path}:12: expected a value for each of 6 features, as on most lines of this file, which writes its zeros, "
+        f"{path}:12: expected a value for each of 6 features, because most lines of this file write every feature, zeros too; "
         f"found none for feature {feature + 1}; if an absent feature is a zero here, add --sparse"
     )
 
@@ -132,10 +132,10 @@ def test_a_lost_feature_is_told_if_it_may_be_a_zero(tmp_path: Path, documents: M
     queries = read([path], say=said.append)
 
     expected = (
-        f"{path}: 1 of 40 lines lack features that the others have, the first is line 8, without feature "
-        f"{feature + 1}; they are read as zeros"
+        f"{path}: 1 of 40 lines lack features that other lines have, first line 8 without feature "
+        f"{feature + 1}; these are read as zeros"
     )
-    assert [f"{expected}; --sparse says that this is right"] == said
+    assert [f"{expected}; add --sparse if this is right"] == said
     assert [expected] == [str(gap) for gap in queries.gaps]
     assert () == read([path], columns=Columns(sparse=True)).gaps
 

@@ -146,7 +146,7 @@ def test_repeated_documents_and_conflicting_labels_are_counted() -> None:
     found = inspect(query_set(rows, [0, 0, 1, 0, 2, 0, 1], [3, 4]))
 
     # In the second query (0, missing) is there twice, with labels 0 and 1; (1, 2) is there once per query otherwise.
-    copies = suspicion(found, "repeat another of their query")
+    copies = suspicion(found, "equal to another document")
     assert (2, 7, ("q0", "q1")) == (copies.count, copies.of, copies.examples)
     conflicts = suspicion(found, "a different label")
     assert (1, ("q1",)) == (conflicts.count, conflicts.examples)
@@ -182,7 +182,7 @@ def test_features_that_say_nothing_are_named(plain: QuerySet) -> None:
 
     found = inspect(plain.with_documents(documents))
 
-    assert ("f1",) == suspicion(found, "without a single value").examples
+    assert ("f1",) == suspicion(found, "without any value").examples
     assert ("f2",) == suspicion(found, "constant features").examples
     assert ("f3",) == suspicion(found, "constant within every query").examples
     assert ("f4 = f5",) == suspicion(found, "correlation ±1").examples
@@ -221,7 +221,7 @@ def test_scales_far_apart_are_named(plain: QuerySet) -> None:
 
     found = inspect(plain.with_documents(plain.documents * scale))
 
-    assert ("f5", "f4") == suspicion(found, "scales more than").examples
+    assert ("f5", "f4") == suspicion(found, "scales differ").examples
     assert ("f5",) == suspicion(found, "16,777,216").examples
 
 

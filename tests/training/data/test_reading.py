@@ -308,7 +308,7 @@ def test_a_matrix_that_no_disk_holds_is_refused_before_it_is_made(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
 
-    assert "expected room for 0.0 GiB of documents that are not to be held in memory" in refused(path)
+    assert "expected room for 0.0 GiB of documents that do not fit into memory" in refused(path)
 
 
 def test_more_features_than_asked_for_are_refused(tiny: Path, tmp_path: Path) -> None:

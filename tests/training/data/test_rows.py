@@ -195,4 +195,4 @@ def test_a_full_disk_is_told_of_before_the_work(
         read([tmp_path / "a.parquet"])
 
     assert f"{beyond}: expected room for " in str(refused.value)
-    assert "TMPDIR names another folder" in str(refused.value)
+    assert "set TMPDIR to another folder" in str(refused.value)

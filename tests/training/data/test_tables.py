@@ -159,7 +159,10 @@ WRONG = {
         "row 2, column 'y': expected a number, found 'n.a.'; --ignore y leaves the column out",
     ),
     "infinite": (["label,qid,x", "1,a,inf"], "row 1, column 'x': expected a finite value, found inf"),
-    "beyond float32": (["label,qid,x", "1,a,1e39"], "row 1, column 'x': expected a value that float32 holds"),
+    "beyond float32": (
+        ["label,qid,x", "1,a,1e39"],
+        "row 1, column 'x': expected a value within the range of float32",
+    ),
     "short row": (["label,qid,x", "1,a,1", "0,a"], "Row #3: Expected 3 columns, got 2"),
     "no features": (["label,qid,x", "1,a,word"], "expected columns of numbers as features"),
 }
@@ -189,7 +192,7 @@ def test_a_word_far_down_a_column_of_numbers_is_named(
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (Columns(qid="label"), "expected a column of its own for each of --label, --qid"),
+        (Columns(qid="label"), "expected a different column for each of --label, --qid"),
         (Columns(ignore=("qid",)), "expected to use or to ignore the column 'qid', found both"),
         (Columns(ignore=("size",)), "expected a column 'size' to ignore, found 'label', 'qid', 'x'"),
         (Columns(id="x"), "expected columns of numbers as features"),
@@ -265,7 +268,9 @@ def test_a_feature_that_is_called_like_an_id_is_told(tmp_path: Path, name: str) 
 
     assert ("bm25", name) == queries.feature_names
     taken = f"{path}: label 'label', query 'qid', 2 features ('bm25', {name!r})"
-    assert [f"{taken}; features, though called like ids: {name!r} (--ignore {name} if they are)"] == said
+    assert [
+        f"{taken}; used as features, though named like ids: {name!r} (--ignore {name} if they are)"
+    ] == said
 
 
 def test_a_column_without_a_name_is_left_out(tmp_path: Path) -> None:

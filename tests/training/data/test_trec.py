@@ -78,11 +78,14 @@ def test_documents_need_ids(data: Path, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 D2 3\n")
     data.write_text(TEXT.replace("D2", "D1"))
     with pytest.raises(
-        InvalidData, match=r"judged.txt:2, query 'q1': expected a document id of its own, found 'D1' twice"
+        InvalidData,
+        match=r"judged.txt:2, query 'q1': expected a different id for each document, found 'D1' twice",
     ):
         judged_by(read(data), read_qrels(tmp_path / "qrels"))
     data.write_text("".join(line.split("#")[0] + "\n" for line in TEXT.splitlines()))
-    with pytest.raises(InvalidData, match="expected document ids, which TREC's files name; found none"):
+    with pytest.raises(
+        InvalidData, match="expected document ids, because TREC files name documents by id; found none"
+    ):
         judged_by(read(data), read_qrels(tmp_path / "qrels"))
 
 

@@ -186,7 +186,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_one_column_serves_one_purpose(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="expected a column of its own for each of"):
+    with pytest.raises(InvalidData, match="expected a different column for each of"):
         read([csv(tmp_path / "log.csv")], columns=Columns(weight="traffic", position="traffic"))
 
 

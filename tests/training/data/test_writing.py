@@ -394,7 +394,7 @@ def test_folds_rotate_as_letor_does(tmp_path: Path, mixed: QuerySet) -> None:
         ({"fractions": [0.5, 0.6]}, "add up to 1"),
         ({"fractions": [1.0]}, "two or three fractions"),
         ({"fractions": [1.5, -0.5]}, "above 0"),
-        ({"fractions": [0.999, 0.001]}, "a query at least in each"),
+        ({"fractions": [0.999, 0.001]}, "at least one query in each"),
     ],
 )
 def test_impossible_splits_are_refused(
@@ -524,10 +524,13 @@ BAD_PARQUET = {
         "row 2, column 'label': expected a finite label of at least 0, found nan",
     ),
     "inf": (GOOD | {"x": [1.0, float("-inf")]}, "row 2, column 'x': expected a finite value, found -inf"),
-    "beyond float32": (GOOD | {"x": [1.0, 1e39]}, "row 2, column 'x': expected a value that float32 holds"),
+    "beyond float32": (
+        GOOD | {"x": [1.0, 1e39]},
+        "row 2, column 'x': expected a value within the range of float32",
+    ),
     "beyond float32 in a list": (
         {"label": [1.0], "qid": ["a"], "features": pa.array([[1.0, 1e39]])},
-        "row 1, column 'f2': expected a value that float32 holds (at most 3.4028235e38), found 1e+39",
+        "row 1, column 'f2': expected a value within the range of float32 (at most 3.4028235e38), found 1e+39",
     ),
     "ragged list": (
         {"label": [1.0, 1.0], "qid": ["a", "b"], "features": pa.array([[1.0], [1.0, 2.0]])},

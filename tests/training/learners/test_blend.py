@@ -225,7 +225,7 @@ def test_of_few_queries_all_members_count_the_same(judged: Judged, n_queries: in
         scorer = blend().fit(Lesson(queries))
 
     assert set(scorer.weights.tolist()) == {1.0}
-    assert [one.text for one in notes if "all members count the same" in one.text]
+    assert [one.text for one in notes if "all members get the same weight" in one.text]
 
 
 def test_parts_hold_as_many_queries_that_teach(judged: Judged) -> None:

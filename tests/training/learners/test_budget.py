@@ -149,7 +149,8 @@ def test_of_many_documents_whole_queries_are_drawn() -> None:
     assert other.queries.query_ids != trained.queries.query_ids
     (said,) = trained.warnings
     assert (
-        said == f"{len(trained.queries)} of 40 queries were drawn to learn from: 150 documents are the most"
+        said
+        == f"{len(trained.queries)} of 40 queries were drawn at random for training, to stay within 150 documents"
     )
     assert len(trained.held_out.queries) == len(trained.queries)
 

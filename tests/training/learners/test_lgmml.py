@@ -244,7 +244,7 @@ def test_no_more_metrics_than_there_are_queries_to_learn_from(judged: Judged) ->
 
     assert isinstance(scorer, AnchoredScorer)
     assert len(scorer.weights) == 3
-    assert notes[0].text == "3 metrics instead of 20: 3 queries to learn from have no more sets"
+    assert notes[0].text == "3 metrics instead of 20: 3 training queries have no more sets"
 
 
 def test_a_set_of_several_queries_counts_each_by_its_weight(judged: Judged) -> None:
@@ -275,7 +275,7 @@ def test_no_set_comes_twice_nor_has_more_than_half_of_the_queries(judged: Judged
     assert len(scorer.weights) == 6
     assert len(np.unique(scorer.transforms.reshape(6, -1).round(9), axis=0)) == 6
     np.testing.assert_allclose(scorer.weights, 1 / 6)
-    assert "6 metrics instead of 200: 4 queries to learn from" in notes[0].text
+    assert "6 metrics instead of 200: 4 training queries" in notes[0].text
 
 
 def test_a_low_rank_is_kept_in_the_scorer(judged: Judged) -> None:

@@ -317,7 +317,7 @@ def test_what_teaches_nothing_is_refused(
 
 def test_levels_that_are_not_there_are_refused(queries: QuerySet) -> None:
     with pytest.raises(
-        InvalidData, match="mhr: expected documents of one query that a base ranker can tell apart"
+        InvalidData, match="mhr: expected documents of one query with different labels and features"
     ):
         MultipleHyperplanes(levels=(7.0, 8.0)).fit(Lesson(queries))
 

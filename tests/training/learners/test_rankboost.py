@@ -305,7 +305,7 @@ def test_real_valued_labels_are_levels(judged: Judged) -> None:
         (
             [[1.0], [0.0], [1.0], [0.0]],
             [0, 0, 1, 1],
-            "rankboost: expected a feature with a threshold that orders more pairs than it misorders",
+            "rankboost: expected a feature with a threshold that orders more pairs correctly than wrongly",
         ),
     ],
 )

@@ -295,7 +295,7 @@ def test_a_fit_that_stops_before_its_optimum_notes_it(make_queries: MakeQueries)
         RankSvm(iterations=1).fit(Lesson(queries))
 
     (stopped,) = notes
-    assert stopped.text.startswith("stopped after 1 Newton steps, the weights up to ")
+    assert stopped.text.startswith("stopped after 1 Newton steps; the weights are up to ")
     assert stopped.figures["distance"] > 1e-7
 
 

@@ -114,7 +114,7 @@ def test_where_no_feature_is_worth_its_row_the_distance_is_euclidean(queries: Qu
     with collected() as notes:
         scorer = RobustMetric(C=1e-3, anchor="mean").fit(Lesson(queries))
 
-    assert "C is too small, documents are ranked by their Euclidean distance" in notes[-1].text
+    assert "C is too small, so documents are ranked by their Euclidean distance" in notes[-1].text
     means = [queries.documents_of(q)[queries.labels_of(q) > 0].astype(float).mean(axis=0) for q in range(8)]
     distances = np.linalg.norm(queries.documents - np.mean(means, axis=0), axis=1)
     np.testing.assert_allclose(np.argsort(scorer.score_rows(queries.documents)), np.argsort(-distances))

@@ -51,7 +51,7 @@ def test_an_imported_model_is_published_with_contract_and_probe(
     out, err = capsys.readouterr()
     assert "scores are equal to the bit, compared with LightGBM" in out
     assert "published web version 1" in out
-    assert "list lengths are those of made-up queries" in err
+    assert "list lengths of synthetic queries" in err
     ranker = localrank.load(models / "web")
     expected = lightgbm.Booster(model_file=str(model)).predict(documents, raw_score=True)
     np.testing.assert_array_equal(expected, ranker.rank(documents).scores)
@@ -110,7 +110,7 @@ def test_what_cannot_be_compared_is_published_only_if_asked(
     assert "expected RankLib to compare with" in capsys.readouterr().err
 
     assert 0 == main([*arguments, "--unverified", "--models-dir", models])
-    assert "not compared with the scores of its origin" in capsys.readouterr().err
+    assert "not compared with the original library" in capsys.readouterr().err
     ranker = localrank.load(tmp_path / "models" / "web" / "1")
     missing = np.array([[2.0, np.nan]], np.float32)
     assert [1.0] == ranker.rank(missing).scores.tolist()  # missing is zero, as in RankLib

@@ -374,7 +374,7 @@ def test_splits_on_categories_are_refused_with_a_way_out(
         (b"\x80\x04\x95", "found a Python pickle, which would run code"),
         (b"{L\x00", "XGBoost's binary JSON; save it as text"),
         (b"CBM1\x00", "CatBoost's binary form; save it as JSON"),
-        (b'[{"nodeid": 0, "leaf": 1}]', "found its dump, which lacks the base score"),
+        (b'[{"nodeid": 0, "leaf": 1}]', "found its dump, which has no base score"),
         (b'{"tree_info": []}', "found its dump_model"),
         (b"{", "expected JSON, found"),
         (b"[" * 100_000, "expected JSON, found"),

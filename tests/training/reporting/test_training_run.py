@@ -93,8 +93,8 @@ def test_each_cluster_gains_what_its_queries_gain(name: str, runs: Callable[[str
     held = run.trained.held_out
     gains = ndcg_at_10(run, held.ranked.scores) - ndcg_at_10(run, held.ranked.global_scores)
 
-    clusters = [int(cell) for cell in page.column("The clusters, the largest first", "cluster")]
-    said = page.column("The clusters, the largest first", "gain")
+    clusters = [int(cell) for cell in page.column("The clusters, largest first", "cluster")]
+    said = page.column("The clusters, largest first", "gain")
 
     assert sorted(clusters) == list(range(len(run.report.clusters)))
     for cluster, cell in zip(clusters, said, strict=True):
@@ -116,17 +116,17 @@ def test_members_have_their_settings_and_shares_of_the_weight(runs: Callable[[st
     assert weighed is not None
     shares = weighed.weights / weighed.weights.sum()
     assert [f"{share:.0%}" for share in shares] == [row[2] for row in rows]
-    assert "What locality is worth" in page.plots
-    assert "around random prototypes" in page.plots["What locality is worth"]
+    assert "The gain of local models" in page.plots
+    assert "around random prototypes" in page.plots["The gain of local models"]
 
 
 def test_where_no_cluster_is_local_the_page_says_so(runs: Callable[[str], Run]) -> None:
     page = Written(runs("alike").html)
 
-    assert "every cluster is answered by the global scorer" in page.text
+    assert "the global scorer answers every cluster" in page.text
     assert "Quality of each cluster" in page.plots
     assert ["cluster", "queries", "typical query", "held out", "NDCG@10"] == page.tables[
-        "The clusters, the largest first"
+        "The clusters, largest first"
     ][0]
     assert "without local models" not in page.text
 
@@ -135,9 +135,9 @@ def test_one_model_for_all_has_no_clusters_and_no_map(runs: Callable[[str], Run]
     page = Written(runs("alone").html)
 
     assert "This is one model for all queries: there are no clusters." in page.text
-    assert "The training queries, by likeness" not in page.plots
+    assert "The training queries, by similarity" not in page.plots
     assert "Quality on held-out queries" in page.plots
-    tried = page.tables["What was tried, the best first"]
+    tried = page.tables["What was tried, best first"]
     assert 1 == sum(row[-1] == "chosen" for row in tried)
 
 
@@ -146,8 +146,8 @@ def test_too_few_queries_are_a_sentence_and_no_error(runs: Callable[[str], Run])
 
     assert "What would help most is not known: expected at least 10 queries" in tiny.text
     assert "There are too few queries for a learning curve." in tiny.text
-    assert "A blend of 2 members that all count the same" in few.text
-    assert "Take care: the model has learned from 6 of 6 of these queries" in few.text
+    assert "A blend of 2 members with equal weights" in few.text
+    assert "Attention: the model was trained on 6 of 6 of these queries" in few.text
 
 
 def test_the_learning_curve_is_drawn_if_it_was_asked_for(runs: Callable[[str], Run]) -> None:
@@ -158,7 +158,7 @@ def test_the_learning_curve_is_drawn_if_it_was_asked_for(runs: Callable[[str], R
     assert curve is not None
     assert [f"{point.mean:.4f}" for point in curve.points] == page.column("The learning curve", "NDCG@10")
     assert "Learning curve" in page.plots
-    assert "No learning curve was asked for" in Written(runs("blend").html).text
+    assert "There is no learning curve" in Written(runs("blend").html).text
 
 
 def test_without_contributions_importances_are_a_sentence(runs: Callable[[str], Run]) -> None:
@@ -218,5 +218,5 @@ def test_every_plot_has_axes_and_a_sentence(runs: Callable[[str], Run]) -> None:
         page = Written(runs(name).html)
         for title, caption in page.plots.items():
             assert caption.endswith("."), title
-            if title != "The training queries, by likeness":
+            if title != "The training queries, by similarity":
                 assert "interval" in caption, title

@@ -78,12 +78,13 @@ def export(
     is_table = out.suffix in _CSV or format_of(out) in {"parquet", "mapped"}
     if propensities is not None and not is_table:
         raise InvalidData(
-            f"{out}: expected a format that keeps query weights (.parquet or .csv), found LETOR text; without --propensities "
-            "there are none"
+            f"{out}: expected a format that keeps query weights (.parquet or .csv), found LETOR text; only "
+            "--propensities makes weights"
         )
     if propensities is not None and rest == "drop":
         raise InvalidConfiguration(
-            "--propensities compares a click with what was shown beside it: expected --unjudged zero, found drop"
+            "--propensities needs the documents that were shown but not clicked: expected --unjudged zero, "
+            "found drop"
         )
     for name, value in (("--click-label", click_label), ("--max-weight", max_weight)):
         if not 0 < value < math.inf:
@@ -123,7 +124,8 @@ def _write_csv(queries: QuerySet, out: Path, *, overwrite: bool) -> None:
     names = queries.feature_names
     if taken := sorted(set(COLUMNS) & set(names)):
         raise InvalidData(
-            f"{out}: the feature {taken[0]!r} is called as a column is; expected .parquet instead"
+            f"{out}: the feature {taken[0]!r} has the name of a CSV column that is needed for something else; "
+            "expected .parquet instead"
         )
     if out.exists() and not overwrite:
         raise InvalidData(f"{out}: expected a new file, found one; --overwrite replaces it")

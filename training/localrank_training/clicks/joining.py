@@ -268,8 +268,8 @@ def join(
     joined.events, joined.repeated_events = feedback.events, feedback.repeated
     if not parts.lengths:
         raise InvalidData(
-            f"the log has {joined.impressions} impressions and {joined.events} events of feedback, and nothing to learn "
-            "from: expected an impression with a click or a grade"
+            f"the log has {joined.impressions} impressions and {joined.events} events of feedback, but no "
+            "judged query: expected an impression with a click or a grade, found none"
         )
     joined.queries = parts.queries(weighted=propensities is not None)
     return joined

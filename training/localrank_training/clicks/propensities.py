@@ -126,9 +126,10 @@ def fit(tally: Tally) -> Propensities:
     known = int(np.argmin(reached)) if not reached.all() else n_places
     if known < 2:
         raise InvalidData(
-            "propensities: expected documents that were shown for the same query at the first place and at others, and "
-            f"clicked, found {'none' if not len(pairs) else 'none that reach the second place'}; name queries by query_id, log "
-            "an interleaving test, or give --propensities power:1"
+            "propensities: expected documents that were shown for the same query at the first place and at "
+            "other places, and were clicked, found "
+            f"{'none' if not len(pairs) else 'none that reach the second place'}; name queries by query_id, "
+            "log an interleaving test, or give --propensities power:1"
         )
     inside = places < known
     pairs, places, shown, clicks = (one[inside] for one in (pairs, places, shown, clicks))

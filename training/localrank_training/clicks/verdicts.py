@@ -109,18 +109,20 @@ def sentences(found: Verdict) -> list[str]:
     lines = [
         f"{found.experiment} ({found.kind}): {found.units:,} {unit}; impressions: {counts}",
         (
-            f"  {said}: {means}; the candidate is ahead by {found.effect:+.4f} [{low:+.4f}, {high:+.4f}], "
-            f"p {found.p:.2g}, valid however often you look"
+            f"  {said}: {means}; the candidate is ahead by {found.effect:+.4f} [{low:+.4f}, {high:+.4f}], p "
+            f"{found.p:.2g}, valid at any time"
         ),
     ]
     if found.better is not None:
         lines.append(f"  the {found.better} is better, at level {found.alpha:g}")
     elif found.more is not None:
         lines.append(
-            f"  no conclusion yet: about {found.more:,} more {unit} are expected to be needed if it goes on like this"
+            f"  no conclusion yet: about {found.more:,} more {unit} will probably be needed if this continues"
         )
     else:
-        lines.append(f"  no conclusion yet, and no difference in sight: the {unit} so far favour neither")
+        lines.append(
+            f"  no conclusion yet, and no sign of a difference: the {unit} so far favour neither version"
+        )
     if found.better is None and found.units_for_effect is not None:
         lines.append(
             f"  a true effect of {found.effect_asked:g} is found with probability {found.power:g} after "

@@ -44,7 +44,7 @@ app = typer.Typer(
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="LETOR text or CSV (plain, gzip, zstd), Parquet, a mapped set, or folders of these.",
+        help="LETOR text or CSV (plain, gzip or zstd), Parquet, the mapped form, or folders of these.",
         show_default=False,
     ),
 ]
@@ -101,16 +101,16 @@ def convert(
     out: Annotated[
         str,
         typer.Option(
-            help="The file to write; for the mapped form a folder.", show_default=False, callback=given
+            help="The file to write; a folder for the mapped form.", show_default=False, callback=given
         ),
     ],
-    to: Annotated[To | None, typer.Option(help="The format; by default what the name of --out says.")] = None,
+    to: Annotated[To | None, typer.Option(help="The format (default: by the name of --out).")] = None,
     sparse: Annotated[
         bool | None,
         typer.Option(
             "--sparse/--dense",
-            help="Leave zeros out of text, or write them; by default what is shorter. "
-            "With --sparse, features that the input leaves out are zeros as well.",
+            help="Leave zeros out of text, or write them (default: the shorter form). --sparse also reads "
+            "features that the input leaves out as zeros.",
         ),
     ] = None,
     label: Label = "label",
@@ -154,7 +154,7 @@ def split(
     *,
     out: Annotated[str, typer.Option(help="A new folder for the files.", show_default=False, callback=given)],
     fractions: Annotated[
-        str | None, typer.Option(help="Shares of the queries: train,test or train,validation,test.")
+        str | None, typer.Option(help="Shares of the queries for train,test or train,validation,test.")
     ] = None,
     folds: Annotated[int | None, typer.Option(help="K-fold cross-validation: Fold1/ … FoldK/.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the shuffle.")] = 0,
@@ -202,30 +202,43 @@ def synthesize(
     *,
     queries: Annotated[int, typer.Option(min=1, help="How many queries.")],
     documents: Annotated[str, typer.Option(help="Documents per query: a number, or a range such as 20-40.")],
-    features: Annotated[int, typer.Option(min=1, help="All columns, including those that have no effect.")],
+    features: Annotated[
+        int, typer.Option(min=1, help="Number of features, including those that do not matter.")
+    ],
     out: Annotated[
         str, typer.Option(help="File to write: .txt, .txt.gz, .txt.zst or .parquet.", callback=given)
     ],
-    kinds: Annotated[int, typer.Option(min=1, help="Latent kinds of queries.")] = 4,
+    kinds: Annotated[int, typer.Option(min=1, help="How many kinds of queries.")] = 4,
     separation: Annotated[
-        float, typer.Option(min=0, max=1, help="How much of what is relevant is each kind's own.")
+        float, typer.Option(min=0, max=1, help="How much the kinds differ in what is relevant, from 0 to 1.")
     ] = 1.0,
     shapes: Annotated[
-        float, typer.Option(min=0, max=1, help="How much of the clouds' directions is each kind's own.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="How much the kinds differ in the directions in which their documents vary, from 0 to 1.",
+        ),
     ] = 1.0,
     alike: Annotated[
-        bool, typer.Option("--alike", help="Clouds of all kinds look alike; the same as --shapes 0.")
+        bool,
+        typer.Option(
+            "--alike", help="The documents of all kinds vary in the same directions; the same as --shapes 0."
+        ),
     ] = False,
-    noise: Annotated[float, typer.Option(min=0, help="How much of a label no feature explains.")] = 0.3,
-    noise_features: Annotated[int, typer.Option(min=0, help="Columns that never matter.")] = 0,
+    noise: Annotated[float, typer.Option(min=0, help="Noise in the labels that no feature explains.")] = 0.3,
+    noise_features: Annotated[int, typer.Option(min=0, help="Number of features that do not matter.")] = 0,
     levels: Annotated[int, typer.Option(min=2, help="Labels 0 to LEVELS - 1.")] = 5,
     shares: Annotated[
-        str | None, typer.Option(help="How frequent each label is, from 0 up: 60,30,10.")
+        str | None, typer.Option(help="Shares of the labels, from label 0 up, such as 60,30,10.")
     ] = None,
-    missing: Annotated[float, typer.Option(min=0, max=1, help="Share of values that are missing.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the kinds and the queries.")] = 0,
+    missing: Annotated[float, typer.Option(min=0, max=1, help="Share of the values that are missing.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the kinds and of the queries.")] = 0,
     sample: Annotated[
-        int, typer.Option(min=0, help="Other numbers: other queries of the same kinds, to test on.")
+        int,
+        typer.Option(
+            min=0, help="Another number makes other queries of the same kinds, such as test queries."
+        ),
     ] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: AsJson = False,

@@ -58,7 +58,8 @@ def evaluate(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these. Before them, a second model to compare."
+            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these. A second model to compare "
+            "may stand before them."
         ),
     ],
     *,
@@ -72,37 +73,42 @@ def evaluate(
         ),
     ] = "standard",
     top_grade: Annotated[
-        int | None, typer.Option(help="The largest label, the scale of ERR in the standard conventions.")
+        int | None, typer.Option(help="The largest label; ERR in the standard conventions needs it.")
     ] = None,
     margin: Annotated[
-        float | None, typer.Option(help="Also ask whether the candidate is at most this much worse.")
+        float | None, typer.Option(help="Also test whether the candidate is at most this much worse.")
     ] = None,
     per_query: Annotated[
         Path | None,
         typer.Option(
-            help="Write every query's figures and routes here: commas if it ends in .csv, else tabs.",
+            help="Write the figures and the route of each query to this file, with commas if its name ends in "
+            ".csv, else with tabs.",
             show_default=False,
         ),
     ] = None,
     oracle: Annotated[
         bool,
         typer.Option(
-            "--oracle", help="Also say what the best cluster of every query would reach; it knows the labels."
+            "--oracle",
+            help="Also measure the best cluster of each query. It is chosen by the labels, so no real router "
+            "can be better.",
         ),
     ] = False,
     qrels: Annotated[
         Path | None,
-        typer.Option(help="TREC qrels whose labels count instead of those in the data.", show_default=False),
+        typer.Option(help="TREC qrels; their labels replace those in the data.", show_default=False),
     ] = None,
     run: Annotated[
         Path | None, typer.Option(help="A TREC run to compare one model with.", show_default=False)
     ] = None,
     write_run: Annotated[
         Path | None,
-        typer.Option(help="Write the last model's ranking here, as a TREC run.", show_default=False),
+        typer.Option(
+            help="Write the ranking of the last model to this file, as a TREC run.", show_default=False
+        ),
     ] = None,
     write_qrels: Annotated[
-        Path | None, typer.Option(help="Write the labels here, as TREC qrels.", show_default=False)
+        Path | None, typer.Option(help="Write the labels to this file, as TREC qrels.", show_default=False)
     ] = None,
     report: Report = None,
     label: Label = "label",
@@ -231,7 +237,7 @@ def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) 
         manifest = model.artifact.manifest
         if (known := known_as(manifest.source, digest)) is not None:
             say(
-                f"these are the queries that {model.name} {known}; figures of queries that were held out: "
+                f"these are the queries that {model.name} {known}; for figures of held-out queries see: "
                 f"localrank models show {manifest.name}{where(models_dir)}"
             )
 
@@ -242,8 +248,8 @@ def _judged(queries: QuerySet, qrels: Path) -> QuerySet:
     judged, absent = judged_by(queries, read_qrels(qrels))
     if absent:
         say(
-            f"{qrels}: {absent} relevant documents are not in the data; figures are of the documents that are, where "
-            "trec_eval counts the others as missed"
+            f"{qrels}: {absent} relevant documents are not in the data; the figures leave them out, but "
+            "trec_eval counts them as missed"
         )
     return judged
 
@@ -338,8 +344,8 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
             data.append(argument)
     if not folders:
         raise typer.BadParameter(
-            f"expected a model, found only files and folders: {', '.join(data)} "
-            "(a model whose name is also a file or folder is written with its alias or version: web@champion)"
+            f"expected a model, found only files and folders: {', '.join(data)} (if a model has the name of a "
+            "file or folder, add its alias or version: web@champion)"
         )
     if not data:
         raise typer.BadParameter("expected judged queries after the model, found none")
@@ -405,7 +411,7 @@ def _print_figures(
             typer.echo(
                 f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These "
                 f"{compared[0].n_queries} queries would show, four times in five, a difference of: "
-                + (detectable or "none, as too few of them differ")
+                + (detectable or "none, because too few of them differ")
             )
 
 
@@ -441,14 +447,14 @@ def _print_ties(evaluation: Evaluation) -> None:
         if high - low >= 0.00005
     ]
     if moved:
-        typer.echo(f"\n{evaluation.name}: another order of equal scores could give {', '.join(moved)}")
+        typer.echo(
+            f"\n{evaluation.name}: another order of documents with equal scores would give {', '.join(moved)}"
+        )
 
 
 def _print_oracle(evaluation: Evaluation) -> None:
     if evaluation.oracle:
-        typer.echo(
-            f"\n{evaluation.name}: with the best cluster of every query, which takes its labels to know"
-        )
+        typer.echo(f"\n{evaluation.name}: with the best cluster of each query, which is chosen by the labels")
         print_table(
             ["metric", "convention", "routed", "global", "best cluster"],
             [

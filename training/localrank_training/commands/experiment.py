@@ -20,7 +20,7 @@ def experiment(
         list[str] | None,
         typer.Argument(
             metavar="NAME...",
-            help="Experiments of --list; * stands for any letters, as in 'localrank-*'.",
+            help="Names from --list, or patterns: 'localrank-*' is every name that begins with localrank-.",
             show_default=False,
         ),
     ] = None,
@@ -35,12 +35,18 @@ def experiment(
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(help="Where NAME.csv, .json, .svg and .html go, and what was fitted.", callback=given),
+        typer.Option(
+            help="Folder for NAME.csv, .json, .svg and .html, and for the fitted models.", callback=given
+        ),
     ] = None,
     draws: Annotated[
-        int, typer.Option(min=0, help="Of random clusters and the like, as controls; 0 leaves them out.")
+        int,
+        typer.Option(
+            min=0,
+            help="Number of random draws for controls, such as random clusters; 0 leaves the controls out.",
+        ),
     ] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
     workers: Workers = 0,
     dask: Dask = None,
     as_json: AsJson = False,

@@ -14,7 +14,7 @@ from localrank_training.commands.output import AsJson  # noqa: TC001 - read when
 
 __all__ = ["app"]
 
-app = typer.Typer(name="experiments", help="What became of canaries, splits and interleaving.")
+app = typer.Typer(name="experiments", help="Results of canaries, splits and interleaving.")
 app.callback()(lambda: None)
 
 
@@ -28,26 +28,35 @@ class Metric(StrEnum):
 def report(
     log: Annotated[
         list[str],
-        typer.Argument(help="Folders of the impression log, or files of it.", show_default=False),
+        typer.Argument(help="Folders or files of the impression log.", show_default=False),
     ],
     *,
-    experiment: Annotated[str | None, typer.Option(help="Only the experiment of this name.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Report only the experiment with this name.")] = None,
     metric: Annotated[
         Metric,
-        typer.Option(help="Of a split: whether anything was clicked, or 1 / rank of the first click."),
+        typer.Option(
+            help="How to measure a split: whether anything was clicked, or 1 / rank of the first click."
+        ),
     ] = Metric.clicked,
     alpha: Annotated[
         float,
         typer.Option(
-            min=1e-6, max=0.5, help="Probability of any verdict, ever, if both versions are equally good."
+            min=1e-6,
+            max=0.5,
+            help="Probability of a wrong verdict, at any time, if both versions are equally good.",
         ),
     ] = 0.05,
     power: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Probability of finding an effect that matters.")
+        float, typer.Option(min=0.5, max=0.999, help="Probability of finding the effect of --effect.")
     ] = 0.8,
-    effect: Annotated[float, typer.Option(min=1e-4, max=1.0, help="The effect that matters.")] = 0.05,
+    effect: Annotated[
+        float, typer.Option(min=1e-4, max=1.0, help="The smallest effect that matters.")
+    ] = 0.05,
     minimum: Annotated[
-        int, typer.Option(min=1, help="Impressions of interleaving, or sessions, before any verdict.")
+        int,
+        typer.Option(
+            min=1, help="Smallest number of interleaved impressions, or of sessions, before a verdict."
+        ),
     ] = 100,
     as_json: AsJson = False,
 ) -> None:

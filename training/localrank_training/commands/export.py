@@ -30,7 +30,7 @@ class Unjudged(StrEnum):
 def export(
     log: Annotated[
         list[str],
-        typer.Argument(help="Folders of the impression log, or files of it.", show_default=False),
+        typer.Argument(help="Folders or files of the impression log.", show_default=False),
     ],
     *,
     out: Annotated[
@@ -41,30 +41,37 @@ def export(
             callback=given,
         ),
     ],
-    model: Annotated[str | None, typer.Option(help="Use only what this model has ranked.")] = None,
+    model: Annotated[str | None, typer.Option(help="Use only the rankings of this model.")] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            help="Use only what was answered from then on: a date, or a date and time such as 2026-10-01T12:00. Without an offset it is UTC.",
+            help="Use only answers from this time on: a date, or a date and time such as 2026-10-01T12:00, in "
+            "UTC if it has no offset.",
             metavar="TIME",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Use only what was answered before then.", metavar="TIME")
+        str | None, typer.Option(help="Use only answers before this time.", metavar="TIME")
     ] = None,
     unjudged: Annotated[
         Unjudged,
-        typer.Option(help="Documents that were shown without click or grade: label 0, or left out."),
+        typer.Option(
+            help="Documents that were shown but got no click and no grade: zero gives them label 0, drop leaves "
+            "them out."
+        ),
     ] = Unjudged.zero,
-    click_label: Annotated[float, typer.Option(help="The label of a click; a grade beats it.")] = 1.0,
+    click_label: Annotated[
+        float, typer.Option(help="The label of a clicked document; a grade counts more than a click.")
+    ] = 1.0,
     propensities: Annotated[
         str | None,
         typer.Option(
-            help="Correct clicks for the places of documents: em estimates how likely each place is looked at from the log, "
-            "power:ETA is 1 / place^ETA, else a file that --write-propensities wrote."
+            help="Correct clicks for the place of a document in the list, by how likely users look at it: em "
+            "estimates that from the log, power:ETA is 1 / place^ETA, anything else is a file from "
+            "--write-propensities."
         ),
     ] = None,
-    max_weight: Annotated[float, typer.Option(help="The greatest weight of a corrected click.")] = 10.0,
+    max_weight: Annotated[float, typer.Option(help="The largest weight of a corrected click.")] = 10.0,
     write_propensities: Annotated[
         str | None, typer.Option(help="Write the propensities to this file.", callback=given)
     ] = None,
@@ -82,7 +89,7 @@ def export(
     from localrank_training.clicks.joining import Which
 
     if write_propensities is not None and propensities is None:
-        raise typer.BadParameter("--write-propensities goes with --propensities")
+        raise typer.BadParameter("--write-propensities: expected --propensities with it, found none")
     first, last = _time(since, "--since", -math.inf), _time(until, "--until", math.inf)
     if first >= last:
         raise typer.BadParameter(f"--until: expected a time after --since {since}, found {until}")
@@ -149,14 +156,14 @@ def _print(done: Exported, out: str) -> None:
         f"{joined.impressions} impressions with {joined.clicks} clicks and {joined.grades} grades"
     )
     for count, what in (
-        (joined.unjudged, "impressions have no feedback and are left out"),
-        (joined.repeated, "impressions have the request id of another one and are left out"),
-        (joined.degraded, "impressions were answered by a cheaper ranking"),
-        (joined.repeated_events, "events have the event_id of another one and count once"),
-        (joined.unmatched, "events are of requests or documents that are not in the log"),
-        (done.damaged, "records are damaged and left out"),
+        (joined.unjudged, "impressions without feedback are left out"),
+        (joined.repeated, "impressions repeat the request id of another one and are left out"),
+        (joined.degraded, "impressions come from a cheaper ranking; they are used"),
+        (joined.repeated_events, "events repeat the event_id of another one; each event_id counts once"),
+        (joined.unmatched, "events name requests or documents that are not in the log; they are left out"),
+        (done.damaged, "damaged records are left out"),
         (done.torn, "files end in the middle of a record, as after a crash"),
-        (len(done.foreign), "files are named like files of the log and are none"),
+        (len(done.foreign), "files have names like files of the log but other content; they are left out"),
     ):
         if count:
             typer.echo(f"  {count} {what}")
@@ -165,7 +172,8 @@ def _print(done: Exported, out: str) -> None:
         typer.echo(f"  propensities ({done.propensities.source}): {ratios}")
         if done.propensities.known < len(done.propensities.ratios):
             typer.echo(
-                f"  places after {done.propensities.known} could not be compared and count as that one"
+                f"  places after {done.propensities.known} could not be compared; they get the propensity of "
+                "that place"
             )
     if Path(out).suffix == ".csv":
         weight = "" if queries.weights is None else "--weight weight "

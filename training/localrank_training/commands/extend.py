@@ -30,7 +30,8 @@ def extend(
         typer.Option(
             "--learned-from",
             metavar="DATA",
-            help="What the model has learned from: also learn it anew from everything, and say how far apart the two are.",
+            help="The data that the model was trained on. With it, the model is also retrained on everything, "
+            "and the two are compared.",
             show_default=False,
         ),
     ] = None,
@@ -44,10 +45,12 @@ def extend(
         bool,
         typer.Option(
             "--again",
-            help="Count the queries once more if the model learned from them or was extended by them.",
+            help="Accept queries that the model was trained on or extended by; they then count twice.",
         ),
     ] = False,
-    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -110,17 +113,18 @@ def extend(
     else:
         typer.echo(f"{int(joined.sum())} joined {int((joined > 0).sum())} of {len(joined)} clusters")
     if alone := int((extended.clusters < 0).sum()):
-        typer.echo(f"{alone} joined no cluster: their documents are all alike, or there is only one")
+        typer.echo(f"{alone} joined no cluster, because they have one document or only equal ones")
     if extended.near is not None and extended.usual is not None:
         typer.echo(
-            f"similarity to the most similar training query: {extended.near:.3f} in the median; "
-            f"of training queries to each other: {extended.usual:.3f}"
+            f"median similarity to the most similar training query: {extended.near:.3f}; among the training "
+            f"queries themselves: {extended.usual:.3f}"
         )
     for note in extended.notes:
         typer.echo(note)
     if retrained is not None:
         typer.echo(
-            f"\nagainst a model learned anew from everything, on {retrained.queries} new queries that neither knows"
+            f"\ncompared with a model retrained on everything, on {retrained.queries} new queries that "
+            "neither model has seen"
         )
         print_table(
             ("metric", "extended", "retrained", "difference", "95 % interval"),
@@ -135,6 +139,5 @@ def extend(
     )
     if not promote:
         typer.echo(
-            f"make it the one that is served: "
-            f"localrank models promote {published.name} {published.version}{where(models_dir)}"
+            f"to serve it: localrank models promote {published.name} {published.version}{where(models_dir)}"
         )

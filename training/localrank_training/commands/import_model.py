@@ -25,14 +25,14 @@ __all__ = ["import_model"]
 
 
 def import_model(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The model, as its library saved it.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Model file that the other library saved.")],
     *,
     name: Annotated[str, typer.Option(help="The model's name.")],
     form: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="lightgbm, xgboost, ranklib or catboost-json; recognised if not given.",
+            help="lightgbm, xgboost, ranklib or catboost-json (default: detected from the file).",
             show_default=False,
         ),
     ] = None,
@@ -45,19 +45,28 @@ def import_model(
     data: Annotated[
         str | None,
         typer.Option(
-            help="Documents to compare on: LETOR text, CSV, Parquet; made up by default.", callback=given
+            help="Documents on which scores are compared: LETOR text, CSV or Parquet (default: synthetic "
+            "ones).",
+            callback=given,
         ),
     ] = None,
     expected: Annotated[
         str | None,
         typer.Option(
-            help="A file with the origin's score of each document of --data, in order.", callback=given
+            help="File with the scores of the original library for the documents of --data, in their order.",
+            callback=given,
         ),
     ] = None,
     unverified: Annotated[
-        bool, typer.Option("--unverified", help="Publish although there is nothing to compare with.")
+        bool,
+        typer.Option(
+            "--unverified",
+            help="Publish the model even if its scores cannot be compared with the original library.",
+        ),
     ] = False,
-    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
+    ] = False,
     label: Label = "label",
     qid: Qid = "qid",
     id_column: Id = None,
@@ -125,9 +134,7 @@ def import_model(
     typer.echo(f"published {name} version {done.reference.version} in {done.reference.path}")
     if not promote:
         version = done.reference.version
-        typer.echo(
-            f"make it the one that is served: localrank models promote {name} {version}{where(models_dir)}"
-        )
+        typer.echo(f"to serve it: localrank models promote {name} {version}{where(models_dir)}")
 
 
 def _names(given_names: str) -> list[str]:

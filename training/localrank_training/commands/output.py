@@ -72,7 +72,7 @@ Report = Annotated[
 #: ``--models-dir``, on every command that touches models.
 ModelsDir = Annotated[
     str,
-    typer.Option("--models-dir", help="Where the models are.", envvar="LOCALRANK_MODELS_DIR", callback=given),
+    typer.Option("--models-dir", help="Folder of the models.", envvar="LOCALRANK_MODELS_DIR", callback=given),
 ]
 
 

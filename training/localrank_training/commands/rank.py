@@ -30,7 +30,7 @@ def rank(
     data: Annotated[list[str], typer.Argument(help="LETOR text, CSV, Parquet, or a folder of these.")],
     *,
     out: Annotated[
-        str | None, typer.Option(help="Where the scores go; standard output by default.", callback=given)
+        str | None, typer.Option(help="File for the scores (default: standard output).", callback=given)
     ] = None,
     label: Label = "label",
     qid: Qid = "qid",

@@ -27,12 +27,15 @@ Id = Annotated[
     str | None,
     typer.Option(
         "--id",
-        help="Column of the document ids (CSV, Parquet); without it comment, document_id, doc_id, docid or docno.",
+        help="Column of the document ids (CSV, Parquet; default: comment, document_id, doc_id, docid or "
+        "docno).",
     ),
 ]
 Weight = Annotated[
     str | None,
-    typer.Option("--weight", help="Column that says how much each query counts in learning (CSV, Parquet)."),
+    typer.Option(
+        "--weight", help="Column of the query weights: how much each query counts in training (CSV, Parquet)."
+    ),
 ]
 Position = Annotated[
     str | None,
@@ -42,10 +45,10 @@ Position = Annotated[
 ]
 Ignore = Annotated[
     str | None,
-    typer.Option("--ignore", help="Columns that are no features, separated by commas (CSV, Parquet)."),
+    typer.Option("--ignore", help="Columns that are not features, separated by commas (CSV, Parquet)."),
 ]
 Sparse = Annotated[
-    bool, typer.Option("--sparse", help="Features that a line of text leaves out are zeros, on any line.")
+    bool, typer.Option("--sparse", help="A feature that a line of text leaves out is always zero.")
 ]
 
 
@@ -53,7 +56,7 @@ SkipBadFiles = Annotated[
     bool,
     typer.Option(
         "--skip-bad-files",
-        help="Leave out files with which something is wrong, and say which; otherwise the first of them ends the run.",
+        help="Leave out files with errors, and name them. Without this option the first error ends the run.",
     ),
 ]
 

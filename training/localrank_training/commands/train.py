@@ -55,18 +55,18 @@ def train(
     *,
     validation: Annotated[
         list[str] | None,
-        typer.Option(
-            help="More judged queries, to choose settings on; auto learns from them like the others."
-        ),
+        typer.Option(help="Judged queries for choosing settings. Method auto also learns from them."),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="A ready configuration: auto, global, localrank, …; a wrong one lists them."),
+        typer.Option(help="A ready configuration: auto, global, localrank, … An unknown name lists all."),
     ] = None,
-    config: Annotated[str | None, typer.Option(help="A TOML file; overrides the method's settings.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="A TOML file; its settings override those of --method.")
+    ] = None,
     learner: Annotated[
         str | None,
-        typer.Option(help="Another learner; alone, without --method and --config, one global model."),
+        typer.Option(help="The learner to use. Without --method and --config it trains one global model."),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -75,27 +75,29 @@ def train(
     budget: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="Processor time that auto may take; it fits less until that is enough."
+            metavar="SECONDS",
+            help="Processor time for training with auto; it trains less until the plan fits.",
         ),
     ] = None,
     latency_budget: Annotated[
         int | None,
         typer.Option(
             metavar="MICROSECONDS",
-            help="Processor time for 100 documents when auto serves; members are left out until that is enough.",
+            help="Processor time to score 100 documents with a model of auto; it leaves members out until the "
+            "rest fits.",
         ),
     ] = None,
     warm: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Take the settings that were chosen for this published version, and try no others.",
+            help="Use the settings of this published version, and try no others.",
             show_default=False,
         ),
     ] = None,
     print_config: Annotated[
         bool,
-        typer.Option("--print-config", help="Print the settings with their meanings, and train nothing."),
+        typer.Option("--print-config", help="Only print the settings and what they mean."),
     ] = False,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
     label: Label = "label",
@@ -107,12 +109,15 @@ def train(
     sparse: Sparse = False,
     skip_bad_files: SkipBadFiles = False,
     models_dir: ModelsDir = "models",
-    promote: Annotated[bool, typer.Option("--promote", help="Make the new version champion.")] = False,
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
+    ] = False,
     promote_if_better: Annotated[
         bool,
         typer.Option(
             "--promote-if-better",
-            help="Make it champion if it is better than the present one on the held-out queries, or if there is none.",
+            help="Make it the champion if it is better than the current champion on the held-out queries, or "
+            "if there is no champion.",
         ),
     ] = False,
     report_file: Report = None,
@@ -120,7 +125,8 @@ def train(
         bool,
         typer.Option(
             "--learning-curve",
-            help="With --report: also train on growing shares of the queries, which takes several times as long.",
+            help="With --report: also train on growing shares of the queries, to show whether more queries "
+            "would help. It takes several times as long.",
         ),
     ] = False,
     workers: Workers = 0,
@@ -230,9 +236,7 @@ def train(
     if decision is not None:
         typer.echo(decision)
     if not promote:
-        typer.echo(
-            f"make it the one that is served: localrank models promote {name} {reference.version}{where(models_dir)}"
-        )
+        typer.echo(f"to serve it: localrank models promote {name} {reference.version}{where(models_dir)}")
     else:
         typer.echo(f"serve it: localrank serve{where(models_dir)}")
     if page is not None:
@@ -250,7 +254,8 @@ def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConf
 
     if not alone:
         raise typer.BadParameter(
-            "expected the settings of the version alone, found others beside them", param_hint="--warm"
+            "expected only the settings of that version, found further options for settings",
+            param_hint="--warm",
         )
     return TrainingConfig.of_version(read_manifest(registry.resolve(model).path))
 

@@ -35,13 +35,15 @@ _SHOWN = 12
 
 def tune(
     context: typer.Context,
-    data: Annotated[list[str], typer.Argument(help="Training queries: keep test queries out of here.")],
+    data: Annotated[list[str], typer.Argument(help="Training queries. Do not give test queries here.")],
     *,
-    config: Annotated[str | None, typer.Option(help="A TOML file in which lists are choices.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="A TOML file. Every list of values in it is a choice.")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="A ready configuration to start from.")] = None,
     learner: Annotated[
         str | None,
-        typer.Option(help="Another learner; alone, without --method and --config, one global model."),
+        typer.Option(help="The learner to use. Without --method and --config it trains one global model."),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -49,12 +51,23 @@ def tune(
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for the trials, the report and best.toml; a stopped run goes on there."),
+        typer.Option(
+            help="Folder for the trials, the report and best.toml. With the same folder, a stopped run continues."
+        ),
     ] = Path("reports/tune"),
-    most: Annotated[int, typer.Option(min=1, help="Combinations at most; more are sampled.")] = 100,
+    most: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Largest number of combinations to try; if there are more, a random sample is tried."
+        ),
+    ] = 100,
     agreement: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Hash tables shall choose the exact scan's cluster this often."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="How often the hash tables must find the same cluster as the exact scan, from 0 to 1.",
+        ),
     ] = 0.95,
     label: Label = "label",
     qid: Qid = "qid",
@@ -188,5 +201,5 @@ def _print(tuned: Tuned) -> None:
         for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True)
     ]
     if effects:
-        typer.echo("\nWhat mattered, the most first")
+        typer.echo("\nWhat mattered, the most important first")
         print_table(("setting", "value", "mean over the others", "best"), effects)

@@ -20,7 +20,7 @@ Dask = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS",
-        help="Work on a Dask cluster: the address of its scheduler, or 'local' for workers on this machine.",
+        help="Train on a Dask cluster: the address of its scheduler, or 'local' for workers on this machine.",
         show_default=False,
     ),
 ]

@@ -61,7 +61,7 @@ def _with_columns(queries: QuerySet, contract: FeatureContract, say: Callable[[s
         )
     known = set(contract.names)
     if further := [name for name in names if name not in known]:
-        say(f"left out, since the model does not know them: {_listed(further)}")
+        say(f"left out, because the model does not know them: {_listed(further)}")
     columns = [positions[name] for name in contract.names]
     documents = np.ascontiguousarray(queries.documents[:, columns])
     return replace(queries, documents=documents, feature_names=contract.names)

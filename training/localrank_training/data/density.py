@@ -111,8 +111,9 @@ class Density:
             lacking.append((line, f"none for feature {feature}"))
         line, found = min(lacking)
         raise InvalidData(
-            f"{self._name}:{line}: expected a value for each of {self._width} features, as on most lines of this "
-            f"file, which writes its zeros, found {found}; if an absent feature is a zero here, add --sparse"
+            f"{self._name}:{line}: expected a value for each of {self._width} features, because most lines of "
+            f"this file write every feature, zeros too; found {found}; if an absent feature is a zero here, "
+            "add --sparse"
         )
 
 

@@ -386,13 +386,16 @@ def _suspicions(
     yield from of_queries("queries whose documents all have the same label", (high == low) & ~single)
     yield from of_queries("queries of one document", single)
     yield from of_queries(
-        "queries whose documents come sorted by label (ties keep this order, and metrics would flatter)",
+        "queries whose documents are already sorted by label (tied scores keep this order, so metrics look "
+        "too good)",
         _sorted_by_label(queries) if _mostly_sorted(queries, high > low) else np.zeros(len(queries), bool),
     )
     yield from of_documents("documents with a negative label", *_where(queries, queries.labels < 0))
-    yield from of_documents("documents that repeat another of their query", twins.copies, twins.copied)
     yield from of_documents(
-        "documents with the values of another of their query and a different label",
+        "documents that are equal to another document of their query", twins.copies, twins.copied
+    )
+    yield from of_documents(
+        "documents with the same values as another document of their query but a different label",
         twins.conflicts,
         twins.conflicting,
     )
@@ -400,22 +403,24 @@ def _suspicions(
         count, where = _repeated(queries)
         # Comments that most documents share say something else than which document it is.
         if 2 * count < queries.n_docs:
-            yield from of_documents("documents whose comment another of their query has", count, where)
+            yield from of_documents(
+                "documents with the same comment as another document of their query", count, where
+            )
 
     for gap in queries.gaps:
         yield Suspicion(
-            "lines lack features that the others have, and they are read as zeros",
+            "lines lack features that other lines have; these are read as zeros",
             gap.lines,
             gap.of,
             (f"{gap.file}:{gap.line} has no feature {gap.feature}",),
         )
     yield from of_features(
-        "features that look like numbers of documents: whole, and another one in every document",
+        "features that look like ids of documents: a different whole number in every document",
         [feature for feature in features if _numbers_documents(queries, feature)],
     )
     empty = [feature for feature in features if feature.missing == queries.n_docs]
     constant = [feature for feature in features if feature.constant and feature.missing < queries.n_docs]
-    yield from of_features("features without a single value", empty)
+    yield from of_features("features without any value", empty)
     yield from of_features("constant features", constant)
     yield from of_features(
         "features with infinite values", [f for f in features if np.inf in (-f.minimum, f.maximum)]
@@ -431,7 +436,7 @@ def _suspicions(
     varying = [feature for feature in features if not feature.constant]
     for kind in ("minmax", "zscore"):
         yield from of_features(
-            f"features that look normalised per query ({kind}): never mix them with raw ones",
+            f"features that look normalised per query ({kind}): never mix them with raw data",
             [feature for feature in varying if feature.normalised == kind],
         )
     if varying:
@@ -439,13 +444,13 @@ def _suspicions(
         wide = max(varying, key=lambda feature: feature.deviation)
         if narrow.deviation > 0 and wide.deviation > 1e4 * narrow.deviation:
             yield Suspicion(
-                "features of scales more than 10,000 times apart: linear scorers need a normalisation",
+                "features whose scales differ more than 10,000 times: linear scorers need a normalisation",
                 sum(feature.deviation > 1e4 * narrow.deviation for feature in varying),
                 len(features),
                 (wide.name, narrow.name),
             )
     yield from of_features(
-        "features with values above 16,777,216, where float32 no longer tells neighbouring integers apart",
+        "features with values above 16,777,216: float32 cannot tell neighbouring integers apart there",
         [f for f in features if max(abs(f.minimum), abs(f.maximum)) > _EXACT_INTEGERS],
     )
 
@@ -472,7 +477,7 @@ def _same_columns(features: Sequence[Feature], spread: _Spread) -> Iterator[Susp
         examples = tuple(f"{features[i].name} = {features[j].name}" for i, j in pairs[:_EXAMPLES].tolist())
         repeated = len(np.unique(pairs[:, 1]))
         yield Suspicion(
-            "features that say what another one says (correlation ±1)", repeated, len(features), examples
+            "features that repeat another feature (correlation ±1)", repeated, len(features), examples
         )
 
 

@@ -319,7 +319,7 @@ def _exact_label(token: re.Match[bytes], at: _Position) -> float:
         raise at.wrong(token.start(), "a number as label", _quoted(text))
     label = float(text)
     if abs(label) == np.inf:
-        raise at.wrong(token.start(), "a label that a double holds", _quoted(text))
+        raise at.wrong(token.start(), "a label within the range of float64", _quoted(text))
     if label < 0:
         raise at.wrong(token.start(), "a label of at least 0", _quoted(text))
     return label
@@ -376,7 +376,7 @@ def _exact_value(token: re.Match[bytes], at: _Position) -> float:
     with np.errstate(over="ignore"):
         value = float(text)
         if np.isinf(np.float32(value)):
-            raise at.wrong(start, "a value that float32 holds (at most 3.4028235e38)", _quoted(text))
+            raise at.wrong(start, "a value within the range of float32 (at most 3.4028235e38)", _quoted(text))
     return value
 
 

@@ -73,8 +73,8 @@ class Gap(NamedTuple):
     def __str__(self) -> str:
         """Say what was found and what was made of it."""
         return (
-            f"{self.file}: {self.lines} of {self.of} lines lack features that the others have, the first is line "
-            f"{self.line}, without feature {self.feature}; they are read as zeros"
+            f"{self.file}: {self.lines} of {self.of} lines lack features that other lines have, first line "
+            f"{self.line} without feature {self.feature}; these are read as zeros"
         )
 
 

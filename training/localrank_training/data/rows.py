@@ -91,8 +91,8 @@ def _reserve(file: int, begin: int, size: int) -> None:
         else:
             return
     raise InvalidData(
-        f"{folder}: expected room for {size / 2**30:.1f} GiB of documents that are not to be held in memory, found "
-        f"{found}; TMPDIR names another folder"
+        f"{folder}: expected room for {size / 2**30:.1f} GiB of documents that do not fit into memory, found "
+        f"{found}; set TMPDIR to another folder"
     )
 
 

@@ -273,7 +273,7 @@ class Scan:
             self._same_width(source.path, width, "; if absent features are zeros here, add --sparse")
         elif (gap := density.gap()) is not None:
             self.gaps.append(gap)
-            self.say(f"{gap}; --sparse says that this is right")
+            self.say(f"{gap}; add --sparse if this is right")
 
     def _table(
         self,

@@ -171,7 +171,10 @@ class Layout:
             text += f"; left out: {shown}" + (", …" if len(self.left_out) > 6 else "")
         if self.doubtful:
             shown = ", ".join(map(repr, self.doubtful[:6]))
-            text += f"; features, though called like ids: {shown} (--ignore {','.join(self.doubtful[:6])} if they are)"
+            text += (
+                f"; used as features, though named like ids: {shown} (--ignore {','.join(self.doubtful[:6])} "
+                "if they are)"
+            )
         return text
 
     def wrong(self, row: int, column: str, expected: str, found: str) -> InvalidData:
@@ -182,9 +185,7 @@ class Layout:
         options = _options(replace(columns, weight=self.weight, position=self.position))
         chosen = [column for column in options.values() if column is not None]
         if len(set(chosen)) < len(chosen):
-            raise InvalidData(
-                f"expected a column of its own for each of {', '.join(options)}, found {chosen}"
-            )
+            raise InvalidData(f"expected a different column for each of {', '.join(options)}, found {chosen}")
         for ignored in columns.ignore:
             if ignored in chosen:
                 raise InvalidData(f"expected to use or to ignore the column {ignored!r}, found both")
@@ -345,7 +346,7 @@ def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: S
             batch[FEATURES][at].as_py()[order[column]] if layout.listed else batch[names[column]][at].as_py()
         )
         expected = (
-            "a value that float32 holds (at most 3.4028235e38)"
+            "a value within the range of float32 (at most 3.4028235e38)"
             if np.isfinite(float(cell))
             else "a finite value"
         )

@@ -68,8 +68,8 @@ def document_ids(queries: QuerySet) -> list[str]:
     """
     if queries.comments is None:
         raise InvalidData(
-            "expected document ids, which TREC's files name; found none (in text they stand after #, --id names their "
-            "column in a table)"
+            "expected document ids, because TREC files name documents by id; found none (in text they follow "
+            "#; for a table, name their column with --id)"
         )
     ids = [_id(comment) for comment in queries.comments]
     for query in range(len(queries)):
@@ -78,7 +78,7 @@ def document_ids(queries: QuerySet) -> list[str]:
             if not ids[document] or ids[document] in seen:
                 found = f"{ids[document]!r} twice" if ids[document] else "none"
                 raise InvalidData(
-                    f"{queries.where(document)}: expected a document id of its own, found {found}"
+                    f"{queries.where(document)}: expected a different id for each document, found {found}"
                 )
             seen.add(ids[document])
     return ids

@@ -254,7 +254,7 @@ def _by_fractions(fractions: Sequence[float], n_queries: int) -> tuple[Indices, 
     sizes[np.argsort(sizes - shares, kind="stable")[: n_queries - int(sizes.sum())]] += 1
     if int(sizes.min()) == 0:
         raise InvalidData(
-            f"expected a query at least in each of {len(names)} parts, found {n_queries} queries"
+            f"expected at least one query in each of {len(names)} parts, found {n_queries} queries"
         )
     return sizes, {name: [part] for part, name in enumerate(names)}
 
@@ -571,7 +571,7 @@ def _replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a name beside ``path``; what was written there gets the name ``path`` if nothing went wrong."""
     if not overwrite and path.exists():
         raise InvalidData(
-            f"{path}: expected a name that is free, found something there (--overwrite replaces it)"
+            f"{path}: expected a name that is not in use, found a file or folder (--overwrite replaces it)"
         )
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InvalidData(f"{path}: expected a file or a folder to replace, found neither")

@@ -35,7 +35,7 @@ class BestFeature(Learner):
     metric: str = setting("ndcg@10", check=Metric.parse, meaning="what the feature maximises")
     direction: Literal["both", "up", "down"] = setting(
         "both",
-        meaning="whether large values (up) or small ones (down) are good, or what is better of the two",
+        meaning="which values are good: large ones (up), small ones (down), or the better of the two",
     )
 
     blocks: str = setting("normalised", check=parse, meaning="blocks of features to choose from")

@@ -76,34 +76,41 @@ class Blend(Learner):
 
     members: tuple[LearnerSettings, ...] = setting(
         (),
-        meaning="the learners, a table each, in which a list is a choice; by default those of method `auto`",
+        meaning="the learners, one table each; a list in a table is a choice; by default those of method `auto`",
     )
     local: int = setting(
         0,
         low=0,
-        meaning="which member clusters have of their own, counted from 1; 0 is none, so they are all alike",
+        meaning="which member is local, counted from 1: each cluster has its own model of it; 0 is none",
     )
-    parts: int = setting(4, low=2, meaning="of the queries; each is scored by models of the others")
+    parts: int = setting(
+        4,
+        low=2,
+        meaning="number of parts of the queries; each part is scored by models that learn from the others",
+    )
     pairs: int = setting(
-        150, low=1, meaning="pairs of documents of a query that weights are learned from, at most"
+        150,
+        low=1,
+        meaning="largest number of pairs of documents per query from which the weights are learned",
     )
     documents: int = setting(
         1_000_000,
         low=1,
-        meaning="to learn from at most; of more, whole queries are drawn",
+        meaning="largest number of documents to learn from; if there are more, whole queries are drawn at random",
     )
     budget: float | None = setting(
         None,
         above=0,
-        meaning="processor seconds that a run may take, counted; seeds, choices, rounds, trees and members are cut until it fits",
+        meaning="processor seconds for a run, counted; seeds, choices, rounds, trees and members are cut until "
+        "the plan fits",
     )
     latency: int | None = setting(
         None,
         low=1,
-        meaning="microseconds of processor time to score 100 documents in, counted; members with the least value per "
-        "microsecond are left out until the others fit",
+        meaning="microseconds of processor time to score 100 documents, counted; members with the least value "
+        "per microsecond are left out until the others fit",
     )
-    seed: int = setting(0, low=0, high=2**30, meaning="draws parts and pairs")
+    seed: int = setting(0, low=0, high=2**30, meaning="seed of the parts and pairs")
 
     method: ClassVar[str] = "blend"
     continues: ClassVar[bool] = True
@@ -139,7 +146,10 @@ class Blend(Learner):
             differs_within(lesson.queries.labels, lesson.queries) & (lesson.shares > 0)
         )
         if teaching < ENOUGH:
-            note(self.method, f"{teaching} queries can be learned from: all members count the same")
+            note(
+                self.method,
+                f"{teaching} queries can teach, which is too few: all members get the same weight",
+            )
             return None
         return rehearse(
             [member.candidates() for member in self.members],
@@ -159,8 +169,8 @@ class Blend(Learner):
         if len(kept.members) < len(rehearsal.tried):
             note(
                 self.method,
-                f"{len(kept.members)} of {len(rehearsal.tried)} members answer within {self.latency} microseconds "
-                f"(about {kept.microseconds:.0f})",
+                f"{len(kept.members)} of {len(rehearsal.tried)} members together stay within {self.latency} "
+                f"microseconds (about {kept.microseconds:.0f})",
             )
         return rehearsal.only(kept.members)
 

@@ -54,12 +54,16 @@ class Boosting(Learner):
     """
 
     num_iterations: int = setting(500, low=1, meaning="trees at most")
-    learning_rate: float = setting(0.05, above=0.0, high=1.0, meaning="how much of each tree is added")
-    num_leaves: int = setting(7, low=2, high=131_072, meaning="leaves of a tree at most")
-    max_depth: int = setting(-1, low=-1, meaning="splits on the way to a leaf at most; -1 has no limit")
-    min_data_in_leaf: int = setting(20, low=0, meaning="documents that a leaf has at least")
+    learning_rate: float = setting(
+        0.05, above=0.0, high=1.0, meaning="learning rate: the share of each tree that is added"
+    )
+    num_leaves: int = setting(7, low=2, high=131_072, meaning="largest number of leaves of a tree")
+    max_depth: int = setting(
+        -1, low=-1, meaning="largest number of splits on the way to a leaf; -1 is no limit"
+    )
+    min_data_in_leaf: int = setting(20, low=0, meaning="smallest number of documents in a leaf")
     min_sum_hessian_in_leaf: float = setting(
-        1e-3, low=0.0, meaning="second derivatives that a leaf has at least"
+        1e-3, low=0.0, meaning="smallest sum of second derivatives in a leaf"
     )
     feature_fraction: float = setting(
         0.5, above=0.0, high=1.0, meaning="share of the features that a tree may use"
@@ -67,31 +71,31 @@ class Boosting(Learner):
     bagging_fraction: float = setting(
         0.5, above=0.0, high=1.0, meaning="share of the queries that a tree sees"
     )
-    lambda_l1: float = setting(0.0, low=0.0, meaning="absolute pull of the leaves towards zero")
-    lambda_l2: float = setting(0.0, low=0.0, meaning="squared pull of the leaves towards zero")
-    max_bin: int = setting(255, low=2, high=65_535, meaning="values of a feature that are told apart")
+    lambda_l1: float = setting(0.0, low=0.0, meaning="L1 penalty on the leaves")
+    lambda_l2: float = setting(0.0, low=0.0, meaning="L2 penalty on the leaves")
+    max_bin: int = setting(255, low=2, high=65_535, meaning="largest number of bins of a feature")
     early_stopping_rounds: int = setting(
-        100, low=0, meaning="trees without gain before it stops; 0 never stops early"
+        100, low=0, meaning="number of trees without gain after which boosting stops; 0 never stops early"
     )
     averaged: tuple[int, ...] = setting(
         (),
         low=1,
-        meaning="score by the mean over these numbers of first trees, such as [50, 100, 200], instead of by all trees; "
-        "then nothing stops early",
+        meaning="use the mean of the scores of the first 50, 100 and 200 trees, if this is [50, 100, 200], "
+        "instead of the score of all trees; boosting then never stops early",
     )
-    members: int = setting(5, low=1, high=1000, meaning="models of different seeds whose scores are averaged")
-    seed: int = setting(0, low=0, high=2**30, meaning="draws features and queries")
+    members: int = setting(
+        5, low=1, high=1000, meaning="number of models with different seeds; their scores are averaged"
+    )
+    seed: int = setting(0, low=0, high=2**30, meaning="seed for drawing features and queries")
     num_threads: int = setting(
-        0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
+        0, low=0, meaning="number of training threads, 0 for one per core; the trees do not depend on it"
     )
     spread: bool = setting(
         default=False,
-        meaning="grow every tree on all workers of the Dask cluster (`--dask`), each of which holds a part of the queries; "
-        "then nothing stops early. Without a cluster trees are grown as usual",
+        meaning="grow every tree on all workers of the Dask cluster (`--dask`); each worker holds a part of the "
+        "queries, and boosting never stops early. Without a cluster trees are grown as usual",
     )
-    categorical: tuple[str, ...] = setting(
-        (), meaning="features whose values are categories rather than amounts"
-    )
+    categorical: tuple[str, ...] = setting((), meaning="features whose values are categories, not amounts")
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
     continues: ClassVar[bool] = True
@@ -131,13 +135,13 @@ class Boosting(Learner):
         if lesson.towards is None:
             if not any(len(trees.features) for trees in members if trees is not None):
                 raise InvalidData(
-                    f"{self.method}: expected documents that a tree can split, found {queries.n_docs} that none could "
-                    f"with min_data_in_leaf {self.min_data_in_leaf} and min_sum_hessian_in_leaf "
+                    f"{self.method}: expected documents that a tree can split, found {queries.n_docs}, too "
+                    f"few for min_data_in_leaf {self.min_data_in_leaf} and min_sum_hessian_in_leaf "
                     f"{self.min_sum_hessian_in_leaf:g}"
                 )
             return mean(members)
         if not any(trees is not None and len(trees.features) for trees in members):
-            note(self.method, "no tree gained on the scorer that it continues, which stays as it is")
+            note(self.method, "no tree improved the scorer that boosting continued, so it stays unchanged")
             return lesson.towards
         return SumScorer((lesson.towards, mean(members)))
 
@@ -202,7 +206,7 @@ class Boosting(Learner):
         if found is None:
             note(
                 self.method,
-                "spread has no Dask cluster to grow trees on (--dask): they were grown by one machine",
+                "spread needs a Dask cluster (--dask), found none: one machine grew the trees",
             )
         return found
 
@@ -335,8 +339,8 @@ class Gbrt(Boosting):
     )
     loss: Literal["squared", "logistic"] = setting(
         "squared",
-        meaning="squared error of the gain; or cross-entropy of the gain as a share of the largest one, whose score is "
-        "that share's log-odds",
+        meaning="squared error of the gain; or cross-entropy of the gain as a share of the largest gain; the "
+        "score is then the log-odds of that share",
     )
 
     method: ClassVar[str] = "gbrt"
@@ -359,12 +363,13 @@ class LambdaMart(Boosting):
     """Learn the order of each query's documents by boosted trees on the gradient of NDCG."""
 
     label_gain: tuple[float, ...] = setting(
-        (), low=0.0, meaning="what labels 0, 1, ... are worth; 2^label - 1 up to label 30 by default"
+        (), low=0.0, meaning="gains of the labels 0, 1, ...; by default 2^label - 1, up to label 30"
     )
     lambdarank_truncation_level: int = setting(
         30,
         low=1,
-        meaning="pairs count that have a document among this many first ones; a little more than the results that matter",
+        meaning="only pairs with a document among this many first ones count; a little more than the results "
+        "that matter",
     )
     lambdarank_norm: bool = setting(default=True, meaning="scale each query's gradients by their sum")
     sigmoid: float = setting(1.0, above=0.0, meaning="steepness of the pair loss")
@@ -372,7 +377,8 @@ class LambdaMart(Boosting):
         0,
         low=0,
         high=1000,
-        meaning="cut labels that are not whole numbers into this many levels, each worth its own 2^label - 1; 0 refuses them",
+        meaning="round labels that are not whole numbers to this many levels, each with the gain of its own "
+        "label, 2^label - 1; 0 refuses them",
     )
     metric: Literal["ndcg", "map"] = setting("ndcg", meaning="what stops boosting")
     eval_at: int = setting(10, low=1, meaning="first documents for which it is measured")

@@ -39,7 +39,7 @@ class Forest(Learner):
     max_features: float = setting(
         0.1, above=0.0, high=1.0, meaning="share of the features tried at each split"
     )
-    max_depth: int = setting(0, low=0, meaning="splits on the way to a leaf at most; 0 has no limit")
+    max_depth: int = setting(0, low=0, meaning="largest number of splits on the way to a leaf; 0 is no limit")
     bootstrap: bool = setting(
         default=False, meaning="let each tree see documents drawn with replacement, as many as there are"
     )
@@ -51,9 +51,9 @@ class Forest(Learner):
     gain: Literal["label", "exponential"] = setting(
         "exponential", meaning="regress on the label itself, or on 2^label - 1"
     )
-    seed: int = setting(0, low=0, high=2**30, meaning="draws features, thresholds and documents")
+    seed: int = setting(0, low=0, high=2**30, meaning="seed for drawing features, thresholds and documents")
     num_threads: int = setting(
-        0, low=0, meaning="threads that train, 0 for one per core; the trees do not depend on it"
+        0, low=0, meaning="number of training threads, 0 for one per core; the trees do not depend on it"
     )
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
@@ -88,8 +88,8 @@ class Forest(Learner):
         scorer = from_sklearn(forest.estimators_, blocks=self.blocks)
         if not len(scorer.features):
             raise InvalidData(
-                f"{self.method}: expected documents that a tree can split, found {queries.n_docs} that none could with "
-                f"min_samples_leaf {self.min_samples_leaf}"
+                f"{self.method}: expected documents that a tree can split, found {queries.n_docs}, too few "
+                f"for min_samples_leaf {self.min_samples_leaf}"
             )
         return scorer
 

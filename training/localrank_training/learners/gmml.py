@@ -50,7 +50,9 @@ class GeometricMeanMetric(Learner):
         "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
     )
     candidates: int = setting(
-        200, low=1, meaning="documents tried as the anchor, drawn at random if there are more"
+        200,
+        low=1,
+        meaning="number of documents tried as the anchor; if there are more, they are drawn at random",
     )
     seed: int = setting(0, low=0, meaning="draws the candidates")
     blocks: str = setting(
@@ -65,7 +67,7 @@ class GeometricMeanMetric(Learner):
         settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
-        lesson.refuse_towards(self.method, "a geometric mean of two scatters has no third part")
+        lesson.refuse_towards(self.method, "a geometric mean of two scatters cannot continue a third one")
         lesson.check(self.method)
         queries = lesson.queries
         relevant, shares = usable_queries(queries, self.relevant, lesson.shares, self.method)

@@ -60,7 +60,8 @@ class LocalGeometricMeanMetrics(Learner):
     metrics: int = setting(
         20,
         low=1,
-        meaning="how many candidate sets are sampled; fewer if there are few queries, as no set comes twice",
+        meaning="number of candidate sets that are sampled; fewer if there are few queries, because no set comes "
+        "twice",
     )
     candidate_sets: Literal["queries", "documents"] = setting(
         "queries",
@@ -77,8 +78,8 @@ class LocalGeometricMeanMetrics(Learner):
     )
     weights: Weights = setting(
         "mean",
-        meaning="of a query that was not trained on: all metrics alike (nothing is trained), the mean of the training "
-        "queries' weights, or their mean weighted by similarity to the list's signature",
+        meaning="weights for a new query: the same for all metrics (nothing is trained), the mean of the weights "
+        "of the training queries, or their mean weighted by similarity to the signature of the list",
     )
     regularisation: float = setting(0.1, above=0, meaning="added to both scatters, whose mean variance is 1")
     t: float = setting(
@@ -144,7 +145,7 @@ class LocalGeometricMeanMetrics(Learner):
         if empty.any():
             note(
                 self.method,
-                f"{np.count_nonzero(empty)} of {len(empty)} queries lost all weights and have equal ones",
+                f"{np.count_nonzero(empty)} of {len(empty)} queries lost all weights and got equal ones",
                 queries_without_weights=int(np.count_nonzero(empty)),
             )
             learned[empty] = sampled.weights
@@ -237,7 +238,8 @@ class LocalGeometricMeanMetrics(Learner):
         if len(sets) < self.metrics:
             note(
                 self.method,
-                f"{len(sets)} metrics instead of {self.metrics}: {available} queries to learn from have no more sets",
+                f"{len(sets)} metrics instead of {self.metrics}: {available} training queries have no more "
+                "sets",
                 metrics=len(sets),
             )
         return sets

@@ -47,8 +47,9 @@ class LeastSquares(Learner):
     ridge: float | Literal["auto"] = setting(
         "auto",
         above=0.0,
-        meaning="pull towards zero or given weights, in units of the mean variance of a feature; `auto` is the one of ten "
-        "with the least squared error on queries left out",
+        meaning="penalty that pulls the weights towards zero or towards given weights, in units of the mean "
+        "variance of a feature; `auto` tries ten and takes the one with the least squared error on "
+        "held-out queries",
     )
     centre: Centre = setting(
         "query", meaning="learn differences within each query, or have one intercept for all queries"
@@ -117,7 +118,9 @@ def choose_ridge(
     counted = np.flatnonzero(weights)
     if len(counted) < 2:
         note(
-            "linear", f"ridge {_UNCHOSEN:g}: one query alone leaves none out to choose it by", ridge=_UNCHOSEN
+            "linear",
+            f"ridge {_UNCHOSEN:g}: there is only one query, so none can be held out to choose it",
+            ridge=_UNCHOSEN,
         )
         return _UNCHOSEN
     chosen = counted[np.unique(np.linspace(0, len(counted) - 1, _ENOUGH).astype(np.int64))]
@@ -133,5 +136,9 @@ def choose_ridge(
         for relative in RIDGES
     ]
     best = RIDGES[int(np.argmin(errors))]
-    note("linear", f"ridge {best:g} errs least on {len(chosen)} queries left out in turn", ridge=best)
+    note(
+        "linear",
+        f"ridge {best:g} has the least error on {len(chosen)} queries, each held out in turn",
+        ridge=best,
+    )
     return best

@@ -71,12 +71,13 @@ class MultipleHyperplanes(Learner):
     weights: tuple[float, ...] | Mapping[str, float] | None = setting(
         None,
         low=0,
-        meaning="what is known beforehand of how much each ranker counts: a table by its levels, such as `{0-2 = 3}` for the "
-        'pair of levels 0 and 2 (or `{2 = 3}` for levels below and from 2 on, with `base = "overlapping"`), in which the '
-        "others count 1; or a list of one for each, pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels",
+        meaning="weights of the rankers, if they are known: a table by the levels of each ranker, such as `{0-2 "
+        "= 3}` for the pair of levels 0 and 2 (or `{2 = 3}` for levels below and from 2 on, with `base = "
+        '"overlapping"`), in which the others count 1; or a list of one for each, pairs in the order (0, '
+        "1), (0, 2), ..., (1, 2), ... of ascending levels",
     )
     levels: tuple[float, ...] | None = setting(
-        None, meaning="the labels that there are; by default those found, of which a cluster may lack some"
+        None, meaning="all labels; by default those in the data, but a cluster may lack some of them"
     )
     fitted_on: Literal["training", "validation"] = setting(
         "training",
@@ -84,7 +85,7 @@ class MultipleHyperplanes(Learner):
     )
     metric: str = setting("ndcg@10", check=Metric.parse, meaning="what fitted weights maximise")
     samples: int = setting(10, low=1, meaning='how many rankers, with `base = "sampled"`')
-    share: float = setting(0.6, above=0, high=1, meaning="of the queries that each sampled ranker sees")
+    share: float = setting(0.6, above=0, high=1, meaning="share of the queries that each sampled ranker sees")
     seed: int = setting(0, low=0, meaning="draws the queries of sampled rankers")
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
@@ -207,7 +208,7 @@ class MultipleHyperplanes(Learner):
             kept.append(number)
         if not rankers:
             raise InvalidData(
-                "mhr: expected documents of one query that a base ranker can tell apart, found none"
+                "mhr: expected documents of one query with different labels and features, found none"
             )
         return rankers, kept
 

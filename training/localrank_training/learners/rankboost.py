@@ -64,7 +64,9 @@ _SMALLEST = 1e-12
 class RankBoost(Learner):
     """Learn a sum of steps by boosting threshold rankers."""
 
-    rounds: int = setting(100, low=1, meaning="how many threshold rankers; with validation queries, at most")
+    rounds: int = setting(
+        100, low=1, meaning="number of threshold rankers; with validation queries, the largest number"
+    )
     thresholds: int | Literal["all"] = setting(
         255, low=1, meaning="values of a feature that are tried, at its quantiles"
     )
@@ -97,7 +99,8 @@ class RankBoost(Learner):
                 note(self.method, "no threshold improves the scorer that it continues", rounds=0)
                 return lesson.towards
             raise InvalidData(
-                "rankboost: expected a feature with a threshold that orders more pairs than it misorders"
+                "rankboost: expected a feature with a threshold that orders more pairs correctly than "
+                "wrongly, found none"
             )
         kept = len(rounds)
         if validation is not None and held is not None:
@@ -105,7 +108,8 @@ class RankBoost(Learner):
         bound = float(np.prod([one.z for one in rounds[:kept]]))
         note(
             self.method,
-            f"{kept} of {len(rounds)} rounds kept; at most {bound:.4f} of the weighted training pairs are misordered",
+            f"{kept} of {len(rounds)} rounds kept; at most {bound:.4f} of the weighted training pairs are "
+            "ordered wrongly",
             rounds=kept,
             bound=bound,
         )

@@ -64,7 +64,7 @@ class RankSvm(Learner):
     tolerance: float = setting(
         1e-7, above=0, high=0.1, meaning="stop at this distance from the optimum, as a share of its norm"
     )
-    iterations: int = setting(100, low=1, meaning="Newton steps at most")
+    iterations: int = setting(100, low=1, meaning="largest number of Newton steps")
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "ranksvm"
@@ -84,8 +84,8 @@ class RankSvm(Learner):
         if not solution.converged:
             note(
                 self.method,
-                f"stopped after {solution.iterations} Newton steps, the weights up to {solution.distance:.1e} of their "
-                f"norm from the optimum (tolerance {self.tolerance:g})",
+                f"stopped after {solution.iterations} Newton steps; the weights are up to "
+                f"{solution.distance:.1e} of their norm from the optimum (tolerance {self.tolerance:g})",
                 iterations=solution.iterations,
                 distance=solution.distance,
             )

@@ -61,14 +61,17 @@ class RobustMetric(Learner):
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     size: Size = setting(
         "rows",
-        meaning="what is small of the metric: the lengths of its rows, so that few features take part (R-MLR), or its trace (MLR)",
+        meaning="what the size of the metric is: the lengths of its rows, so that few features take part "
+        "(R-MLR), or its trace (MLR)",
     )
     anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
         "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
     )
     candidates: int = setting(
-        200, low=1, meaning="documents tried as the anchor, drawn at random if there are more"
+        200,
+        low=1,
+        meaning="number of documents tried as the anchor; if there are more, they are drawn at random",
     )
     tolerance: float = setting(
         1e-3, above=0, high=1, meaning="stop when the objective is proven to be this near its optimum"
@@ -127,7 +130,7 @@ class RobustMetric(Learner):
             self.method,
             f"{solution.cuts} cuts, objective {solution.objective:.6g} proven within {solution.gap:.3g} of the "
             f"optimum; {features} of {queries.n_features} features take part"
-            + ("" if features else ": C is too small, documents are ranked by their Euclidean distance"),
+            + ("" if features else ": C is too small, so documents are ranked by their Euclidean distance"),
             cuts=solution.cuts,
             objective=solution.objective,
             gap=solution.gap,

@@ -91,8 +91,8 @@ def check(
     worst = int(np.argmax(difference))
     if not difference[worst] <= tolerance:
         raise InvalidData(
-            f"{against}: expected the score {expected[worst]!r} for document {worst + 1}, found {found[worst]!r}; raw "
-            "scores are compared, before any transformation to probabilities"
+            f"{against}: expected the score {expected[worst]!r} for document {worst + 1}, found "
+            f"{found[worst]!r}; give raw scores, not probabilities"
         )
     return Check(against, len(scores), float(difference[worst]), tolerance)
 

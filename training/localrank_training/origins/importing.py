@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Imported", "publish"]
 
-_UNKNOWN_RANGES = "the origin's training data are not known: the contract's ranges are as wide as float32"
-_MADE_LENGTHS = "the contract's list lengths are those of made-up queries"
+_UNKNOWN_RANGES = "the training data of the original model are not known: the contract allows all of float32"
+_MADE_LENGTHS = "the contract has the list lengths of synthetic queries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def publish(
         InvalidData: the scores differ, or nothing can be compared.
     """
     if expected is not None and data is None:
-        raise InvalidData("the expected scores need the documents that they are of: give them with --data")
+        raise InvalidData("--expected: expected the documents of these scores (--data), found none")
     ranker, queries = _ranker(model, data)
     scores = np.concatenate([ranker.rank(query).scores for query in queries])
     found: Check | None
@@ -85,13 +85,15 @@ def publish(
         found = _compared(model, path, np.concatenate(queries), scores)
     if found is None and not unverified:
         raise InvalidData(
-            f"{path}: expected {_library(model)} to compare with, which is not installed; give documents and the scores "
-            "that it gives them (--data DATA --expected SCORES), or publish without a check (--unverified)"
+            f"{path}: expected {_library(model)} to compare scores with, but it is not installed; give "
+            "documents and their scores by that library (--data DATA --expected SCORES), or publish without "
+            "a check (--unverified)"
         )
-    notes = [*model.notes, *([] if found else ["not compared with the scores of its origin"])]
+    notes = [*model.notes, *([] if found else ["scores were not compared with the original library"])]
     if model.offset:
         notes.append(
-            f"the origin adds {model.offset:.6g} to every score, which changes no order and is left out"
+            f"the original model adds {model.offset:.6g} to every score; this is left out, because it changes "
+            "no order"
         )
     if data is None:
         notes += [_MADE_LENGTHS, *([] if model.ranges and all(model.ranges) else [_UNKNOWN_RANGES])]

@@ -30,7 +30,9 @@ _TOLERANCE = 1e-5
 _TREES = ("LambdaMART", "MART", "Random Forests")
 _WEIGHTS = ("Coordinate Ascent", "AdaRank", "Linear Regression")
 _STEPS = "RankBoost"
-_NOTE = "RankLib does not write its normalisation (-norm) into the file; features must come as they did in training"
+_NOTE = (
+    "RankLib files do not hold the normalisation (-norm); send features that are normalised as in training"
+)
 _MOST_FEATURES = 1 << 20
 
 

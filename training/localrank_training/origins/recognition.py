@@ -102,7 +102,7 @@ def _json(text: str) -> dict[str, Any]:
         raise InvalidData(f"expected JSON, found: {error}") from None
     if isinstance(members, list):
         raise InvalidData(
-            "expected XGBoost's model file, found its dump, which lacks the base score; use "
+            "expected XGBoost's model file, found its dump, which has no base score; use "
             "booster.save_model('model.json')"
         )
     return dict(members)

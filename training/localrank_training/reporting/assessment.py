@@ -61,7 +61,8 @@ def page_of_assessment(found: Assessment, inspection: Inspection, command: str) 
                         "Quick models in the same cross-validation",
                         ("model", metric, "difference", "p (Holm)", "options of localrank train"),
                         rows,
-                        "They show where to look, not what a long run will reach. A difference has the half of its 95 % interval.",
+                        "They show where to look, not how good a long training run will be. The number after "
+                        "± is half of the 95 % interval.",
                     ),
                 ],
             ),

@@ -108,7 +108,7 @@ def background_of(
             missing["curve"] = "There are too few queries for a learning curve."
     else:
         missing["curve"] = (
-            "No learning curve was asked for; `--learning-curve` adds it. It trains on growing shares of the queries, which "
-            "takes several times as long as the training."
+            "There is no learning curve; `--learning-curve` adds it. It trains on growing shares of the "
+            "queries and takes several times as long as the training."
         )
     return Background(inspect(queries, progress=progress), importances, drawn, advice, line, missing)

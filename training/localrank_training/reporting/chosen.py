@@ -32,8 +32,8 @@ def chosen(report: TrainingReport, trained: Trained) -> Section:
         parts += _cheaper(report.blend)
     elif found is not None:
         parts.append(
-            f"A blend of {len(found.learner.members)} members that all count the same: there were too few queries to hold some "
-            "out, so nothing was chosen by figures."
+            f"A blend of {len(found.learner.members)} members with equal weights. There were too few queries "
+            "to hold some out, so no setting was chosen by figures."
         )
     else:
         parts.append(_recipe(trained.config))
@@ -78,12 +78,12 @@ def _members(blend: BlendReport, found: CrossFitted) -> list[Part]:
     ]
     if unused:
         said.append(
-            f"{unused} members have weight 0: what they know, the others know too."
+            f"{unused} members have weight 0: they add nothing to the others."
             if unused > 1
-            else "One member has weight 0: what it knows, the others know too."
+            else "One member has weight 0: it adds nothing to the others."
         )
     if out:
-        said.append(f"{out} members were left out, so that it answers within the latency budget.")
+        said.append(f"{out} members were left out to stay within the latency budget.")
     return [
         " ".join(said),
         Table("Members and their weights", ("member", "chosen settings", "weight", "CPU µs"), rows),
@@ -127,14 +127,14 @@ def _cheaper(blend: BlendReport) -> list[Part]:
     best = max(blend.frontier, key=lambda one: one.value)
     return [
         Folded(
-            "Fewer members: what they cost and are worth",
+            "Fewer members: their costs and their quality",
             [
                 Table(
                     "Processor time against quality",
                     ("members", "CPU µs", "mean of MAP and NDCG@10"),
                     rows,
-                    f"The best value is that of {len(best.members)} members; differences this small are often chance. "
-                    "`--latency-budget MICROSECONDS` trains with fewer.",
+                    f"{len(best.members)} members have the best value; differences this small are often "
+                    "chance. `--latency-budget MICROSECONDS` trains with fewer.",
                 )
             ],
         )
@@ -172,7 +172,7 @@ def _trials(report: TrainingReport, trained: Trained) -> list[Part]:
     metric = trained.config.selection.metric.upper()
     more = len(report.trials) - len(best)
     caption = f"How they were measured: {report.how}." + (f" The {more} worst are left out." if more else "")
-    return [Table("What was tried, the best first", ("settings", metric, ""), rows, caption)]
+    return [Table("What was tried, best first", ("settings", metric, ""), rows, caption)]
 
 
 def _sentence(text: str) -> str:

@@ -124,7 +124,7 @@ def _figures(convention: str, sides: Sides) -> Section:
             for one in mine
             if one.name in compared
         ],
-        "A difference has the half of its 95 % interval. p is adjusted for all figures looked at.",
+        "The number after ± is half of the 95 % interval. p is adjusted for the number of figures.",
     )
     return Section(title, [basis, plot, table])
 
@@ -154,7 +154,7 @@ def _routes(found: Evaluation) -> Section:
     ]
     more = len(found.clusters) - len(order)
     table = Table(
-        "Clusters, the busiest first",
+        "Clusters, by number of queries",
         ("cluster", "queries", "share", called(figure.name), "its global scorer"),
         rows,
         f"{more} more clusters are left out." if more else "",

@@ -28,8 +28,8 @@ def features(importances: Importances | None, report: TrainingReport) -> Section
             title,
             [
                 (
-                    "Importances are not known: a score of this model is no sum over features. Linear models, trees and blends of these "
-                    "have them."
+                    "There are no importances, because a score of this model is not a sum over features. "
+                    "Linear models, trees and blends of these have importances."
                 )
             ],
         )
@@ -85,7 +85,7 @@ def _by_cluster(found: Importances, report: TrainingReport) -> Table:
         )
         rows.append((number, report.clusters[number].size, said, apart.replace("-", "−")))
     return Table(
-        "What matters in each cluster",
+        "Important features of each cluster",
         ("cluster", "queries", "most important", "more than overall"),
         rows,
         "Points are percentage points above the share over all queries.",

@@ -28,7 +28,8 @@ def advised(advice: Advice | None, why_not: str = "") -> Section:
         *map(named, advice.sentences),
         differences(
             "What is lost without some of the data",
-            f"A quick linear model reaches {called(METRIC)} {whole:.4f} with everything. Right of the line it is worse without.",
+            f"A quick linear model reaches {called(METRIC)} {whole:.4f} with all data. Right of the line the "
+            "model is worse without that part.",
             [("loss", [(f"without {one.text}", one.loss) for one in advice.removals])],
             unit=f"loss in {called(METRIC)}",
             names="",
@@ -45,7 +46,8 @@ def advised(advice: Advice | None, why_not: str = "") -> Section:
                 )
                 for one in advice.removals
             ],
-            f"Measured on {looked}; a loss has the half of its 95 % interval. As much again would bring less than the half is worth now: gains shrink.",
+            f"Measured on {looked}. The number after ± is half of the 95 % interval. Twice as much of "
+            "something brings less than the loss without half of it, because gains shrink.",
         ),
     ]
     return Section(title, parts)
@@ -63,8 +65,8 @@ def curved(curve: LearningCurve | None, why_not: str = "") -> Section:
     within = [None if point.behind is None else point.behind.interval for point in curve.points]
     plot = Plot(
         "Learning curve",
-        "Each point is the whole training run on fewer queries, examined on queries that it had not seen.",
-        x=Axis("queries that were learned from", zero=True),
+        "Each point is a whole training run on fewer queries, measured on queries that it had not seen.",
+        x=Axis("queries in training", zero=True),
         y=Axis(metric),
         marks=[
             Line("", queries, means, dots=False, tone=0),

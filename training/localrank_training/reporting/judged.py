@@ -45,7 +45,7 @@ def data(found: Inspection) -> Section:
     if found.suspicions:
         parts.append(
             Table(
-                "What looks wrong, or is worth a look",
+                "What looks wrong, or should be checked",
                 ("what", "found", "of", "such as"),
                 [(one.what, one.count, one.of, ", ".join(one.examples)) for one in found.suspicions],
             )
@@ -73,9 +73,9 @@ def contract_of(contract: FeatureContract, found: Inspection) -> Section:
         "What the model expects",
         [
             (
-                f"{len(contract.names):,} features, by name or in this order, normalised by `{contract.normalise}`. A document that does "
-                "not fit is refused with a sentence. The hash of all this is "
-                f"`{contract.digest}`."
+                f"{len(contract.names):,} features, by name or in this order, normalised by "
+                f"`{contract.normalise}`. A document that does not fit is refused with an error message. The "
+                f"hash of all this is `{contract.digest}`."
             ),
             Folded(
                 "The features",

@@ -45,7 +45,8 @@ def locality(report: TrainingReport, trained: Trained, drawn: QueryMap | None) -
         parts += _control(found)
     elif len(report.clusters) > 1:
         parts.append(
-            "Random clusters were not trained for comparison, so part of a gain may be chance. `--method auto` measures it."
+            "No random clusters were trained for comparison, so a part of the gain may be chance. `--method "
+            "auto` measures that part."
         )
     parts += _clusters(report, trained)
     if drawn is not None:
@@ -60,11 +61,11 @@ def _said(report: TrainingReport, trained: Trained) -> str:
     own = sum(scorer is not trained.built.ranker.global_scorer for scorer in trained.built.ranker.scorers)
     n = len(report.clusters)
     if n == 1:
-        return "All queries are in one cluster, so nothing is local."
+        return "All queries are in one cluster, so there are no local models."
     if not own:
         return (
-            f"The queries fall into {n} clusters, but local models were not better by enough, so every cluster is answered by the "
-            "global scorer. The clusters still say of what kinds the queries are."
+            f"The queries fall into {n} clusters, but local models were not enough better, so the global "
+            "scorer answers every cluster. The clusters still show the kinds of queries."
         )
     count = "each has" if own == n else f"{own} of them have" if own > 1 else "one of them has"
     return (
@@ -78,8 +79,9 @@ def _control(found: Localised) -> list[Part]:
     gains = [("by likeness", found.gain), ("at random", found.random)]
     used = "Local models are used" if found.locality is not None else "Local models are not used"
     plot = Plot(
-        "What locality is worth",
-        f"Local models by likeness gain {signed(found.gain.mean)}, around random prototypes {signed(found.random.mean)}. {used}.",
+        "The gain of local models",
+        f"Local models of similar queries gain {signed(found.gain.mean)}; those around random prototypes gain "
+        f"{signed(found.random.mean)}. {used}.",
         x=Axis("prototypes", categories=[name for name, _ in gains]),
         y=Axis("gain over the global model, mean of MAP and NDCG@10"),
         marks=[
@@ -98,9 +100,10 @@ def _control(found: Localised) -> list[Part]:
     return [
         plot,
         (
-            f"The gains are of the one member that can be local, by itself. It is used if it is better by two standard errors or what "
-            f"the setting `gate` says. Of {found.agreement:.1%} of the queries the nearest other query leads to the prototype that is "
-            "nearest itself."
+            "The gains are those of the one member that can be local, by itself. Local models are used if "
+            "they are better by two standard errors, or by the number of the setting `gate`. For "
+            f"{found.agreement:.1%} of the queries, the nearest other query belongs to the prototype that is "
+            "nearest to the query itself."
         ),
     ]
 
@@ -130,10 +133,13 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
         *(("global scorer", "gain") if local else ()),
     )
     more = len(report.clusters) - len(order)
-    caption = "A gain has the half of its 95 % interval, if 8 queries differ; this is not adjusted for the number of clusters looked at." if local else ""  # fmt: skip
+    caption = (
+        "The number after ± is half of the 95 % interval, if 8 queries differ. It is not adjusted for the "
+        "number of clusters."
+    ) if local else ""  # fmt: skip
     if more:
         caption = f"{caption} The {more} smallest clusters are left out.".strip()
-    table = Table("The clusters, the largest first", header, rows, caption)
+    table = Table("The clusters, largest first", header, rows, caption)
     drawn = [(place, values[~np.isnan(values)]) for place, values in drawn]
     drawn = [(place, values) for place, values in drawn if len(values)]
     if len(drawn) < 2:
@@ -141,7 +147,7 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
     # fmt: off
     plot = means(
         "Gain of each cluster" if local else "Quality of each cluster",
-        "The largest cluster first; in brackets, its held-out queries." + (" Right of 0, its own scorer is better than the global one." if local else ""),
+        "The largest cluster first, with its number of held-out queries in brackets." + (" Right of 0, the scorer of the cluster is better than the global one." if local else ""),
         drawn,
         unit=f"{name}, gain over the global scorer" if local else name,
         names="cluster (held-out queries)",
@@ -200,9 +206,9 @@ def query_plot(drawn: QueryMap, clusters: Indices, names: tuple[str, ...]) -> Pl
         )
     most = f"{len(drawn.queries):,} of {len(clusters):,} queries. " if len(drawn.queries) < len(clusters) else ""  # fmt: skip
     return Plot(
-        "The training queries, by likeness",
-        f"{most}Near each other: the documents of two queries vary in the same directions. Two dimensions show "
-        f"{drawn.shown:.0%} of what the similarities tell.",
+        "The training queries, by similarity",
+        f"{most}Two queries are near each other if their documents vary in the same directions. The two "
+        f"dimensions show {drawn.shown:.0%} of the similarities.",
         x=Axis("first direction", ticks=()),
         y=Axis("second direction", ticks=()),
         marks=marks,

@@ -57,7 +57,7 @@ def made(origin: Origin) -> Section:
     rows += list(source["libraries"].items())
     parts += [
         Table("Versions and seeds", ("what", "which"), [(name, str(value)) for name, value in rows]),
-        Folded("The configuration that the run began with", [Pre(to_toml(origin.asked.to_json()))]),
+        Folded("The configuration at the start of the run", [Pre(to_toml(origin.asked.to_json()))]),
         Folded("The configuration with every choice made", [Pre(to_toml(source["configuration"]))]),
     ]
     return Section("How to make it again", parts)

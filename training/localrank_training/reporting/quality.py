@@ -29,14 +29,14 @@ def quality(report: TrainingReport, held: HeldOut) -> Section:
     """Return the section."""
     parts: list[Part] = [
         (
-            f"How it was measured: {report.how}. An interval says where the true mean lies, 19 times in 20, for other queries of the same "
-            "kind."
+            f"How it was measured: {report.how}. A 95 % interval contains the true mean over queries of the "
+            "same kind 19 times in 20."
         )
     ]
     if held.learned_from:
         count = f"{held.learned_from:,} of {len(held.queries):,}"
         parts.append(
-            f"Take care: the model has learned from {count} of these queries, so the figures flatter it."
+            f"Attention: the model was trained on {count} of these queries, so the figures are too good."
         )
     if report.blend is not None:
         parts += _of_blend(report.blend, report)
@@ -96,9 +96,9 @@ def _of_blend(blend: BlendReport, report: TrainingReport) -> list[Part]:
             "This model beside simpler ones",
             header,
             rows,
-            "Better by: this model less the other, with the half of its 95 % interval. "
-            f"CPU: processor time to score {DOCUMENTS} documents, counted and not timed. Settings of the members were chosen for "
-            "each query without it.",
+            "Better by: this model minus the other; the number after ± is half of the 95 % interval. CPU: "
+            f"processor time to score {DOCUMENTS} documents, counted and not timed. The settings of the "
+            "members were chosen without the query that is measured.",
         ),
     ]
 
@@ -109,7 +109,7 @@ def _of_clusters(report: TrainingReport) -> list[Part]:
     caption = "Right of the line local models are better. " + (
         f"They are clearly better in {', '.join(better)}."
         if better
-        else "They are clearly better in nothing."
+        else "They are not clearly better in any metric."
     )
     rows = [
         (
@@ -135,7 +135,8 @@ def _of_clusters(report: TrainingReport) -> list[Part]:
             "This model beside its global scorer",
             ("metric", "this model", "global scorer", "difference", "p (Holm)", "helped", "hurt"),
             rows,
-            "The difference has the half of its 95 % interval. p is adjusted for the metrics looked at. Helped and hurt: queries that change by more than 0.1.",
+            "The number after ± is half of the 95 % interval. p is adjusted for the number of metrics. "
+            "Helped and hurt: queries that change by more than 0.1.",
         ),
     ]
 
@@ -152,8 +153,8 @@ def _alone(report: TrainingReport) -> list[Part]:
             intervals=INTERVALS.format(report.local[0].n_queries),
         ),
         (
-            "There is one model for all queries, so nothing simpler stands beside it. `localrank train` without options compares "
-            "several kinds of models."
+            "There is one model for all queries, so there is no simpler model to compare it with. `localrank "
+            "train` without options compares several kinds of models."
         ),
     ]
 
@@ -183,6 +184,7 @@ def _worst(report: TrainingReport, held: HeldOut) -> list[Part]:
             "The queries that it ranks worst",
             ("query", "documents", "relevant", called(measured.name)),
             rows,
-            f"Look at these first: at their labels, and at what no feature tells of their documents.{counted}",
+            "Check these first: are their labels right, and do their documents differ in something that no "
+            f"feature measures?{counted}",
         )
     ]

@@ -63,7 +63,7 @@ def _settings(tuned: Tuned) -> list[Part]:
         [None if one.interval is None else one.interval.high for _, one in shown],
     )
     plot = Plot(
-        "What other settings lose against the best",
+        "Losses of other settings against the best",
         f"Of the {len(shown) - 1} next, {equal} are not clearly worse: their intervals reach the line.",
         x=Axis("settings", categories=[named(one) for one, _ in shown]),
         y=Axis(f"less than the best in {metric}"),
@@ -73,7 +73,7 @@ def _settings(tuned: Tuned) -> list[Part]:
         numbers=False,
     )
     table = Table(
-        "Settings, the best first",
+        "Settings, best first",
         ("settings", metric, "its global scorer", "against the best"),
         [
             (
@@ -84,8 +84,8 @@ def _settings(tuned: Tuned) -> list[Part]:
             )
             for one, lost in shown
         ],
-        "The best was picked by these figures, so they flatter it. A difference has the half of its 95 % interval."
-        + (f" {more} more settings are in `trials.jsonl`." if more else ""),
+        "The best setting was chosen by these figures, so its own figure is too good. The number after ± is "
+        "half of the 95 % interval." + (f" {more} more settings are in `trials.jsonl`." if more else ""),
     )
     return [Section("Which settings are best", [plot, table])]
 
