@@ -218,7 +218,7 @@ def test_a_piece_that_ends_every_worker_ends_the_run_with_a_sentence(tmp_path: P
     with (
         started(tmp_path, 1) as own,
         dask_workers(own.address),
-        pytest.raises(WorkersLost, match=r"ended the workers .* too little memory. Nothing was published"),
+        pytest.raises(WorkersLost, match=r"ended every worker .* too little memory. Nothing was published"),
     ):
         in_parallel(dask_pieces.die, [()], workers=2)
 

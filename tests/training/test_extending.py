@@ -197,7 +197,7 @@ def test_queries_that_a_version_knows_are_refused_and_taken_again_only_if_told(k
         cluster.size + more
         for cluster, more in zip(known.manifest.clusters, twice.joined.tolist(), strict=True)
     ]
-    assert "clients that send the hash must fetch it again" in extend(known, two_kinds(6, seed=2)).notes[0]
+    assert "clients that send the hash must fetch the new one" in extend(known, two_kinds(6, seed=2)).notes[0]
 
 
 @pytest.mark.parametrize(("refit", "expected"), [(True, "learned from"), (False, None)])

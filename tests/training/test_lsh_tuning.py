@@ -63,5 +63,5 @@ def test_queries_without_a_signature_are_left_out() -> None:
 def test_too_few_queries_are_refused() -> None:
     signatures, clusters = around_centres(5)
 
-    with pytest.raises(InvalidData, match="found 0 of these and 5"):
+    with pytest.raises(InvalidData, match="found 0 held-out ones and 5"):
         tune_tables(signatures, clusters)

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element; attributes that begin with "on" are listeners, and null or false ones are left out. */
+/** Make an element. Attributes that begin with "on" are listeners; those that are null or false are left out. */
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }

@@ -1,4 +1,4 @@
-// Live: what the service does now and did in the last minutes, over all workers, read again every few seconds.
+// Live: the figures of all workers, now and in the last minutes, read again every few seconds.
 
 import { card, element, styled, table, terms } from "./element.js";
 import { bytes, count, many, milliseconds, number, percent } from "./format.js";
@@ -21,7 +21,7 @@ const FALLBACKS = {
   no_signature: "no signature: one document, or all alike", no_candidates: "no candidates in the hash tables",
   low_similarity: "guard: too unlike its cluster", low_margin: "guard: hardly nearer than to the next cluster", far_outside: "guard: values far out of range",
 };
-/** At most so many clusters have a row. */
+/** The largest number of clusters that have a row. */
 const LISTED = 24;
 
 export class LiveView {
@@ -73,7 +73,7 @@ export class LiveView {
     const turn = async () => {
       this.timer = null;
       await this.read();
-      // Stopped meanwhile: whoever starts it again has a timer of its own.
+      // It was stopped meanwhile. The next start has its own timer.
       if (this.timer === null) this.timer = setTimeout(turn, EVERY);
     };
     turn();
@@ -96,7 +96,7 @@ export class LiveView {
   async read() {
     try {
       const stats = await ask("v1/stats?series=true");
-      // Asked for only where they are on: otherwise the answer is an error.
+      // Ask only if experiments are on, because otherwise the answer is an error.
       this.experiments = stats.experiments ? await ask("v1/experiments") : null;
       this.stats = stats;
       this.readAt = new Date();
@@ -104,7 +104,7 @@ export class LiveView {
       this.body.hidden = false;
       this.render();
     } catch (error) {
-      this.problem.textContent = `${error.message} The figures below are the last that were read; the page asks again every ${EVERY / 1000} seconds.`;
+      this.problem.textContent = `${error.message} The figures below are from the last successful reading. The page tries again every ${EVERY / 1000} seconds.`;
       this.problem.hidden = false;
     }
   }
@@ -140,7 +140,7 @@ export class LiveView {
     const tile = (name, value, note, bad) => element("div", { class: bad ? "tile bad" : "tile" }, element("dt", {}, name), element("dd", {}, value), note && element("dd", { class: "hint" }, note));
     this.tiles.replaceChildren(
       tile("Requests per second", number(rate, 3), `${many(requests.ok + requests.invalid + requests.error, "request")} in the ${WINDOWS[this.window]}`),
-      tile("Half are faster than", milliseconds(times.total?.p50), `99 % than ${milliseconds(times.total?.p99)}`),
+      tile("Median time", milliseconds(times.total?.p50), `99 % of the requests: ${milliseconds(times.total?.p99)} or less`),
       tile("Invalid", count(requests.invalid), "the caller's fault"),
       tile("Failed", count(requests.error), requests.error ? "look at the log" : "the service's fault", requests.error > 0),
       tile("Refused", count(refused), "since the start", refused > 0),
@@ -161,7 +161,7 @@ export class LiveView {
     const { series } = this.stats;
     const own = this.whole ? series : (series.models[this.name] ?? { ok: series.ok.map(() => 0), invalid: series.ok.map(() => 0), error: series.ok.map(() => 0), p50: series.ok.map(() => null), p99: series.ok.map(() => null) });
     const last = own.ok.length - 1;
-    // Slices from before the service started say nothing; neither does the last one before it has lasted a while.
+    // Leave out slices from before the start of the service, and the last slice if it is still very short.
     const reach = Math.ceil((this.stats.uptime_seconds - series.latest_seconds) / series.seconds);
     const first = Math.max(0, last - Math.max(reach, 1));
     const seconds = own.ok.map((_, i) => (i === last ? series.latest_seconds : i === last - reach ? Math.max(series.seconds - (reach * series.seconds + series.latest_seconds - this.stats.uptime_seconds), 1) : series.seconds));
@@ -210,11 +210,11 @@ export class LiveView {
     if (!total) return [...title, element("p", {}, `Version ${version} has answered no request since the start.`)];
     const label = ({ cluster }) => element("span", { class: "marked" }, Number.isInteger(cluster) && badge(cluster), cluster === "other" ? "other clusters" : clusterName(cluster));
     return [...title,
-      pairs(`Version ${version}: share of the requests since the start, and of the training queries`, ["Answered by", "Requests", "Traffic", "Training"],
+      pairs(`Version ${version}: share of the requests since the start, and share of the training queries`, ["Answered by", "Requests", "Traffic", "Training"],
         listed.map((one) => ({ name: label(one), first: one.requests / total, second: one.training_share, cells: [count(one.requests)] }))),
       ...(clusters.length > LISTED ? [element("p", { class: "hint" }, `The ${LISTED} largest of ${count(clusters.length)}.`)] : []),
       element("p", {}, driftSentence(drift, clusters, total)),
-      ...(Object.keys(fallbacks).length ? [table(`Version ${version}: requests that took another way`, ["Why", "Requests"], Object.entries(fallbacks).map(([why, n]) => [FALLBACKS[why] ?? why.replaceAll("_", " "), count(n)]), { numeric: [1] })] : [])];
+      ...(Object.keys(fallbacks).length ? [table(`Version ${version}: requests that were not routed as usual`, ["Why", "Requests"], Object.entries(fallbacks).map(([why, n]) => [FALLBACKS[why] ?? why.replaceAll("_", " "), count(n)]), { numeric: [1] })] : [])];
   }
 
   renderTrouble() {
@@ -253,16 +253,16 @@ export class LiveView {
   }
 }
 
-/** Say what the drift means; as much as chance makes of so few requests means nothing. */
+/** Say what the drift means. With few requests, chance alone makes a drift, which means nothing. */
 function driftSentence(drift, clusters, total) {
   if (drift === null) return "Nothing is known of drift: the version has no clusters.";
   const shares = clusters.map((one) => one.training_share ?? 0);
   const chance = shares.reduce((sum, p) => sum + Math.sqrt((2 * p * (1 - p)) / (Math.PI * total)), 0) / 2;
-  const told = `drift ${number(drift, 2)}, where 0 is the same and 1 nothing in common`;
-  if (drift < 2 * chance) return `The traffic is like the training queries, as far as ${many(total, "request")} can tell: ${told}.`;
+  const told = `drift ${number(drift, 2)}; 0 is the same, 1 is completely different`;
+  if (drift < 2 * chance) return `The traffic is like the training queries, as far as ${many(total, "request")} can show: ${told}.`;
   if (drift < 0.15) return `The traffic is much like the training queries: ${told}.`;
   if (drift < 0.35) return `The traffic differs from the training queries: ${told}.`;
-  return `The traffic differs much from the training queries: ${told}. Train again with newer queries.`;
+  return `The traffic differs strongly from the training queries: ${told}. Train again with newer queries.`;
 }
 
 /** One experiment in a row: both arms one below the other. */

@@ -22,7 +22,7 @@ function viewOf(hash) {
   return Object.keys(VIEWS).find((name) => `#${name}` === hash);
 }
 
-/** Show the view that the address names; the focus goes to its title, so that readers of the screen hear it. */
+/** Show the view that the address names. The focus goes to its title, so that screen readers read it. */
 function show({ focus = true } = {}) {
   const wanted = viewOf(location.hash);
   if (!wanted && document.querySelector("section.shown")) return;

@@ -7,7 +7,7 @@ import { pairs } from "./plots.js";
 import { ask } from "./service.js";
 import { clusterName, state } from "./state.js";
 
-/** At most so many clusters are listed; a click on the map finds the others. */
+/** The largest number of clusters in the list; a click on the map finds the others. */
 const LISTED = 60;
 const MARGIN = 30;
 
@@ -75,11 +75,11 @@ export class MapView {
   async read(model) {
     const address = encodeURIComponent(`${model.name}@${model.version}`);
     this.map = null;
-    // Asked for only where there is one: the answer of a model without a map is an error.
+    // Ask only if there is a map, because otherwise the answer is an error.
     if (!model.map) {
       this.say(model.n_clusters
         ? `Model ${model.name}, version ${model.version}, has no map: it was published without one. Train it again with localrank train, and promote the new version.`
-        : `Model ${model.name}, version ${model.version}, has no clusters: every query goes to the global scorer, so there is nothing to draw. A model that is trained with clusters has a map.`);
+        : `Model ${model.name}, version ${model.version}, has no clusters, so there is no map: the global scorer answers every query. Only models with clusters have a map.`);
       return;
     }
     const [map, clusters, stats] = await Promise.all([ask(`v1/models/${address}/map`), ask(`v1/models/${address}/clusters`), ask("v1/stats")]);
@@ -89,7 +89,7 @@ export class MapView {
     this.say("");
   }
 
-  /** Ask where the query that was tried last belongs. */
+  /** Ask for the place of the last query of the Try view. */
   async place() {
     const { trial, model } = state;
     this.placed = { sentence: "Rank a query under Try, or take a sample query, to see where it belongs." };
@@ -125,8 +125,8 @@ export class MapView {
 
   render() {
     const { map } = this;
-    this.said.textContent = `${many(map.queries.length, "training query", "training queries")}, near each other if their documents are alike. `
-      + `Two dimensions show ${percent(map.shown, 0)} of what the similarities tell.`;
+    this.said.textContent = `${many(map.queries.length, "training query", "training queries")}, near each other if their documents are similar. `
+      + `The two dimensions show ${percent(map.shown, 0)} of the similarities.`;
     const listed = [...this.clusters].sort((a, b) => (b.size ?? 0) - (a.size ?? 0)).slice(0, LISTED).sort((a, b) => a.cluster - b.cluster);
     this.more.textContent = this.clusters.length > LISTED ? `The largest ${LISTED} of ${count(this.clusters.length)} clusters.` : "";
     this.legend.replaceChildren(...listed.map(({ cluster, size }) => element("li", {},
@@ -138,7 +138,7 @@ export class MapView {
   }
 
   choose(cluster) {
-    // A second time shows all clusters alike again.
+    // A second click on the same cluster shows all clusters equally again.
     this.singled = !(this.singled && this.chosen === cluster);
     this.chosen = cluster;
     for (const button of this.legend.querySelectorAll("button")) button.setAttribute("aria-pressed", String(this.singled && Number(button.dataset.cluster) === this.chosen));
@@ -157,7 +157,7 @@ export class MapView {
     const [low, high] = extent(all.map(([, y]) => y));
     const width = this.canvas.clientWidth;
     const height = Math.round(Math.min(Math.max(width * 0.72, 260), 560));
-    // The same scale on both axes, because distances are what the map is about.
+    // Both axes have the same scale, because the map shows distances.
     const scale = Math.min((width - 2 * MARGIN) / (right - left), (height - 2 * MARGIN) / (high - low));
     const at = ([x, y]) => [width / 2 + (x - (left + right) / 2) * scale, height / 2 - (y - (low + high) / 2) * scale];
     const dim = (cluster) => (this.singled && cluster !== this.chosen ? "faint" : "");
@@ -187,7 +187,7 @@ export class MapView {
   summary() {
     const groups = this.clusters.length;
     const where = this.placed?.explanation?.place ? ` ${this.placed.name} is among those of ${clusterName(this.placed.explanation.neighbours[0]?.cluster ?? this.placed.route.cluster)}.` : "";
-    return `Map of ${many(this.map.queries.length, "training query", "training queries")} in ${many(groups, "cluster")}.${where} The lists beside it hold the same.`;
+    return `Map of ${many(this.map.queries.length, "training query", "training queries")} in ${many(groups, "cluster")}.${where} The lists beside the map show the same.`;
   }
 
   describeQuery() {
@@ -224,7 +224,7 @@ export class MapView {
       element("h2", { class: "chosen" }, badge(this.chosen), `Cluster ${this.chosen}`),
       terms([
         ["Training queries", size === undefined ? "–" : `${count(size)} of ${count(total)} (${percent(size / total, 0)})`],
-        ["Stands for it", exemplar ? `query ${exemplar}` : "–"],
+        ["Typical query", exemplar ? `query ${exemplar}` : "–"],
         ["Scorer", scorer],
         ["What matters", validation.features?.length ? element("span", { class: "chips" }, validation.features.map((one) => element("span", { class: "chip" }, one)))
           : "not known: its scorer is no sum over features"],
@@ -273,7 +273,7 @@ function extent(values) {
   return high - low > 1e-9 ? [low, high] : [low - 0.5, high + 0.5];
 }
 
-/** The median, which is inside of a cluster where a mean may be outside. */
+/** The median: unlike the mean, it lies inside its cluster. */
 function middle(values) {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 }

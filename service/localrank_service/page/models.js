@@ -6,7 +6,7 @@ import { intervals } from "./plots.js";
 import { ask, hasKey } from "./service.js";
 import { state } from "./state.js";
 
-/** At most so many features or changes are shown at once. */
+/** The largest number of features or changes that are shown at once. */
 const SHOWN = 30;
 const CHAMPION = "champion";
 
@@ -114,7 +114,7 @@ export class ModelsView {
           one.broken ? element("span", { class: "problem" }, `broken: ${one.broken}`) : one.live ? "answers" : "published",
           one.broken ? "" : element("button", { type: "button", class: "small", "aria-pressed": String(one.version === this.chosen), "data-version": one.version, onclick: () => this.choose(one.version), "aria-label": `Figures of version ${one.version}` }, "Show")];
       }), { numeric: [3, 5], hidden: true }),
-      ...(omitted ? [element("p", { class: "hint" }, `${many(omitted, "older version")} that no alias has stood for ${omitted === 1 ? "is" : "are"} left out.`)] : []));
+      ...(omitted ? [element("p", { class: "hint" }, `${many(omitted, "older version")} without an alias, now or before, ${omitted === 1 ? "is" : "are"} left out.`)] : []));
   }
 
   choose(version) {
@@ -207,10 +207,10 @@ export class ModelsView {
     if (what === "rollback") {
       const before = (history[alias] ?? []).at(-2)?.version;
       if (before === undefined) {
-        this.fail(`${name}@${alias} has stood for no other version before. Choose a version and promote it.`);
+        this.fail(`${name}@${alias} never named another version. Choose a version and promote it.`);
         return;
       }
-      this.question.textContent = `${name}@${alias} goes back from version ${now} to version ${before}, in every worker.`;
+      this.question.textContent = `${name}@${alias} will go back from version ${now} to version ${before} in every worker.`;
     } else if (now === version) {
       this.fail(`${name}@${alias} is version ${version} already. Choose another version.`);
       return;

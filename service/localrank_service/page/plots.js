@@ -1,4 +1,4 @@
-// Drawings of figures: lines over time, intervals, pairs of shares. Each is beside a table or a text with the same figures.
+// Drawings of figures: lines over time, intervals, pairs of shares. Beside each stands a table or a text with the same figures.
 
 import { element, styled, svg, table } from "./element.js";
 import { number, percent, plain, signed } from "./format.js";

@@ -3,7 +3,7 @@
 import { element, styled } from "./element.js";
 import { count, number } from "./format.js";
 
-/** At most so many documents are shown: a request may hold thousands. */
+/** The largest number of documents that are shown; a request may hold thousands. */
 const SHOWN = 200;
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 

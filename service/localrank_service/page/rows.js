@@ -1,7 +1,7 @@
 // The documents of one query, from what people paste: JSON, CSV or LETOR.
 //
 // All become { ids, names, rows, labels, note }: names are those of the columns if the text has them, a missing value is
-// null, and labels are shown beside documents that have been judged. What is wrong is thrown as a sentence.
+// null, and labels are shown beside documents that have been judged. An error is thrown with a sentence that says what is wrong.
 
 const IDS = new Set(["id", "doc_id", "docid", "document", "document_id"]);
 const LABELS = new Set(["label", "grade", "relevance", "judgement", "judgment"]);
@@ -26,7 +26,7 @@ function fromJson(text) {
   try {
     found = JSON.parse(text);
   } catch (error) {
-    throw new Error(`This begins like JSON, but is none: ${error.message}.`);
+    throw new Error(`This text begins like JSON but is not valid JSON: ${error.message}.`);
   }
   const listed = Array.isArray(found) ? found : (found.documents ?? found.features);
   if (!Array.isArray(listed)) {
@@ -86,7 +86,7 @@ function fromLetor(text, width) {
 }
 
 function firstOf(queries) {
-  return queries.size > 1 ? `The text holds ${queries.size} queries. The first one is ranked.` : null;
+  return queries.size > 1 ? `The text has ${queries.size} queries. Only the first one is ranked.` : null;
 }
 
 function fromCsv(text) {

@@ -17,7 +17,7 @@ const ADVICE = {
   503: "Try again in a moment, and look at /readyz.",
 };
 
-// In memory only: nothing that a browser writes to the disk holds it.
+// In memory only: the browser never writes it to the disk.
 let key = "";
 
 /** Send this key from now on; an empty one sends none. */
@@ -29,7 +29,7 @@ export function hasKey() {
   return key !== "";
 }
 
-/** The address of a path of the service, wherever a proxy has put it. */
+/** The address of a path of the service, also behind a proxy that moves it. */
 export function address(path) {
   return new URL(path, document.baseURI).href;
 }

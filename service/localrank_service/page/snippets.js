@@ -1,9 +1,9 @@
-// The request that was tried, to send again from elsewhere: curl, Python, and a client of Triton.
+// The request of the Try view as code to send it again: curl, Python, and a client of Triton.
 
 import { element } from "./element.js";
 import { address, hasKey } from "./service.js";
 
-/** At most so many signs are shown; what is copied is whole. */
+/** The largest number of characters that are shown; the copy is complete. */
 const SHOWN = 4000;
 
 export const SNIPPETS = { curl, Python: python, tritonclient: triton };
@@ -65,7 +65,7 @@ export function snippets(request) {
   let whole = "";
   const choose = (name) => {
     whole = SNIPPETS[name](request);
-    code.textContent = whole.length > SHOWN ? `${whole.slice(0, SHOWN)}\n… copy it to see all of it` : whole;
+    code.textContent = whole.length > SHOWN ? `${whole.slice(0, SHOWN)}\n… copy it to see the rest` : whole;
     said.textContent = "";
   };
   const copy = async () => {

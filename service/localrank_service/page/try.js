@@ -124,7 +124,7 @@ export class TryView {
         features: documents.rows,
       };
       this.list.given(documents);
-      // Without an explanation first, so that the times are those of a plain request.
+      // The first request has no explanation, so that the times are those of a plain request.
       const answer = await ask("v1/rerank", request);
       const explained = await this.explained(request);
       this.trial = { request, answer, documents, explained };
@@ -138,7 +138,7 @@ export class TryView {
     }
   }
 
-  /** Return what each feature adds, or the sentence that says why nobody knows. */
+  /** Return what each feature adds, or a sentence that says why this is not known. */
   async explained(request) {
     try {
       return (await ask("v1/rerank", { ...request, explain: "contributions" })).explanation;
@@ -150,7 +150,7 @@ export class TryView {
   report() {
     const { answer, request } = this.trial;
     this.listTitle.textContent = "Order of the model";
-    this.said.textContent = `Ranked ${many(answer.results.length, "document")} with ${answer.model}, version ${answer.version}. Open a document to see what its score is made of.`;
+    this.said.textContent = `Ranked ${many(answer.results.length, "document")} with ${answer.model}, version ${answer.version}. Open a document to see how its score is composed.`;
     this.facts.replaceChildren(
       element("div", { class: "card" }, element("h2", {}, "The way it took"), ...this.route()),
       element("div", { class: "card" }, element("h2", {}, "Where the time went"), waterfall(answer.timings_ms),
@@ -161,7 +161,7 @@ export class TryView {
     this.after.hidden = this.facts.hidden = false;
   }
 
-  /** The request with its columns in the model's order, as wires without names need it. */
+  /** The request with its columns in the model's order; wires without names need it. */
   plain(request) {
     if (!request.feature_names) return request;
     const { feature_names: names, features, ...rest } = request;

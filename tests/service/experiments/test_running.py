@@ -335,7 +335,7 @@ async def test_the_file_is_read_again_and_what_cannot_run_says_why(
         answer = await rank(client, session_id="s1")
 
     assert "no model 'demo@9'" in missing["reason"]
-    assert "is version 1 itself now" in over["reason"]
+    assert "is now version 1, the candidate itself" in over["reason"]
     assert None is running["reason"]
     assert "without kind" in broken["problem"]
     assert "a" == answer["experiment"]["name"]  # the experiments stay as they were

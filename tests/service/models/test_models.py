@@ -325,7 +325,7 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
 
     assert 503 == late.status_code
     assert "demo@champion is version 2 now, but these workers" in late.json()["detail"]
-    assert f"{os.getpid() + 1} (it has not said why)" in late.json()["detail"]
+    assert f"{os.getpid() + 1} (no reason known)" in late.json()["detail"]
     assert {os.getpid(), os.getpid() + 1} == set(done.json()["workers"])
     assert [os.getpid()] == alone.json()["workers"]
 

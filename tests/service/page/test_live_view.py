@@ -142,7 +142,7 @@ def test_routes_fallbacks_and_drift_are_shown_by_version(
         name: figures[0] for name, figures in shown.items()
     }
     assert ["no signature: one document, or all alike", str(counted["fallbacks"]["no_signature"])] in rows(
-        page, "Requests that took another way"
+        page, "Requests that were not routed as usual"
     )
     page.get_by_text(f"drift {counted['drift']:.2g}").first.wait_for()
 
@@ -182,7 +182,7 @@ def test_an_outage_is_said_and_passes(visits: Callable[..., Visit], counting: ht
 
     page.route("**/v1/stats*", lambda route: route.abort())
     alert = page.locator("#view-live [role=alert]")
-    alert.filter(has_text="The service does not answer.").filter(has_text="asks again").wait_for()
+    alert.filter(has_text="The service does not answer.").filter(has_text="tries again").wait_for()
     assert page.locator(".tile").first.is_visible()
     page.unroute("**/v1/stats*")
 

@@ -73,7 +73,7 @@ def test_every_training_query_stands_where_its_similarities_place_it(
     answer = service.get("/v1/models/demo/map").json()
     classes = page.locator(".canvas .point").evaluate_all("all => all.map((one) => one.classList[1])")
     assert [f"mark-{cluster % 8}" for cluster in answer["clusters"]] == classes
-    page.get_by_text(f"Two dimensions show {100 * answer['shown']:.0f}").wait_for()
+    page.get_by_text(f"The two dimensions show {100 * answer['shown']:.0f}").wait_for()
 
 
 def test_the_query_that_was_tried_is_shown_with_its_nearest_training_queries(
@@ -140,7 +140,7 @@ def test_a_cluster_tells_what_it_is_like(way: str, visit: Visit, service: httpx.
     assert "true" == cluster_button(page, 2).get_attribute("aria-pressed")
     validation = clusters[2]["validation"]
     assert detail(page, "Training queries").startswith(f"{clusters[2]['size']} of ")
-    assert f"query {clusters[2]['exemplar']}" == detail(page, "Stands for it")
+    assert f"query {clusters[2]['exemplar']}" == detail(page, "Typical query")
     assert validation["features"] == page.locator(".chip").all_inner_texts()
     shown = page.locator(".versus .number").all_inner_texts()
     assert [f"{validation['local']:.3f}", f"{validation['global']:.3f}"] == shown

@@ -123,7 +123,7 @@ def test_a_version_is_promoted_and_rolled_back(visits: Callable[..., Visit], cha
     page.locator("tr").filter(has_text="champion").locator("th").get_by_text("2", exact=True).wait_for()
 
     page.get_by_role("button", name="Roll back…").click()
-    page.get_by_text("demo@champion goes back from version 2 to version 1, in every worker.").wait_for()
+    page.get_by_text("demo@champion will go back from version 2 to version 1 in every worker.").wait_for()
     page.get_by_role("dialog").get_by_role("button", name="Roll back", exact=True).click()
     page.get_by_text("demo@champion is version 1 now; it was 2. 2 workers switched.").wait_for()
     assert 1 == champion(changing)
@@ -179,7 +179,7 @@ def test_what_cannot_be_done_is_said_before_it_is_tried(
     alert.filter(has_text="demo@champion is version 1 already. Choose another version.").wait_for()
     page.get_by_label("Alias").fill("candidate")
     page.get_by_role("button", name="Roll back…").click()
-    alert.filter(has_text="demo@candidate has stood for no other version before.").wait_for()
+    alert.filter(has_text="demo@candidate never named another version.").wait_for()
 
 
 def test_a_wrong_alias_is_refused_with_a_sentence(

@@ -168,7 +168,7 @@ def test_a_file_may_be_dropped(visit: Visit) -> None:
     ("text", "said"),
     [
         ("", "There are no documents. Paste rows, drop a file or take a sample query."),
-        ("[[1, 2", "This begins like JSON, but is none"),
+        ("[[1, 2", "This text begins like JSON but is not valid JSON"),
         ("{}", "Expected a list of rows"),
         ("[1, 2]", "found a list of numbers"),
         ('[[1, "two"]]', 'Document 1, feature 2: expected a number or null, found "two".'),

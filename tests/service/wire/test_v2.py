@@ -322,7 +322,12 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         "/inputs/0/datatype",
         "one of FP16, FP32, FP64",
     ),
-    "halves in JSON": ({"inputs": [features([ROW], "FP16")]}, 422, "/inputs/0/datatype", "no form in JSON"),
+    "halves in JSON": (
+        {"inputs": [features([ROW], "FP16")]},
+        422,
+        "/inputs/0/datatype",
+        "JSON cannot hold FP16",
+    ),
     "no shape": (
         {"inputs": [{"name": "features", "datatype": "FP32", "data": ROW}]},
         422,
@@ -514,7 +519,7 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         {"inputs": [features([ROW])], "outputs": [{"name": "doc_ids"}]},
         422,
         "/outputs",
-        "no such input",
+        "needs the input doc_ids",
     ),
     "classes": (
         {"inputs": [features([ROW])], "outputs": [{"name": "scores", "parameters": {"classification": 3}}]},

@@ -59,7 +59,7 @@ def test_convert_keeps_what_is_there(letor: Path, capsys: pytest.CaptureFixture[
 
     assert 1 == main(["data", "convert", str(letor), "--out", str(letor)])
 
-    assert "expected a name that is free" in capsys.readouterr().err
+    assert "expected a name that is not in use" in capsys.readouterr().err
     assert before == letor.read_bytes()
     assert 0 == main(["data", "convert", str(letor), "--out", str(letor), "--overwrite"])
     assert 40 == read([letor]).n_docs

@@ -155,7 +155,7 @@ def test_repeated_documents_and_conflicting_labels_are_counted() -> None:
 def test_the_same_document_in_two_queries_is_no_copy() -> None:
     found = inspect(query_set([[1, 2], [1, 2]], [0, 1], [1, 1]))
 
-    assert not [entry for entry in found.suspicions if "another of their query" in entry.what]
+    assert not [entry for entry in found.suspicions if "another document of their query" in entry.what]
 
 
 def test_equal_hashes_of_different_documents_are_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,7 @@ def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path, mixed: QueryS
     path = tmp_path / "mixed.txt"
     before = path.read_bytes()
 
-    with pytest.raises(InvalidData, match="expected a name that is free"):
+    with pytest.raises(InvalidData, match="expected a name that is not in use"):
         writing.write(mixed.select([0]), path)
     assert before == path.read_bytes()
 

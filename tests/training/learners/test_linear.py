@@ -106,7 +106,7 @@ def test_one_query_alone_has_a_usable_scorer_and_says_so(queries: QuerySet) -> N
     np.testing.assert_array_equal(
         scorer.weights, LeastSquares(ridge=0.3).fit(Lesson(queries.select([1]))).weights
     )
-    assert "one query alone" in notes[0].text
+    assert "there is only one query" in notes[0].text
 
 
 def test_more_features_than_documents_and_constant_features_are_no_matter(judged: Judged) -> None:

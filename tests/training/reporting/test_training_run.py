@@ -164,7 +164,7 @@ def test_the_learning_curve_is_drawn_if_it_was_asked_for(runs: Callable[[str], R
 def test_without_contributions_importances_are_a_sentence(runs: Callable[[str], Run]) -> None:
     page = Written(runs("opaque").html)
 
-    assert "Importances are not known" in page.text
+    assert "There are no importances" in page.text
     assert "Importance of features" not in page.plots
 
 
