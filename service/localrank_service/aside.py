@@ -1,14 +1,14 @@
 """Threads for large work, so that the event loop answers other requests meanwhile.
 
 One thread reads large bodies and one ranks large lists. More threads would only take the interpreter and the processor
-from each other and from small requests, which do not wait for these threads. There are two because a body that is to be
-read should not wait for a list that is being ranked.
+from each other and from small requests, which do not use these threads. There are two threads, so that reading a body
+does not wait while a list is ranked.
 
-Each thread has a queue of its own here, not the executor's: what waits in it can be given up, and how long it will wait
-is known, so that a request can be refused instead.
+Each thread has its own queue here instead of the executor's. Waiting work can be given up, and the waiting time is
+known, so a request can be refused instead.
 
-What runs in a thread and takes long gives way now and then (`give_way`). Waiting for the interpreter is not enough for the
-event loop: a thread that lets go of it for a moment, as numpy does, has it again before the loop is awake, every time.
+What runs in a thread and takes long gives way now and then (`give_way`). It is not enough that the event loop waits for
+the interpreter: a thread that releases it for a moment, as numpy does, has it back before the loop is awake.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TURN, _WAY = 1e-3, 5e-5
 
 
 class _Turn(threading.local):
-    """When a thread is to give way: never, if it is not one of these."""
+    """When a thread gives way. A thread that is not one of these never does."""
 
     ends = float("inf")
 

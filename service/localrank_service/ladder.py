@@ -2,9 +2,9 @@
 
     routed  ->  global  ->  first_trees  ->  request_order, or the order of a feature that the caller names
 
-The rungs are those of `localrank.ladder`; the last one is made here and looks at nothing else. Before each stage of each
-rung, what the stages that are left have taken lately is compared with the time that is left. A rung that is not tried for want of
-time is forgotten slowly, so that it is tried again when it may have become faster.
+The rungs are those of `localrank.ladder`; the last one is made here and looks at nothing else. Before each stage of
+each rung, the time that is left is compared with the recent times of the remaining stages. The measured time of a rung
+that is left out shrinks slowly, so the rung is tried again after a while: it may have become faster.
 
 A request without ``timeout_ms`` never comes here, unless the operator lets overload degrade (`rank_lower`).
 """
@@ -39,11 +39,11 @@ REQUEST_ORDER, FEATURE_ORDER = "request_order", "feature_order"
 RUNGS = (GLOBAL, FIRST_TREES, REQUEST_ORDER, FEATURE_ORDER)
 TIMEOUT, OVERLOAD = "timeout", "overload"
 _STAGES = ("sign", "route", "score", "order")
-#: Documents that what does not depend on their number counts for.
+#: Work that does not depend on the number of documents counts as this many documents.
 _FIXED = 16
 #: Weight of the newest observation in the running means of the time and of its deviation, and deviations of reserve.
 _NEWEST, _NEWEST_DEVIATION, _RESERVE = 0.125, 0.25, 2.0
-#: What is left of the time of a rung each time that it is left out.
+#: Factor by which the measured time of a rung shrinks each time that the rung is left out.
 _FORGET = 0.99
 
 
@@ -64,7 +64,7 @@ class _OutOfTime(Exception):
 
 
 class Pace:
-    """What the stages of one rung take for each document, as running means with their deviations, in seconds."""
+    """Seconds that each stage of one rung takes per document: running means with their deviations."""
 
     __slots__ = ("_deviations", "_means")
 

@@ -225,7 +225,7 @@ def list_(models_dir: str, *, as_json: bool) -> None:
 
 
 def show(model: str, models_dir: str, *, as_json: bool) -> None:
-    """Show what a version is, where it comes from and how it did on held-out queries."""
+    """Show a version: what it is, where it comes from, and its figures on held-out queries."""
     from localrank.artifact import read_manifest
 
     registry = _registry(models_dir)
@@ -308,7 +308,7 @@ def show(model: str, models_dir: str, *, as_json: bool) -> None:
 
 
 def verify(models: Sequence[str], require_signature: Path | None, models_dir: str, *, as_json: bool) -> None:
-    """Check every byte of versions and rank their probes; fail at the first that is not good."""
+    """Check every byte of versions and rank their probes; fail at the first broken one."""
     from localrank import artifact
     from localrank.artifact.signing import TrustedKeys
 
@@ -359,7 +359,7 @@ def promote(name: str, version: int, alias: str, models_dir: str, *, as_json: bo
 
 
 def rollback(name: str, alias: str, models_dir: str, *, as_json: bool) -> None:
-    """Point an alias at the version that it named before."""
+    """Point an alias back at the version that it named before."""
     reference = _registry(models_dir).rollback(name, alias)
     _say_alias(reference.name, alias, reference.version, as_json=as_json)
 
@@ -389,7 +389,7 @@ def export(
     global_scorer: bool,
     as_json: bool,
 ) -> None:
-    """Write a model for the ranking plug-in of a search engine: the body of the request that uploads it."""
+    """Write the request body that uploads a model to the ranking plug-in of a search engine."""
     from localrank import artifact
     from localrank.exports.engines import export as exported
 
@@ -419,7 +419,7 @@ def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
 
 
 def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_json: bool) -> None:
-    """Send what a model's aliases stand for to a URL, then its aliases; services that follow the URL take them."""
+    """Send the versions that the aliases of a model name to a URL, then the aliases; services follow the URL."""
     from localrank.remote.publishing import push as pushed
     from localrank.remote.store import Store
 
@@ -439,7 +439,7 @@ def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_jso
 
 
 def pull(url: str, names: Sequence[str], models_dir: str, *, as_json: bool) -> None:
-    """Fetch and verify what the aliases at a URL stand for, then let the aliases here be the same."""
+    """Fetch and verify the versions that aliases at a URL name, then set the same aliases here."""
     from localrank.errors import ArtifactCorrupt
     from localrank.remote.mirror import Mirror, pulling
     from localrank.remote.store import Store

@@ -1,4 +1,4 @@
-"""Shutting a listener's door, for which Linux takes the address of a filter."""
+"""Blocking new connections to a listener; Linux takes the address of a filter for that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEEP_NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
 
 
 def shut_door(listener: socket) -> None:
-    """Let nobody connect any more, in any process that has this listener; those who are connected can be accepted.
+    """Block new connections in every process that has this listener; waiting connections can still be accepted.
 
     Linux can do this. Elsewhere a client that connects in the moment of closing is reset.
     """

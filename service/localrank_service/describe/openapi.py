@@ -94,7 +94,7 @@ def _described_by(table: tuple[Member, ...]) -> dict[str, Any]:
 
 
 def _engine_page(page: str, hits: str, hit: dict[str, Any], *, answered: bool = False) -> dict[str, Any]:
-    """Return a search engine's response, of which more members are its own business."""
+    """Return the schema of a response of a search engine, which may have any further members."""
     listed = {"type": "object", "properties": hit, "required": list(hit) if answered else []}
     return {
         "type": "object",
@@ -1394,7 +1394,7 @@ def _operation_id(given: str, path: str, method: str) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Let the application describe itself with what stands above."""
+    """Make the application use the descriptions of this module."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -4,8 +4,8 @@
 {"experiments": [{"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4", "percent": 5}]}
 ```
 
-Members that are left out have the defaults of their kind. An experiment with other settings is another experiment, also if
-it has the same name: `Definition.run` tells them apart, and nothing that one has counted is taken for the other's.
+Members that are left out have the defaults of their kind. An experiment with other settings is another experiment, even
+if it has the same name. `Definition.run` identifies each, and their counts are never mixed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-r"""Which units get the candidate: the same ones every time, in every process, without remembering any.
+r"""Which units get the candidate: always the same ones, in every process, although nothing is stored about them.
 
-The place of a unit :math:`u` is that of a hash among all hashes, between 0 and 1:
+The place of a unit :math:`u`, from 0 to 1, is its hash divided by the number of hashes:
 
 .. math:: h(s, u) = \mathrm{BLAKE2b}_{64}(s \,\|\, 0 \,\|\, u) / 2^{64}
 

@@ -1,8 +1,8 @@
 """Whether a canary must be taken back: statistics that stay right although they are looked at twice a second.
 
 Each guardrail compares the candidate's interval with the baseline's (`localrank.sequential.share_interval`). The level is
-shared out: a third to each guardrail, half of that to each arm. So the probability that a candidate which is no worse than
-allowed is ever taken back is at most ``alpha``, however long the canary runs.
+shared out: a third to each guardrail, half of that to each arm. So a candidate that is no worse than allowed is taken
+back with a probability of at most ``alpha``, however long the canary runs.
 """
 
 from __future__ import annotations

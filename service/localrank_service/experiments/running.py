@@ -1,4 +1,4 @@
-"""The experiments of one worker: what requests take part in, what is counted of them, and when a canary is taken back.
+"""The experiments of one worker: which requests take part, what is counted, and when a canary is taken back.
 
 Requests look at `Experiments.active` and at two dictionaries, which are replaced as a whole. Everything else happens beside
 them, every ``poll_seconds``: the file is read if it changed, candidates are loaded, canaries are judged by the counts of all
@@ -66,7 +66,7 @@ class Running:
 
 
 class Drawn(NamedTuple):
-    """That a request takes part in an experiment."""
+    """The part that a request takes in an experiment."""
 
     running: Running
     part: Part

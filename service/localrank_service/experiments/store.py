@@ -1,8 +1,9 @@
 """Where experiments are written down: a file of the operator's, and what became of canaries beside it.
 
 The file is read again when it changes, by every worker, and written by the admin routes, so that there is one truth, also
-after a restart. That a canary was taken back is noted in the folder that the workers share, which works when the disk is
-full, and in ``<file>.returned``, which outlives the service. Both are read; one is enough to keep the canary away.
+after a restart. If a canary is taken back, this is noted twice: in the folder that the workers share, which works when
+the disk is full, and in ``<file>.returned``, which outlives the service. Both are read; one note is enough to keep the
+canary away.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Written(NamedTuple):
 
     Attributes:
         definitions: of all experiments.
-        returned: when and why each run was taken back that was.
-        problem: why the file cannot be used, if it cannot; then the definitions are those of before.
+        returned: when and why runs were taken back.
+        problem: why the file cannot be used, ``None`` if it can; with a problem, the definitions are the earlier ones.
     """
 
     definitions: tuple[Definition, ...] = ()

@@ -135,7 +135,7 @@ def _is_late(error: Exception) -> bool:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Tell whether neither the caller nor the load of the service is to blame."""
+    """Tell whether the model is to blame, and not the caller or the load of the service."""
     if isinstance(error, Problem):
         return error.status >= 500 and error.status not in _NOT_OURS
     return not isinstance(error, ClientDisconnect)

@@ -2,13 +2,12 @@
 
 A worker computes one small request after the other on its event loop, and large ones in threads beside it
 (`localrank_service.aside`). Requests that come faster would wait ever longer, so a request that would wait too long is
-refused, 429, as soon as its head is read. How long is too long follows CoDel [nichols2012] as servers use it
-[maurer2015]: a burst may wait for long, a queue that has not been empty for a while only shortly, and once something
-had to be refused, even more shortly until that is over.
+refused, 429, as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it [maurer2015]. A burst
+may wait for long. If a queue has not been empty for a while, requests may wait only shortly. After a refusal they may
+wait even more shortly, until the overload is over.
 
-From its head no more is known of a request than its length. What requests to the same path with the same content type
-and about the same length took before is what this one is expected to take; once it is decoded, its documents are known,
-and it may still be refused.
+The head of a request only tells its length. The request is expected to take as long as earlier ones with the same path,
+the same content type and about the same length. After decoding, its documents are known, and it may still be refused.
 
 Turns keep health checks fast: between two requests the event loop looks at every socket, answers health checks, and
 refuses what must be refused.
@@ -48,7 +47,7 @@ _LEAST, _LEAST_ASIDE = 4.0, 1.5
 _TOLERANCE = 4.0
 #: Times the mean of all connections that one may get before it comes after the others.
 _SHARE = 2.0
-#: Times as long as others that a connection may wait which has had more than that, and one that has had much less.
+#: How many times as long as others a connection may wait: one that had more than its share, and one that had much less.
 _AHEAD, _BEHIND = 0.5, 1.5
 #: Kinds of requests that are told apart. Clients make them up, so their number is limited.
 _MOST_KINDS = 512
@@ -60,7 +59,7 @@ Kind: TypeAlias = tuple[bytes, bytes, int]
 
 
 class Client(Protocol):
-    """A connection, as far as requests are shared out between them.
+    """The state of a connection that `Admission` needs to share requests fairly.
 
     Attributes:
         due: when it has had no more than its share, on the monotonic clock.
@@ -255,7 +254,7 @@ class Admission:
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
-        """End a turn. For as long as it took, connections are accepted before the next one if there are any."""
+        """End a turn. If connections wait, they are accepted before the next turn, for as long as this turn took."""
         now = monotonic()
         self._welcome = now + now - self._granted
         self._next()

@@ -1,9 +1,9 @@
 """The connections of one worker: how many, how long each may take, and how much of their requests is kept in memory.
 
-Clients that hold connections without using them must not keep others away. So there is a limit below the number of
-descriptors that the process may open, and when it is reached, the connection that has kept the worker waiting longest
-is closed for the new one. Nothing here costs a timer for each request: connections stand in the order in which their
-time runs out, and are looked at ten times a second.
+Clients that hold idle connections must not keep others away. So there is a limit below the number of descriptors that
+the process may open. At this limit, a new connection replaces the one that has kept the worker waiting longest. Nothing
+here costs a timer for each request: connections stand in the order in which their time runs out, and are looked at ten
+times a second.
 """
 
 from __future__ import annotations

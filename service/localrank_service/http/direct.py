@@ -1,8 +1,8 @@
 """Routes whose endpoint reads the request itself: nothing is solved, validated or wrapped between it and the router.
 
-They are described in OpenAPI as any other. What an endpoint raises is answered by the application's handlers, as it is
-for any other; an application has them around all of its routes, so those that the framework puts around each route
-again are left out, which is a tenth of what a small request costs.
+They are described in OpenAPI as any other. The handlers of the application answer the errors of an endpoint, as for any
+other route. They surround all routes, so the additional ones that the framework puts around each route are left out:
+they take a tenth of the time of a small request.
 """
 
 from __future__ import annotations

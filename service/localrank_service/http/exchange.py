@@ -106,7 +106,7 @@ class Exchange:
         return self.received - self._taken > _READ_AHEAD
 
     async def run(self, app: ASGIApp) -> None:
-        """Answer; an application that does not is a failure of ours."""
+        """Let the application answer; if it does not, that is our error."""
         PERMIT.set(self.claim)
         try:
             await app(self._scope, self.receive, self.send)

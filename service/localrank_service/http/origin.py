@@ -1,7 +1,7 @@
 """The host that a request addresses, and the page that it comes from.
 
-A page can make its reader's browser send requests, and with a host name of its own that leads to this service it can
-read the answers too (DNS rebinding). Such a request has the page's host name in ``Host``. So a request that needs no
+A page can make the browser of its reader send requests. If the page has a host name that leads to this service, it can
+also read the answers (DNS rebinding). Such a request has the page's host name in ``Host``. So a request that needs no
 key, or changes something, must address the service by IP address, as localhost or by a configured name; and one that
 changes something must not come from another origin's page.
 """

@@ -2,8 +2,8 @@
 
 uvicorn runs this in the place of its own protocol. It differs in what a hostile or an unlucky client can do:
 
-- Requests are read one at a time. What was sent ahead stays as it arrived until the answer before it is complete, so
-  that a later request costs nothing yet, and cannot spoil an earlier one's answer.
+- Requests are read one at a time. Further requests that were sent ahead are not read until the answer before them is
+  complete. So they cost nothing yet and cannot spoil an earlier answer.
 - A request may be refused as soon as its head is read. Its body is then thrown away as it arrives.
 - What is malformed, too large or too slow is answered as every error is, and the connection ends.
 - A client that offers another protocol (``Upgrade: h2c``, as Java's ``HttpClient`` does of itself) is answered in this

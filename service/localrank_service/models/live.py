@@ -36,8 +36,8 @@ class LiveModel:
     Attributes:
         hold: keeps the files that its arrays are mapped from.
         query_map: the training queries in two dimensions, if it has them.
-        work: what ranking one document takes, in numbers read: its features, or four for each tree where those of the
-            largest scorer are more.
+        work: the cost of ranking one document, in numbers read: its features, or four for each tree of the largest
+            scorer if that is more.
     """
 
     name: str
@@ -83,7 +83,7 @@ class LiveModels:
     Attributes:
         default: the address of requests that have none.
         loaded: whether every model was tried.
-        broken: why an address that should be served is not, or not in the version that it should be.
+        broken: by address, why it is not served or not with the right version.
         unloaded: names that are not to be served.
         loading: addresses whose version is still to be loaded, and that version.
     """

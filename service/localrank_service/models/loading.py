@@ -1,7 +1,7 @@
 """From published versions to live models, at start and whenever an alias has moved.
 
-Every version that an alias stands for is read and verified in a thread, while the service is alive; what was live
-stays live until its successor has verified. A version that does not verify is named and takes nothing else down.
+Every version that an alias stands for is read and verified in a thread, while the service is alive; a live version
+stays live until its successor has verified. A version that does not verify is named in the log and affects no other.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Loader:
             await asyncio.sleep(seconds)
 
     async def refresh(self, *, retry: bool = False) -> None:
-        """Serve what the aliases stand for, if any has moved since it was looked at, or what is broken may be whole."""
+        """Serve the versions that the aliases name, if an alias has moved or a broken version may be repaired."""
         async with self._changing:
             seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
             missing = await asyncio.to_thread(self._not_fetched)
@@ -197,7 +197,7 @@ class Loader:
             del self._extra[address]
 
     def shown(self, error: Exception) -> str:
-        """Return what everybody may read: not where on this machine the models are."""
+        """Return the message without paths of this machine, because everybody may read it."""
         return str(error).replace(f"{self.registry.models_dir}/", "")
 
     def _read(self, name: str, version: int) -> LiveModel:

@@ -31,7 +31,7 @@ def hold(path: Path) -> int:
 
 
 def take(folder: Path, prefix: str) -> tuple[Path, int]:
-    """Hold one of the files ``<prefix>0.lock``, ``<prefix>1.lock``, …: one that nobody holds, else a new one.
+    """Lock one of the files ``<prefix>0.lock``, ``<prefix>1.lock``, …: a free one, else a new one.
 
     Returns:
         The file and its descriptor.

@@ -1,6 +1,6 @@
 """Small texts that processes leave for each other, in files that can be changed when the disk is full.
 
-A file gets its room when it is made and is then written in place; a check sum tells a whole text from a torn one.
+A file gets its space when it is made and is then written in place. A checksum shows whether a text is complete.
 """
 
 from __future__ import annotations

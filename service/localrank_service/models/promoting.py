@@ -1,4 +1,4 @@
-"""Moving an alias while the service runs, and telling the truth about it.
+"""Moving an alias while the service runs, with an answer that is true for every worker.
 
 The registry verifies and moves the alias; then every live worker must have switched before the answer is yes. Once the
 alias has moved, every answer says so.

@@ -65,7 +65,7 @@ class Remote:
         return read_note(self._models_dir) or Note(self.url)
 
     def _shown(self, text: str) -> str:
-        """Return what everybody may read: not where the models come from."""
+        """Return the message without the URL of the models, because everybody may read it."""
         return text.replace(self.url, "LOCALRANK_MODELS_URL")
 
     def look(self) -> None:

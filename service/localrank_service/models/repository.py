@@ -56,7 +56,7 @@ async def unload(service: Service, name: str) -> tuple[int, ...]:
 
 
 async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
-    """Return every version, whether it is served, and if not why."""
+    """Return every version, whether it is served, and the reason if not."""
     live = service.live
     found = {(model.name, model.version) for model in live.addresses.values()}
     ready = set(found)

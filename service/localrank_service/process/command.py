@@ -1,4 +1,5 @@
-"""``localrank serve``: checks what can be checked before anything starts, says it in one line, then serves.
+"""``localrank serve``: checks everything that can be checked before the start, reports an error in one line, and then
+serves.
 
 Numpy reads its number of threads when it is imported, so nothing here imports it before that number is set.
 """
@@ -247,7 +248,7 @@ def _announce_once(settings: Settings) -> None:
 
 
 def _announce(settings: Settings) -> bool:
-    """Say what to try next, if every worker has tried every model; return whether that was said."""
+    """Print what to try next, once every worker has tried every model; return whether it was printed."""
     if (models := _served(settings)) is None:
         return False
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104

@@ -1,5 +1,5 @@
-"""How many processors this process may use: what it is bound to, what its container's quota comes to, and one of them
-for linear algebra.
+"""How many processors this process may use, by its affinity and the quota of its container. Linear algebra uses one of
+them.
 """
 
 from __future__ import annotations

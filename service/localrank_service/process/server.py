@@ -1,12 +1,12 @@
 """uvicorn's server, except for its first and its last moment.
 
-When it has started, the garbage collector forgets all that there is: going through it takes 30 ms, and nothing of it will
-be garbage.
+After the start, the garbage collector ignores all objects that exist: going through them takes 30 ms, and none of them
+becomes garbage.
 
 When it stops listening, whoever is connected is answered. The kernel completes connections before the server accepts
-them, and resets those that still wait when the last listener is closed. So the door is shut first: the kernel drops
-every further attempt to connect, as if it were lost on the way. Then those that wait are accepted, and the listener is
-closed. A client that was dropped tries again after a second, and is then refused.
+them, and resets those that still wait when the last listener is closed. So new connections are blocked first: the
+kernel drops every further attempt, as if it were lost on the way. Then the waiting connections are accepted, and the
+listener is closed. A client that was dropped tries again after a second, and is then refused.
 """
 
 from __future__ import annotations

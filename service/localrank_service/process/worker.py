@@ -1,4 +1,4 @@
-"""One of several workers: a server that tells its supervisor that its event loop turns."""
+"""One of several workers: a server that shows its supervisor that its event loop still runs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _log = logging.getLogger("localrank.service")
 
 @router.post("/v1/rerank/batch")
 async def rerank_batch(request: Request) -> Response:
-    """Order many queries' documents, each with the model of its own kind; one that fails does not fail the rest."""
+    """Order the documents of many queries, each by the model of its own kind; a failed query affects no other."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
     with Attempt(service, "rerank_batch", request_id) as attempt:

@@ -23,7 +23,7 @@ router = APIRouter(route_class=DirectRoute)
 
 @router.post("/v2/rerank")
 async def rerank(request: Request) -> Response:
-    """Order one query's documents; request and answer are those of Cohere's rerank API."""
+    """Order the documents of one query; request and answer have the form of Cohere's rerank API."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
     try:

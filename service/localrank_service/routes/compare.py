@@ -22,7 +22,7 @@ router = APIRouter(route_class=DirectRoute)
 
 @router.post("/v1/compare")
 async def compare(request: Request) -> Response:
-    """Order one query's documents with two versions, and say where every document has moved."""
+    """Order the documents of one query with two versions, and say how far every document moves."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
     with Attempt(service, "compare", request_id) as attempt:

@@ -35,7 +35,7 @@ async def livez() -> Response:
 
 @router.get("/startupz")
 async def startupz(request: Request) -> Response:
-    """200 once every model was tried, whether or not it is whole; else 503 and what is still being loaded."""
+    """200 once every model was tried, broken ones too; else 503 and the models that are still being loaded."""
     service: Service = request.app.state.service
     if not service.live.loaded:
         raise service.live.waiting()

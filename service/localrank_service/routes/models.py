@@ -30,7 +30,7 @@ router = APIRouter(tags=["models"])
 
 @router.get("/v1/models")
 async def list_models(request: Request) -> Response:
-    """Every model that is served, what is still being loaded, and what could not be."""
+    """Every model that is served, the models that are still being loaded, and the broken ones."""
     service: Service = request.app.state.service
     live = service.live
     default = live.find(None)
@@ -47,7 +47,7 @@ async def list_models(request: Request) -> Response:
 
 @router.get("/v1/models/{name}")
 async def show_model(request: Request, name: str) -> Response:
-    """One model, ``name``, ``name@version`` or ``name@alias``: where it comes from and what it expects."""
+    """One model (``name``, ``name@version`` or ``name@alias``): where it comes from and what it expects."""
     service: Service = request.app.state.service
     model = await service.resolve(name, at=None)
     members = _summary(service, model)
@@ -78,7 +78,7 @@ async def show_schema(request: Request, name: str) -> Response:
 
 @router.get("/v1/models/{name}/sample")
 async def show_sample(request: Request, name: str) -> Response:
-    """A request to try this model with: one of its probe's queries, by its number in ``query``."""
+    """A request to try this model with: a query of its probe, by its number in ``query``."""
     service: Service = request.app.state.service
     model = await service.resolve(name, at=None)
     asked, samples = request.query_params.get("query", "0"), count_samples(model)
@@ -89,7 +89,7 @@ async def show_sample(request: Request, name: str) -> Response:
 
 @router.get("/v1/models/{name}/map")
 async def show_map(request: Request, name: str) -> Response:
-    """The model's training queries in two dimensions: near each other if they are alike."""
+    """The training queries of the model in two dimensions; similar queries are near each other."""
     service: Service = request.app.state.service
     return _json(map_of(await service.resolve(name, at=None)))
 
@@ -103,7 +103,7 @@ async def list_versions(request: Request, name: str) -> Response:
 
 @router.get("/v1/models/{name}/diff")
 async def diff_versions(request: Request, name: str) -> Response:
-    """What changes from one version to another: settings, metrics, contract, and the rankings of their probes."""
+    """The differences between two versions: settings, metrics, contract, and the rankings of their probes."""
     service: Service = request.app.state.service
     asked = request.query_params
     return _json(await difference(service, name, asked.get("before", ""), asked.get("after", "")))

@@ -20,7 +20,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/v1/stats")
 async def stats(request: Request) -> Response:
-    """What was measured in the last 1, 5 and 15 minutes, and counted of each model since the start, over all workers."""
+    """Figures of the last 1, 5 and 15 minutes, and counts of each model since the start, over all workers."""
     service: Service = request.app.state.service
     asked = request.query_params.get("series", "false")
     if asked not in {"true", "false"}:

@@ -128,7 +128,7 @@ async def ready(request: Request) -> Response:
 
 @router.get("/v2/models/stats")
 async def all_statistics(request: Request) -> Response:
-    """How many requests each version answered, and what their time went into, since the service started."""
+    """How many requests each version has answered since the start of the service, and the parts of their time."""
     service: Service = request.app.state.service
     models = {(model.name, model.version): model for model in service.live.addresses.values()}
     return _statistics(service, [models[key] for key in sorted(models)])
@@ -205,7 +205,7 @@ async def model_ready(request: Request, name: str, version: str | None = None) -
 @router.get("/v2/models/{name}/stats")
 @router.get("/v2/models/{name}/versions/{version}/stats")
 async def model_statistics(request: Request, name: str, version: str | None = None) -> Response:
-    """How many requests a model answered, and what their time went into, since the service started."""
+    """How many requests a model has answered since the start of the service, and the parts of their time."""
     return _statistics(request.app.state.service, [await _find(request, name, version)])
 
 

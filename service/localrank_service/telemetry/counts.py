@@ -1,8 +1,8 @@
 """The numbers behind the meters: cells that a process changes plainly, shown over all processes of the service.
 
 A series is the name of a metric and the values of its labels; its cells are as many numbers as its kind of metric
-needs. To count is ``cells[0] += 1.0``: a twentieth of what a locked value costs, and a request counts two dozen. That
-is right where one thread counts, as the event loop's does here; other threads may only set.
+needs. To count is ``cells[0] += 1.0``, which takes a twentieth of the time of a locked value; a request counts two
+dozen values. This is correct if only one thread counts, here the event loop's; other threads may only set.
 
 Processes that share a folder have three files each: the series, one per line with the place of its cells; the cells,
 mapped into memory, so that what was counted stays when the process dies; and a lock, held as long as the process lives,

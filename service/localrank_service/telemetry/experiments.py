@@ -1,6 +1,7 @@
 """What is counted of experiments, by name, run and arm, over all workers.
 
-A run is an experiment with certain settings: if these change, nothing that was counted before belongs to it.
+A run is an experiment with certain settings. If these change, it is another run, and earlier counts do not belong to
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is noted of single requests: their trace, a sampled log line, spans.
+"""Records of single requests: their trace, a sampled log line, spans.
 
 `Observer` decides at the head of a request whether anything is to be noted of it. Most requests have nothing; the
 others get an `Observation`, which the ranking of each of their queries is added to. Numbers here are the measurements

@@ -1,4 +1,4 @@
-"""What was counted of each model since the service started, over all workers: the figures of ``/metrics``, by model."""
+"""The counts of each model since the start of the service, over all workers: the figures of ``/metrics``, by model."""
 
 from __future__ import annotations
 

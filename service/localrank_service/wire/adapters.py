@@ -1,8 +1,8 @@
 """``POST /v1/adapters/ENGINE``: a search engine's own response goes in, and comes back in the model's order.
 
 The features are those that the engine logged: Elasticsearch's and OpenSearch's LTR plug-ins write them to each hit's
-``fields._ltrlog``, Solr's ``[features]`` transformer to a field of each document. Options stand in the query string. What
-the adapters do not know they repeat as it came; a hit's score becomes the model's.
+``fields._ltrlog``, Solr's ``[features]`` transformer to a field of each document. Options stand in the query string.
+The adapters repeat unknown members unchanged; the score of a hit becomes the score of the model.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Kind(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a request: ``null`` is as good as leaving it out if it is ``nullable``."""
+    """A member of a request. If it is ``nullable``, ``null`` means the same as leaving it out."""
 
     name: str
     kind: Kind

@@ -1,9 +1,9 @@
 """JSON whose numbers go straight into one buffer, without a Python object for each.
 
 Compiled code (`localrank.native.lift`) lifts the arrays of numbers out of a body; what is left of it, the outline,
-is small and parsed as any JSON is. This is only for bodies that are plain in every respect. For any other there is no
-answer, and the caller reads it another way, which also says what is wrong with it. If nothing was compiled no body is
-plain, and all answers are the same.
+is small and parsed as any JSON is. This is only for bodies that are plain in every respect. For any other body it
+returns nothing, and the caller reads the body in the slow way, which also finds errors. Without the compiled library no
+body counts as plain, and all answers are the same.
 """
 
 from __future__ import annotations

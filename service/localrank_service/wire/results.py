@@ -1,7 +1,7 @@
 """The ranked documents of an answer, as JSON text.
 
-Joined from texts that are the same in every answer, all but the scores and ids: an object for each document and a
-serialiser's walk over them cost twice as much, and wake the garbage collector.
+It is joined from texts that are the same in every answer, except for scores and ids. Objects for each document and a
+serialiser would take twice as long and would start the garbage collector.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _cut(text: Text, single: int | None = None) -> Cut:
 
 
 def _parsed(content: bytes, at: str, first: int | None) -> Any:
-    """Parse checked text; where a number is infinite, say so: the only thing that a parser may still refuse."""
+    """Parse checked text. A number beyond the range is the only error that is still possible."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -219,7 +219,7 @@ def _parsed(content: bytes, at: str, first: int | None) -> Any:
 
 
 def _infinite(value: Any) -> Iterator[tuple[str | int, ...]]:
-    """Yield where numbers are that no double can hold."""
+    """Yield the places of numbers that are beyond the range of float64."""
     if isinstance(value, float):
         if math.isinf(value):
             yield ()

@@ -40,10 +40,11 @@ def assess(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether queries are of different kinds, whether local models are better, and what would help most.
+    """Find out whether queries are of different kinds, whether local models are better, and what would help most.
 
-    Three quick models take the same cross-validation over at most 300 of the queries, and another one learns without half of
-    the queries, documents and features and with wrong labels: what is missed most would help most. Nothing is published.
+    Three quick models run the same cross-validation over at most 300 queries. Another quick model learns without half
+    of the queries, of the documents or of the features, and with wrong labels. If the
+    loss of one part costs most, more of that part would help most. Nothing is published.
 
     Examples:
       localrank assess docs/examples/judged.csv

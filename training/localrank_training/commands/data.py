@@ -73,7 +73,7 @@ def inspect(
     rows: Annotated[int, typer.Option("--features", min=0, help="Print at most this many features.")] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Say what judged queries are like: sizes, labels, features, and what looks wrong.
+    """Describe judged queries: sizes, labels, features, and what looks wrong.
 
     Examples:
       localrank data inspect data/train.txt
@@ -243,10 +243,10 @@ def synthesize(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write synthetic queries of several hidden kinds. Kinds differ in what is relevant and in the shape of their clouds.
+    """Write synthetic queries of several hidden kinds.
 
-    The kind of each query stands in the comments. Queries are written while they are drawn, so memory does not depend on how many
-    there are.
+    Kinds differ in what is relevant and in the directions in which documents vary. The comments name the kind of each
+    query. Queries are written while they are drawn, so memory does not depend on how many there are.
 
     Examples:
       localrank data synthesize --queries 200 --documents 30 --features 10 --out train.txt

@@ -123,12 +123,13 @@ def evaluate(
 ) -> None:
     """Measure one model or two on judged queries: localrank evaluate MODEL [MODEL] DATA...
 
-    One model is compared with its own global scorer, two with each other: differences are the second less the
-    first. With --run one model is compared with a ranking in TREC's form. Every figure comes with its convention and the number of empty queries, every difference with a bootstrap
-    interval over queries and the p value of a sign-flip test, adjusted for the metrics looked at.
+    One model is compared with its own global scorer. Two models are compared with each other; a difference is the
+    second minus the first. With --run, one model is compared with a ranking in the format of TREC. Every figure comes
+    with its convention and the number of empty queries. Every difference comes with a 95 % interval over queries
+    and the p value of a sign-flip test, adjusted for the number of metrics.
 
-    A word that is an existing file or folder is data, unless the folder is a published model; any other is a
-    model. To name a model that is also a file or folder here, write its alias or version: web@champion.
+    A word that is an existing file or folder is data, unless the folder is a published model. Any other word is a
+    model. If a model has the name of a file or folder, add its alias or version: web@champion.
 
     Examples:
       localrank evaluate demo data/test.txt

@@ -51,10 +51,10 @@ def experiment(
     dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run tables and figures of the papers on data in folds, or on their own synthetic data.
+    """Reproduce tables and figures of the papers on data in folds, or on their own synthetic data.
 
-    What is fitted is kept in OUT/fits: figures share it, and an interrupted run goes on. Every run on test folds is a
-    line of OUT/test-runs.jsonl.
+    Fitted models are kept in OUT/fits: figures share them, and an interrupted run continues. OUT/test-runs.jsonl has a
+    line for every run on test folds.
 
     Examples:
       localrank experiment --list

@@ -60,9 +60,10 @@ def report(
     ] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Say which version users prefer, or how many more impressions are needed to say it.
+    """Find out which version users prefer, or how many more impressions are needed.
 
-    Look as often as you like, and stop when there is a verdict: looking early does not make it wrong more often.
+    You can look as often as you like and stop when there is a verdict: early looks do not make wrong verdicts more
+    frequent.
 
     Examples:
       localrank experiments report impressions

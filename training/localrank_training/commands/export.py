@@ -78,7 +78,7 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Join what a service has logged of rankings and feedback into judged queries for localrank train.
+    """Make judged queries for localrank train from the rankings and the feedback in the log of a service.
 
     Examples:
       localrank data export impressions --out judged.parquet

@@ -54,10 +54,11 @@ def extend(
     workers: Annotated[int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Let new judged queries join the clusters, hash tables and ranges of a model, and publish the next version.
+    """Add new judged queries to the clusters, hash tables and ranges of a model, and publish the next version.
 
-    No scorer learns, so it takes seconds. Queries like the new ones are then routed by them. When many have joined, or if they
-    are unlike the old ones, train again: localrank train OLD NEW, or with --warm MODEL.
+    Scorers do not change, so this takes seconds. From then on the new queries also help to route queries that are like
+    them. If there are many new ones, or if they are unlike the old ones, train again: localrank train OLD NEW, or with
+    --warm MODEL.
 
     Examples:
       localrank extend web data/october.txt --promote

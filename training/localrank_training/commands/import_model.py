@@ -79,7 +79,7 @@ def import_model(
 ) -> None:
     """Publish a model of LightGBM, XGBoost, CatBoost or RankLib as a global model.
 
-    Its scores are compared with those of its own library, if that is installed, or with those in a file.
+    Its scores are compared with those of its own library if that is installed, or with those in a file.
 
     Examples:
       localrank models import model.txt --name web --promote

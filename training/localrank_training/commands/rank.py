@@ -43,8 +43,8 @@ def rank(
 ) -> None:
     """Print one score per input line, in input order; higher is better.
 
-    Labels are not looked at, and a table need not have them. A query's documents may stand anywhere in its file. The scores read back to the same double, and are those that
-    the service answers.
+    Labels are not used, and a table may lack them. The documents of a query may stand anywhere in the file. The scores
+    are those that the service answers, printed with enough digits to read back the same numbers.
 
     Examples:
       localrank rank demo data/test.txt

@@ -135,8 +135,8 @@ def train(
 ) -> None:
     """Learn a model from judged queries and publish it as the next version.
 
-    Without --method, --config and --learner it is --method auto: a blend of linear models and trees, with local models
-    for queries of different kinds if these are better. docs/quality.md explains it, docs/configuration.md lists every
+    Without --method, --config and --learner, the method is auto: a blend of linear models and trees, with local models
+    for different kinds of queries if these are better. docs/quality.md explains it, docs/configuration.md lists every
     setting.
 
     Examples:

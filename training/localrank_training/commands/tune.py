@@ -80,11 +80,11 @@ def tune(
     dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose settings by cross-validation over queries; every list in the configuration is a choice.
+    """Choose settings by cross-validation over queries. Every list in the configuration is a choice.
 
-    Without --config, --method, --learner and --set: the number of components, of clusters (or none at all) and C of
-    RankSVM. Then, for the best of them, how many hash tables it takes to route as the exact scan would. What was found is kept in --out
-    trial by trial; the best settings are written there for localrank train --config.
+    Without --config, --method, --learner and --set, it chooses the number of components, the number of clusters (or
+    none at all) and C of RankSVM. Then it chooses how many hash tables the best settings need to route like the exact
+    scan. Every trial is kept in --out, and the best settings are written there for localrank train --config.
 
     Examples:
       localrank tune data/train.txt
