@@ -1,7 +1,7 @@
-"""The one console script: finds the half that a command belongs to and loads only that.
+"""The one console script. It finds the half that a command belongs to and loads only this half.
 
 ``localrank serve`` must not import training code, and ``localrank train`` must work where no web server is
-installed. This module imports the standard library and errors only; a missing extra is named.
+installed. This module imports only the standard library and the errors. If an extra is missing, a message names it.
 """
 
 from __future__ import annotations

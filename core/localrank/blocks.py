@@ -1,4 +1,4 @@
-"""The named blocks of features that a scorer may ask for, and how a wish for several of them is written.
+"""The named blocks of features that a scorer may ask for, and the text for several of them, a *wish*.
 
 A wish is a text: one block, ``raw``, or several next to each other, ``[minmax, zscore * 0.25, rank]``. A scale
 multiplies its block. The text is what configurations, scorers and artifacts hold; `parse` reads it and `written` gives it

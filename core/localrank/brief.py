@@ -1,4 +1,4 @@
-"""What an object shows of itself: one line with the sizes of what it holds, and tables for notebooks.
+"""How an object is shown: one line with the sizes of its parts, and tables for notebooks.
 
 A class takes the line by ``__repr__ = one_line`` in its body, which a dataclass leaves alone.
 """

@@ -37,7 +37,7 @@ SCORES = ("standard", "raw")
 
 
 class _Predicting(WithoutQueries):
-    """What both routers share."""
+    """Base of both routers."""
 
     weights: Vector
     intercepts: Vector

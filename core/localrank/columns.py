@@ -1,9 +1,10 @@
 r"""Quantiles, mean and deviation of the columns of a matrix that is read in portions, never held as doubles.
 
-All three are those of numpy on the whole matrix, to the bit. A quantile lies between two values whose ranks are known. The bits of a
-float32, read as a number, ascend with it once those of negative numbers are turned over, so the value of a rank is found digit by
-digit: how many values begin with each 16 bits says with which 16 bits this one begins, and two more passes each add 8 bits. That needs
-as much memory for ten rows as for ten million.
+All three are those of numpy on the whole matrix, to the bit. A quantile lies between two values whose ranks are known.
+The bits of a float32, read as a whole number, are in the same order as the values, once the bits of negative numbers
+are inverted. So the value of a rank is found digit by digit. The first pass counts the values by their first 16 bits,
+which gives the first 16 bits of the value; two more passes each add 8 bits. That needs as much memory for ten rows as
+for ten million.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class FeatureContract:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of everything in the contract; a client may send it to be sure that it speaks to the same one."""
+        """Hash of everything in the contract; a client may send it to check that the model has the same contract."""
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -348,7 +348,7 @@ class FeatureContract:
 
 
 def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:
-    r"""Return the quantiles of old and new values together; of the old ones only the quantiles are known.
+    r"""Return the quantiles of old and new values together, if only the quantiles of the old ones are known.
 
     The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is that of the values. The
     result is, for each of `QUANTILES`, the smallest :math:`x` with :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and
@@ -379,7 +379,7 @@ def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Ve
 
 
 def _cumulated(quantiles: Vector, at: Vector, *, before: bool = False) -> Vector:
-    """Return the share of values up to each point, or before it, of what is linear between its quantiles."""
+    """Return the share up to each point, or before it, of a distribution that is linear between quantiles."""
     shares = np.array(QUANTILES)
     last = np.searchsorted(quantiles, at, side="left" if before else "right") - 1
     inside = (last >= 0) & (last < len(shares) - 1)
@@ -392,6 +392,6 @@ def _cumulated(quantiles: Vector, at: Vector, *, before: bool = False) -> Vector
 
 
 def _float32(values: Any) -> Matrix:
-    """Read JSON numbers; what float32 cannot hold becomes infinite, which no contract may hold."""
+    """Read JSON numbers. Numbers beyond float32 become infinite, and a contract with these is refused."""
     with np.errstate(over="ignore"):
         return np.array(values, np.float64).astype(np.float32)

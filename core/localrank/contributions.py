@@ -94,9 +94,9 @@ class Contributions:
             )
 
     def between(self, first: int, second: int) -> list[Difference]:
-        """Return why the document at one place of `which` is above that at another: the most telling feature first.
+        """Return why one document of `which` is above another one, the feature with the largest difference first.
 
-        The amounts add up to the difference of the scores. Features that say the same of both are left out.
+        The amounts add up to the difference of the scores. Features without a difference are left out.
         """
         apart = self.values[first] - self.values[second]
         order = np.argsort(-np.abs(apart), kind="stable")
@@ -104,7 +104,7 @@ class Contributions:
 
 
 def no_sum(scorer: str) -> ExplanationRefused:
-    """Return what to say of a scorer that is no sum over features."""
+    """Return the error for a scorer that is not a sum over features."""
     return ExplanationRefused(
         "expected a scorer that is a sum over features (linear, stumps or trees; or a sum, a blend or borda "
         f"by scores of such scorers), found {scorer}"

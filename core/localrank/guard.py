@@ -1,4 +1,4 @@
-r"""What keeps a cluster's scorer from queries that it was not made for.
+r"""The guard: it keeps queries from the scorer of a cluster that they do not fit.
 
 Three measures say how well a query fits its cluster: the similarity of its route, the margin of its route, and how far its
 documents lie outside what training saw (`FeatureContract.outside`). Each measure has up to two thresholds, chosen by

@@ -9,8 +9,8 @@ a JSON object. If it has a member ``arrays``, such as ``{"scores": ["<f8", [20]]
 arrays, one after the other in C order.
 
 A writer only adds whole frames at the end. If it is killed, or the disk is full, the last frame may be torn: a reader
-leaves it out. A frame that is damaged costs itself; a reader goes on at the next magic. Nothing in a file is run or believed:
-lengths are compared with the file, and arrays have one of a few types.
+leaves it out. If a frame is damaged, only this frame is lost: a reader continues at the next magic. A file cannot run
+anything, and nothing in it is trusted: lengths are compared with the file, and arrays have one of a few types.
 """
 
 from __future__ import annotations

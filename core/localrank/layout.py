@@ -1,9 +1,8 @@
 """What the arrays of a model must be: dtype, shape, and what holds for their numbers.
 
 Everything that holds arrays (scorers, routers, points, hash tables) declares them next to its class; they are checked in
-one place when a version is read, `localrank.artifact`. A digest says that a file is the one that was
-published; it does not say that whoever published it meant well. An id out of range would read another query's memory,
-so every number is looked at once.
+one place when a version is read, `localrank.artifact`. A digest proves that a file is the published one, but not that
+the publisher is honest. An id out of range would read the memory of another query, so every number is checked once.
 
 A rule sees an array in pieces: flat values, where in the array they start, and the value before them.
 """

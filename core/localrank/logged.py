@@ -1,7 +1,7 @@
 """What a service has logged of rankings and of feedback, read from its files (`localrank.journal`).
 
-Files may be those of a running service: what it removes meanwhile is left out, what it adds may be. Nothing in them is
-believed before it was looked at; a record that is not what it should be counts as damaged.
+Files may be those of a running service: what it removes meanwhile is left out, what it adds may be. Everything in them
+is checked before use; a record with errors counts as damaged.
 """
 
 from __future__ import annotations

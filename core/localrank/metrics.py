@@ -1,8 +1,8 @@
 r"""How good rankings are: MAP, NDCG, mean NDCG, MRR, precision and ERR, in named conventions.
 
-The same ranking's NDCG differs by up to 0.28 between tools, because they disagree about the discount, about queries
-without relevant documents and about lists shorter than the cutoff. A figure here therefore carries its `Convention`
-and the number of empty queries with it (`Measured`), and prints with them.
+The NDCG of the same ranking differs by up to 0.28 between tools. They differ in the discount, in queries without
+relevant documents and in lists shorter than the cutoff. So a figure here carries its `Convention` and the number of
+empty queries with it (`Measured`), and prints with them.
 
 Shapes: ``labels`` and ``scores`` ``[n_docs]`` with a query's documents adjacent, ``offsets`` ``[n_queries + 1]``;
 results ``[n_queries]``. One query's figure does not depend, to the last bit, on which queries are measured with it,

@@ -1,4 +1,4 @@
-r"""The principal directions of one cloud of documents, by the cheapest arithmetic that gives the right ones.
+r"""The principal directions of one cloud of documents, by the fastest arithmetic that is precise enough.
 
 With :math:`X` the documents minus their mean, the directions are the eigenvectors of the scatter :math:`X^\top X` and
 the variances its eigenvalues over :math:`n - 1`. Where documents are fewer than features the Gram side is smaller: if

@@ -1,7 +1,8 @@
 """A few queries with the route and the scores expected: proof that a model ranks here as it did where it was trained.
 
-Kernels differ between processors, so a probe holds no query whose route hangs by a hair, and scores may differ in the
-last digits: by `TOLERANCE` of the largest score of their list, because a score near zero is what cancellation left.
+Kernels differ between processors. So a probe holds no query that lies almost between two clusters, and scores may
+differ in the last digits: by `TOLERANCE` of the largest score of their list, because a score near zero is often the
+difference of large numbers.
 """
 
 from __future__ import annotations

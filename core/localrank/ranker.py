@@ -1,7 +1,7 @@
 """All of a model: from one query's documents to their order.
 
-This is the only place where sign, route, score and order are spelled out. Training, evaluation and the service run
-it, so the number reported offline belongs to the code that serves.
+This is the only place where sign, route, score and order are spelled out. Training, evaluation and the service run it,
+so figures from training are figures of the code that serves.
 """
 
 from __future__ import annotations

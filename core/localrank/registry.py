@@ -1,8 +1,8 @@
 """Names, numbers and aliases of published models.
 
 ``models/<name>/<version>/`` is a version (`localrank.artifact`), ``models/<name>/aliases.json`` says which of them
-``champion`` and other aliases stand for, now and before. The rename that gives a version its number and the rename
-that replaces ``aliases.json`` are the only moments at which anything changes for a reader, who needs no lock.
+``champion`` and other aliases stand for, now and before. For a reader only two things change anything: the rename that
+gives a version its number, and the rename that replaces ``aliases.json``. So a reader needs no lock.
 
 Invariant: an alias names a version that exists and verified when it was promoted.
 """
@@ -221,7 +221,7 @@ class Registry:
         return reference.path.with_name(f"{reference.version}{_REPORT}")
 
     def check_publishable(self, name: str) -> None:
-        """Refuse at once what `publish` would refuse after hours of training: the name, or where it would go.
+        """Check the name and the folder before the training, so that `publish` does not refuse them hours later.
 
         Raises:
             ArtifactNotFound: the name cannot be one.
@@ -389,7 +389,7 @@ def _listed(versions: list[int]) -> str:
 
 @contextmanager
 def _failing(expectation: str) -> Iterator[None]:
-    """Turn what the file system refuses into one sentence."""
+    """Turn an error of the file system into one sentence."""
     try:
         yield
     except OSError as error:
@@ -397,7 +397,7 @@ def _failing(expectation: str) -> Iterator[None]:
 
 
 def _tidy(family: Path) -> None:
-    """Remove what was half removed or half written by a process that is gone; the caller holds the lock."""
+    """Remove the unfinished work of processes that are gone; the caller holds the lock."""
     for path in family.glob(f"{_REMOVED}*"):
         shutil.rmtree(path, ignore_errors=True)
     for path in family.glob(f"{_WRITTEN}*"):

@@ -65,7 +65,7 @@ MEMBERS = ("nearest", "average", "farthest")
 
 
 def exact_below(n_components: int, n_features: int) -> int:
-    """Return the number of training queries below which comparing all of them takes less time than hash tables do."""
+    """Return the number of training queries below which it is faster to compare all of them than to use hash tables."""
     return _AS_FAST // (n_components * n_features + _PER_QUERY)
 
 
@@ -195,7 +195,7 @@ class _ByNearness:
 
 
 class WithoutQueries(_ByNearness):
-    """What routers share that know no training queries: those were needed to make the router only."""
+    """Base of the routers that hold no training queries; only their training needs these."""
 
     @property
     def queries(self) -> None:
@@ -234,7 +234,7 @@ class GlobalRouter(WithoutQueries):
 
 
 class AmongQueries(_ByNearness):
-    """What routers share that compare a query with training queries, each of a known cluster."""
+    """Base of the routers that compare a query with training queries of known clusters."""
 
     points: Points
     clusters: Indices
@@ -354,7 +354,7 @@ class ExactRouter(AmongQueries):
 
 
 class _Standing(WithoutQueries, ABC):
-    """What routers share that compare a query with one point for each cluster."""
+    """Base of the routers that compare a query with one point for each cluster."""
 
     similarity: str
 

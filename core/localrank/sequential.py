@@ -1,10 +1,10 @@
-r"""Statistics that may be looked at after every request, as often as one likes, and that stay right.
+r"""Statistics that stay correct if they are read after every request.
 
-A usual test is right if it is looked at once. Whoever looks at it again and again, and stops when it is significant, is
-wrong far more often than it says. What is here is a *wealth*: the money of a gambler who bets against a hypothesis. If the
+A usual test is correct if it is read once. If it is read again and again until it is significant, it is wrong far more
+often than it claims. These statistics use a *wealth*: the money of a gambler who bets against a hypothesis. If the
 hypothesis is true, nobody's money grows: the probability that the wealth ever reaches :math:`1/\alpha` is at most
-:math:`\alpha` (Ville's inequality, [ville1939]), however often one looks. So a hypothesis is rejected when the wealth is
-:math:`1/\alpha`, and the hypotheses that are not rejected are a confidence interval at every time at once
+:math:`\alpha` (Ville's inequality, [ville1939]), however often one looks. So a hypothesis is rejected when the wealth
+is :math:`1/\alpha`, and the hypotheses that are not rejected are a confidence interval at every time at once
 ([waudbysmith2023], [johari2022]).
 
 Everything here depends on counts of values alone and not on their order, so that counts over all workers are enough.
@@ -68,7 +68,7 @@ def _times_log(count: float, share: float) -> float:
 
 
 def _edge(rejected: Callable[[float], bool], outside: float, inside: float) -> float:
-    """Return where what is rejected ends, between a value that may be and one that is not."""
+    """Return the end of the rejected values, between an accepted value and a rejected one."""
     if not rejected(outside):
         return outside
     for _ in range(_STEPS):

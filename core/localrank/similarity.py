@@ -116,7 +116,7 @@ def all_pairs(signatures: Signatures, similarity: Similarity = "eq5") -> Vector:
 
 
 def _scaled(signatures: Signatures, similarity: Similarity) -> Matrix:
-    """Return the directions times what their products are weighted by, so that plain products are the weighted ones."""
+    """Return the directions multiplied by their weights, so that plain products of them are the weighted ones."""
     directions = np.asarray(signatures.directions)
     if similarity == "weighted":
         weights = _shares(signatures.eigenvalues)

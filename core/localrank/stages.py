@@ -1,4 +1,4 @@
-"""Where one request spends its time.
+"""The time of each stage of a request.
 
 The ranker names its stages; whoever calls it may measure them. The service passes a `Stopwatch` and turns its one
 dictionary into the body's ``timings_ms``, the ``Server-Timing`` header and the histograms. Training passes nothing.

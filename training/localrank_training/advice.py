@@ -66,13 +66,13 @@ class Advice:
 
     @property
     def clear(self) -> list[Removal]:
-        """What is clearly missed if it is taken away, the most first."""
+        """The parts whose removal clearly costs something, the largest loss first."""
         found = [one for one in self.removals if one.loss.difference > 0 and one.loss.p_holm <= _LEVEL]
         return sorted(found, key=lambda one: -one.loss.difference)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What it comes to, the most helpful first; each with its evidence."""
+        """The conclusions, the most helpful first, each with its evidence."""
         return (*self._of_removals(), *self._of_twins(), *self._of_queries(), *self._of_features())
 
     def to_json(self) -> dict[str, Any]:

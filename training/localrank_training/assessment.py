@@ -1,7 +1,7 @@
 """What judged queries are like, in a minute: of different kinds or not, and which way of learning ranks them best.
 
 A few quick models take the same cross-validation over a sample of the queries, so that their figures are paired query by
-query. They are no tuned models: the differences say where to look, not what a long run will reach.
+query. They are not tuned: the differences show where to look, not how good a long training run will be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a cross-fitted blend has to say for itself: against each of its members, locality against chance, value against cost.
+"""Report of a cross-fitted blend: against each of its members, local models against chance, quality against cost.
 
 All figures are of queries that the models had not learned from, with settings, locality and weights chosen without them.
-Which members are left out to save time is chosen on the same queries: the frontier flatters short lists of members a little.
+The members that are left out to save time are chosen on the same queries, so short lists of members look a little too
+good.
 """
 
 from __future__ import annotations

@@ -85,9 +85,10 @@ def choices_of(config: TrainingConfig) -> list[Choice]:
 def edges(
     tried_values: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], config: TrainingConfig
 ) -> list[str]:
-    """Say which chosen numbers lie at the edge of what was tried, so that better ones may lie beyond.
+    """Return a sentence for each chosen number that is the smallest or largest one tried: better ones may lie beyond
+    it.
 
-    A number that may not be any smaller or larger is at no edge, nor is one of only two.
+    This does not count if the setting allows no smaller or larger number, or if only two were tried.
 
     Args:
         tried_values: the open settings of every combination, ``clusters``, those of the learner, or ``table.setting``.

@@ -1,4 +1,4 @@
-"""Judged queries as a model's contract sees them: what the learners and the representation are given.
+"""Judged queries after the contract of a model: the input of the learners and the representation.
 
 Each query goes through `FeatureContract.cloud` by itself, as in serving, so that a learner sees the very numbers that its
 scorer will be given.

@@ -1,4 +1,4 @@
-"""Which components go together, and runs that try every two of them: docs/combinations.md.
+"""Which components can be combined, and runs that try every pair of them: docs/combinations.md.
 
 python -m localrank_training.combinations > docs/combinations.md
 

@@ -1,8 +1,8 @@
-"""Which components go together, told by the configuration alone.
+"""Which components can be combined, by the configuration alone.
 
-A representation makes one kind of points. Similarities, routers and clusterings take some kinds; what each takes stands with
-its class or entry (`localrank.measures`, `localrank.routers`, `VECTOR_CLUSTERINGS`), so that a new component is checked
-without a word here.
+A representation makes one kind of points. Similarities, routers and clusterings accept some kinds; each class or entry
+says which (`localrank.measures`, `localrank.routers`, `VECTOR_CLUSTERINGS`), so that a new component is checked without
+a word here.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ OTHERS = "*"
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
-    """What becomes of feature values before anything looks at them."""
+    """How feature values are prepared before anything uses them."""
 
     normalise: Normalisation = setting("query_minmax", meaning="the scale of the block `normalised`")
     missing: Missing | Literal["learned"] | Mapping[str, Missing] = setting(
@@ -96,7 +96,7 @@ class ContractSettings:
 
 @dataclass(frozen=True, slots=True)
 class RepresentationSettings:
-    """What stands for a query when queries are compared."""
+    """How a query is represented when queries are compared."""
 
     method: Literal["pca", "mean", "variance", "skew", "top_documents", "top_scores_pca", "gaussian"] = (
         setting(
@@ -352,7 +352,7 @@ class RoutingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ListSettings:
-    """Shorter lists of the training queries to learn from as well, as an earlier stage will let them through."""
+    """Training also on shorter lists of the training queries, like those that an earlier stage lets through."""
 
     lengths: tuple[int, ...] | None = setting(
         None, low=1, meaning="lengths of the shorter lists, in documents"
@@ -366,7 +366,7 @@ class ListSettings:
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """How choices are made: on validation queries, or without them by cross-validation over the training queries."""
+    """How choices are made: on validation queries if given, else by cross-validation over the training queries."""
 
     metric: str = setting("ndcg@10", check=Metric.parse, meaning="what choices maximise")
     folds: int = setting(
@@ -384,7 +384,7 @@ class SelectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """Which queries are kept from their cluster's scorer, because it is worse for them on held-out queries."""
+    """Which queries do not get their cluster's scorer, because it is worse for such queries on held-out data."""
 
     learn: bool = setting(
         default=False,

@@ -6,9 +6,9 @@
     weigh                         how much each member counts
     learn                         every member from all judged queries
 
-Validation queries are judged queries like the others. What the report says comes from scores of models that had not
-learned from the query, with settings, locality and weights chosen without its part: nothing is flattered, and nothing is
-trained for the figures alone.
+Validation queries are judged queries like the others. The figures of the report come from models that had not learned
+from the query, with settings, locality and weights chosen without its part. So they are not too good, and no model is
+trained only for them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Localised:
         locality: that was let through; `None` if none was better than the global model by enough.
         gain: of the local models, chosen without the queries it is measured on.
         random: the same, of prototypes that have nothing to do with the queries: what chance finds.
-        agreement: share of the queries whose nearest other query leads to the prototype that is nearest itself.
+        agreement: share of the queries whose nearest other query has the same nearest prototype.
     """
 
     locality: Locality | None

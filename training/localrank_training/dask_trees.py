@@ -97,7 +97,7 @@ def grown_on_workers(scheduler: str, settings: dict[str, Any], rounds: int, judg
 
 @contextmanager
 def _seceded() -> Iterator[None]:
-    """Give this worker's thread to the others while waiting, if this runs on a worker."""
+    """If this runs on a worker, release its thread for other work while waiting."""
     from distributed import rejoin, secede
 
     if not _on_a_worker():

@@ -73,7 +73,7 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         ranker_: what ranks, the `localrank.Ranker` that the service runs.
-        report_: what it is worth on queries that it was not built from, beside its own global scorer.
+        report_: its figures on queries that it was not trained on, beside those of its own global scorer.
         trained_: the settings that were chosen, and the evidence.
         n_features_in_: columns of ``X``, ``qid`` left out.
         feature_names_in_: their names, if ``X`` has such.

@@ -1,8 +1,8 @@
-"""What a published model is worth on judged queries: its figures beside those of its own global scorer.
+"""The quality of a published model on judged queries: its figures beside those of its own global scorer.
 
 `rank_all` runs `Ranker.rank`, the function that the service runs, on each query by itself with one BLAS thread, so
 that the figures are of the very scores that would be served. The global scorer of the same model is always measured
-beside it: a local model is worth having only where the comparison says so.
+too, because a local model is only useful if it is better than that.
 """
 
 from __future__ import annotations

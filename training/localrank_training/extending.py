@@ -1,9 +1,9 @@
 """More judged queries for a published model: they join its clusters, its hash tables and its ranges; no scorer learns.
 
 A new query is routed as the service would route it, and joins the cluster that answers it, as the paper treats a test
-query. From then on queries like it find their way by it. Scorers, scales and what a missing value becomes stay as they are, so
-the work depends on what is new: only new queries are ranked, signed and hashed. `against_retraining` tells how far the result is from
-a model that has learned from everything.
+query. From then on it helps to route queries that are like it. Scorers, scales and what a missing value becomes stay as
+they are, so the work depends on what is new: only new queries are ranked, signed and hashed. `against_retraining` tells
+how far the result is from a model that has learned from everything.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _learned_from(artifact: Artifact, name: str) -> tuple[int, int]:
 
 
 def _refuse_known(artifact: Artifact, name: str, given: QuerySet, queries: QuerySet) -> None:
-    """Refuse data that the version has met, in the columns of its training data or in those of its contract."""
+    """Refuse data that the version was trained on or extended by, in the columns of either."""
     source = artifact.manifest.source
     known = known_as(source, fingerprint(given))
     if known is None and queries is not given:

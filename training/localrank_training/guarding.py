@@ -5,8 +5,8 @@ that changes in the metric of query :math:`q`, zero for all others, it is accept
 
 .. math:: \bar g > e \cdot \mathrm{sd}(g) / \sqrt n
 
-for ``errors`` :math:`e`. The one of the largest gain is taken first; then the search goes on from what is gained already.
-Candidates concern a share of the queries, from one in forty to half of them.
+for ``errors`` :math:`e`. The threshold with the largest gain is taken first; then the search continues with this
+threshold in place. Candidates concern a share of the queries, from one in forty to half of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""How much each feature matters to a model, by what it adds to scores.
+r"""How important each feature is for a model: how much it adds to the scores.
 
 The importance of feature ``j`` is the mean of :math:`|\phi_{ij}|` over the documents of judged queries, each ranked by the
 scorer that it is routed to (`localrank.contributions`), as a share of the sum over all features. Labels are not used.

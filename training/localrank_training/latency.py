@@ -1,4 +1,4 @@
-"""What a scorer costs when it serves, counted rather than timed, so that the same data makes the same choices.
+"""The cost of a scorer in the service. It is counted, not timed, so that the same data always give the same choices.
 
 The unit is a microsecond of processor time for 100 documents on one core. The factors were measured beside the real
 thing (docs/quality.md, "What it costs"); another machine has others, but much the same proportions.

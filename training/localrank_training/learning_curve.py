@@ -1,4 +1,5 @@
-"""What more judged queries are worth to this configuration: the same queries, examined by models of fewer others.
+"""The gain from more judged queries for this configuration: models that learn from fewer queries are measured on the
+same queries.
 
 The queries fall into folds. For each fold, whole training runs learn from a share of the other folds' queries, every choice
 included, and are examined on the fold: so nothing in a figure has seen the query that it scores, and all shares are examined on

@@ -1,4 +1,4 @@
-"""Local models of the linear member of a blend, rehearsed: what every degree of locality scores on held-out queries.
+"""Local models of the linear member of a blend, rehearsed: the scores of every degree of locality on held-out queries.
 
 The model of a prototype weighs all queries (`localrank_training.prototypes`). With the matrices of each query
 (`localrank_training.learners.least_squares`) it costs one small linear system, so that many degrees of locality are tried

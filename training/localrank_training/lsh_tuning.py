@@ -1,4 +1,4 @@
-"""How many hash tables of how many hyperplanes it takes to agree with the exact scan, and what that costs.
+"""How many hash tables and hyperplanes are needed to agree with the exact scan, and how long a look-up then takes.
 
 Agreement is measured on signatures that are not in the tables: those given, or a share of the training queries held
 out. Times are of this machine and only to be compared with one another.

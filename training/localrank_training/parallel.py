@@ -45,7 +45,7 @@ _elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
 
 @contextmanager
 def elsewhere(workers: Elsewhere) -> Iterator[None]:
-    """Let these do what would be done by several processes."""
+    """Run the pieces with these instead of several processes."""
     token = _elsewhere.set(workers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Whether a new version should be served instead of the present one."""
+"""The decision whether a new version replaces the champion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what was trained to a version in the registry: everything a later reader needs to know where it comes from."""
+"""From what was trained to a version in the registry: with everything that shows later where it comes from."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What judgements are worth, by taking some away: queries, documents, features, right labels.
+"""The worth of judged data, measured by taking some away: queries, documents, features, right labels.
 
 A quick linear model takes the same cross-validation several times over: with everything, with half of the training queries,
 with half of the documents of each, with half of the features, and with a tenth of the labels redrawn. It is always examined
 on whole queries with their own labels, so that the figures are paired query by query. Halves are drawn together with the rest,
 so that each query, document and feature is taken away as often as every other.
 
-What half of something is worth now is more than what as much again would add: gains shrink. The model is none that anybody
-would serve; it shows what the data hold.
+What half of something is worth now is more than what as much again would add: gains shrink. Nobody would serve this
+model; it only shows what the data contain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training run has to say for itself: for people as tables, for the manifest as JSON."""
+"""The report of a training run: as tables for people, as JSON for the manifest."""
 
 from __future__ import annotations
 

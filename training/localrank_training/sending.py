@@ -1,4 +1,4 @@
-"""Scorers cross to other processes and back without copies of those that both sides have.
+"""Sends scorers to other processes and back, without copies of scorers that both sides already have.
 
 A cluster's scorer may refer to members of the global one. Were it pickled as it is, every cluster would come back with its
 own copy of them, to be stored and scored once per cluster. So what is known on both sides is sent as its number.

@@ -1,4 +1,4 @@
-"""From what a person wrote (TOML, a flag) to a frozen dataclass of settings, or one clear sentence.
+"""Turns what a user wrote (TOML, a flag) into a frozen dataclass of settings, or into one clear error message.
 
 A setting is defined once, as a field of its dataclass: its type is the annotation, a `Literal` lists its choices, and
 `setting` adds bounds and meaning. The check, its messages, ``--print-config`` and docs/configuration.md all come from

@@ -1,6 +1,6 @@
 """How easily a query changes its cluster: the weakness of routing by principal directions.
 
-Each change is one that leaves what the query is about alone. A query flips when its changed documents are routed to
+No change affects what the query is about. A query flips when its changed documents are routed to
 another cluster than its own; a query that goes to the global scorer both times does not.
 """
 

@@ -2,9 +2,9 @@
 
 The choices of `localrank_training.choices` are made on queries that the models are not built from: the validation queries
 if there are some, else every training query in turn (cross-validation over queries, never over documents). The same
-queries then say what the model is worth beside its own global scorer. As the choices were made on them, both figures are
-a little flattered. With validation queries and ``[selection] refit`` the ranker is then built once more, from all judged
-queries.
+queries then say what the model is worth beside its own global scorer. The choices were made on these queries, so both
+figures are a little too good. With validation queries and ``[selection] refit`` the ranker is then built once more,
+from all judged queries.
 """
 
 from __future__ import annotations
@@ -392,7 +392,7 @@ def _rehearsed(
     workers: int,
     progress: Progress,
 ) -> tuple[int, list[float], list[_Rehearsal]]:
-    """Let every choice take the exam of every split; return the best, all values, and what the best made of the exams.
+    """Measure every choice on every split; return the best choice, all values, and the rankings of the best one.
 
     Choices of the same clusters stand together. They share one plan for each split, which is dropped after them.
     """
@@ -474,7 +474,7 @@ def _shares(queries: QuerySet) -> Vector:
 
 
 def _said_of(queries: QuerySet) -> list[str]:
-    """Say what weights are good for, if there are some, and which files the queries lack."""
+    """Return notes about query weights, if there are some, and about files that were left out."""
     said = []
     if queries.skipped:
         files = "; ".join(one.reason for one in queries.skipped[:_NAMED])

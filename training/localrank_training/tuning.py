@@ -1,9 +1,9 @@
 """Choosing settings by cross-validation over queries.
 
-Every list in a configuration's tables is a choice, here also where training itself takes one value. Each combination is
-built and examined on every fold; what came out is kept query by query in a file as soon as it is known, so that a run
-that was stopped goes on where it was, and two settings can be compared on the same queries. No query is ever examined
-by a model that has seen it, and files that are not given are not looked at.
+Every list in the tables of a configuration is a choice, even for settings that `localrank train` takes one value of.
+Each combination is built and examined on every fold; what came out is kept query by query in a file as soon as it is
+known, so that a run that was stopped goes on where it was, and two settings can be compared on the same queries. No
+query is ever examined by a model that has seen it, and files that are not given are not looked at.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one setting mattered.
+    """The effect of one setting.
 
     Attributes:
         name: of the setting, ``table.name``.
@@ -105,7 +105,7 @@ class Tuned:
         return self.settings[0]
 
     def effects(self) -> list[Effect]:
-        """Return what each setting mattered, the most first."""
+        """Return the effect of each setting, the largest first."""
         found = []
         for name in {name: None for setting in self.settings for name in setting.choices}:
             by_value: dict[str, list[Setting]] = {}

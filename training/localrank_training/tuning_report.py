@@ -22,10 +22,11 @@ __all__ = ["Shortfall", "against_best", "draw", "named", "write_best"]
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a setting has less than the best one, on the same queries, with a 95 % interval.
+    """The loss of a setting against the best one, on the same queries, with a 95 % interval.
 
-    The best was chosen among many on these queries, so it is flattered: intervals that reach zero mean no difference
-    was found, and those that do not may still owe something to luck. None: too few queries differ for an interval.
+    The best one was chosen among many on these queries, so its figure is too good. An interval that contains zero means
+    that no difference was found. Other differences may still be partly chance. None: too few queries differ for an
+    interval.
     """
 
     difference: float

@@ -1,4 +1,4 @@
-r"""Documents of one query that features hardly tell apart, although their labels differ.
+r"""Documents of one query with almost the same features but different labels.
 
 A scorer gives documents with the same features the same score, so their order among themselves is left to chance. Let a
 group be the documents of a query with equal features, and :math:`\bar g` its mean gain :math:`2^l - 1`. In expectation no

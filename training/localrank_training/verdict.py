@@ -1,9 +1,9 @@
-"""What a training run comes to, in one sentence that says what to do.
+"""The conclusion of a training run, in one sentence that says what to do.
 
 Local models cost memory, routing and attention, so they must be better than the model's own global scorer by more than
 chance: some metric's difference is above zero with a p value of at most `LEVEL`, adjusted for all metrics (Holm). A blend
-without local models must be better than the best of its members alone; as that one was picked by these figures, this is a
-little hard on the blend.
+without local models must be better than the best of its members alone; that member was chosen by these figures, so the
+comparison is a little too strict.
 """
 
 from __future__ import annotations

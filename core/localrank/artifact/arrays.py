@@ -136,7 +136,7 @@ class ArrayFile:
             yield cls(file, name, entry, _check_header(file, name, entry))
 
     def check(self, content: Content, keep: Callable[[bytes | memoryview], None] | None = None) -> None:
-        """Read the file once, in pieces that do not stay in memory, for its digest and for what its numbers must be.
+        """Read the file once and check its digest and its numbers; the pieces do not stay in memory.
 
         Args:
             content: what must hold for the numbers.
@@ -242,7 +242,7 @@ def read_up_to(file: BinaryIO, size: int) -> bytes:
 
 
 def _found(folder: int, name: str) -> str | None:
-    """Say what a name is that cannot be opened as a plain file."""
+    """Return what a name is that cannot be opened as a plain file, in words."""
     try:
         return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
 """``manifest.json``: what a version is, where it comes from and what its other files hold.
 
 Read strictly, because a file is untrusted input: no member twice, none unknown, none missing, no NaN, no absurd size.
-The text carries its own SHA-256, so that a flipped bit in a metric is found as surely as one in an array.
+The text carries its own SHA-256, so a flipped bit in a metric is found as surely as one in an array.
 
-What does not belong here: what the arrays mean (`localrank.artifact.parts`, `localrank.artifact.stored_scorers`).
+What does not belong here: the meaning of the arrays (`localrank.artifact.parts`, `localrank.artifact.stored_scorers`).
 """
 
 from __future__ import annotations

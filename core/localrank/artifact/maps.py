@@ -2,8 +2,8 @@
 
 Small arrays are copied into memory. Large ones are mapped, so that processes share them and pages that nobody looks at
 take no memory. A mapped file that somebody edits changes what is read from it, and one that is cut short kills who reads
-it. So large arrays are mapped from copies that are made of the very bytes that are verified (`PrivateMaps`): whatever
-happens to the published files, what was verified is what is used.
+it. So large arrays are mapped from copies of exactly the bytes that were verified (`PrivateMaps`). Later changes of the
+published files have no effect.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Maps:
             return self._read(source, content)
 
     def release(self) -> None:
-        """Give back the memory of what was looked at; the system still holds it, and what is needed comes back."""
+        """Give back the memory of the pages that were read; the system can read them again when they are needed."""
         for pages in self._maps:
             if hasattr(mmap, "MADV_DONTNEED"):
                 pages.madvise(mmap.MADV_DONTNEED)
@@ -78,7 +78,7 @@ class Maps:
 class PrivateMaps(Maps):
     """Maps large arrays from copies that nobody else knows, or from the folder that ``keep`` names.
 
-    Where the disk has no room for a copy, the array is read into memory.
+    If the disk has no room for a copy, the array is read into memory.
 
     Args:
         keep: an empty folder that gets a copy of every file; without one, the copies of large files have no name.
@@ -115,10 +115,10 @@ class PrivateMaps(Maps):
 
 
 class _Copy:
-    """A file that is written as far as the disk allows.
+    """A file that is written as long as the disk has room.
 
     Attributes:
-        file: its descriptor, -1 where it could not be made.
+        file: its descriptor; -1 if the file could not be made.
     """
 
     def __init__(self, folder: Path | None, name: str) -> None:

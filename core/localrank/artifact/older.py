@@ -1,4 +1,4 @@
-"""Format 1, read as format 2: what it says under other names. What it does not have yet has its default."""
+"""Format 1, read as format 2: members with other names are renamed, and missing ones get their defaults."""
 
 from __future__ import annotations
 

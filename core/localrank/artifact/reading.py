@@ -51,7 +51,7 @@ class Artifact:
         ranker: what it computes.
         probe: its own proof.
         query_map: the training queries in two dimensions, if it holds them.
-        deviation: by how much its scores differ from the probe's, relative to the largest of a list.
+        deviation: how much its scores differ from those of the probe, relative to the largest score of a list.
         kept: whether every file was copied to where `load` was told to keep it.
     """
 

@@ -1,7 +1,8 @@
-"""Where a version grows until it is whole: a hidden folder beside its place, renamed into it as the last act.
+"""Where a version is written until it is complete: in a hidden folder beside its place. Renaming this folder is the
+last step.
 
-A process that is killed leaves a hidden folder, which readers ignore and the next publisher sweeps away. A lock
-on a file beside it, which dies with the process, tells a folder that still grows from one left behind.
+A process that is killed leaves a hidden folder, which readers ignore and the next publisher sweeps away. A lock on a
+file beside it ends with the process, so it shows whether the folder is still being written or was left behind.
 """
 
 from __future__ import annotations

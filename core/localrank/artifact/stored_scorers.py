@@ -52,7 +52,7 @@ def dismantle(scorers: Sequence[Scorer], global_scorer: Scorer) -> tuple[dict[st
     shared: dict[Scorer, int] = {}
 
     def visit(scorer: Scorer) -> int | dict[str, int]:
-        """Return what stands for a scorer."""
+        """Return the reference to a scorer."""
         return {"shared": shared[scorer]} if scorer in shared else write(scorer)
 
     def write(scorer: Scorer) -> int:
@@ -244,7 +244,7 @@ class StoredScorers:
             )
 
     def _stands(self, reference: Any, end: int) -> bool:
-        """Tell whether something stands for a scorer whose form is before ``end``."""
+        """Tell whether a value is a reference to a scorer whose form is before ``end``."""
         if isinstance(reference, dict):
             if set(reference) != {"shared"} or not _is_position(reference["shared"], len(self._shared)):
                 return False
@@ -252,7 +252,7 @@ class StoredScorers:
         return _is_position(reference, end)
 
     def _form_of(self, reference: Any) -> Any:
-        """Return the form of what stands for a scorer."""
+        """Return the form of the scorer that a reference names."""
         return reference if isinstance(reference, int) else self._shared[reference["shared"]]
 
 

@@ -1,4 +1,4 @@
-"""JSON as strict as a file from somebody else needs: what two readers could read differently is not read at all."""
+"""Strict JSON, for files from somebody else: anything that two readers could read differently is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ranker becomes a folder: whole, verified and on the disk before it has its name, or not at all.
+"""Writing a ranker to a folder. The folder gets its name only when it is complete, verified and on the disk.
 
 The same ranker and provenance give the same bytes.
 """
@@ -35,7 +35,7 @@ __all__ = ["Draft", "Provenance", "drafted", "save"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provenance:
-    """What a version says of itself beside what it computes.
+    """What a version says about itself, besides the ranker.
 
     Attributes:
         created: when, such as ``2026-01-31T12:00:00Z``.

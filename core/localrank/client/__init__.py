@@ -1,9 +1,9 @@
 """Asking a running service from Python; needs ``localrank[client]``.
 
-`Client` and `AsyncClient` keep their connections, send arrays as bytes, and give arrays back. What cannot have reached
-the service, and what it asked to be sent again (429 and 503 with Retry-After), is tried again: after a pause with jitter,
-within the call's deadline, and only as long as retries stay a small share of the calls, so that a service in trouble is
-not sent more. Everything else is raised, with the service's own words.
+`Client` and `AsyncClient` keep their connections, send arrays as bytes, and give arrays back. A request is tried again
+if it cannot have reached the service, or if the service asked for it (429 and 503 with Retry-After). A retry comes
+after a pause with jitter and within the deadline of the call. Retries stay a small share of the calls, so that they do
+not make an overload worse. Everything else is raised, with the service's own words.
 
 Nothing else in this package imports this module.
 """

@@ -25,7 +25,7 @@ __all__ = ["AsyncClient"]
 
 
 class AsyncClient(Caller):
-    """The same for asynchronous code; the arguments are those of `Client`."""
+    """`Client` for asynchronous code, with the same arguments."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Whether a call is tried again, and after which pause.
 
-What cannot have reached the service is sent again, and what the service asked to be sent again, with Retry-After. Retries
+A request is sent again if it cannot have reached the service, or if the service asked for it with Retry-After. Retries
 stay a small share of the calls.
 """
 
@@ -24,7 +24,7 @@ _TOLD_TO_WAIT = (429, 503)
 
 
 class Budget:
-    """Lets retries be a tenth of the calls, and ten to begin with."""
+    """Allows ten retries at first, and then one for every ten calls."""
 
     def __init__(self) -> None:
         self._tokens = 10.0

@@ -49,7 +49,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """What the caller should know although the request was answered.
+    """A warning in a successful answer.
 
     Attributes:
         code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
@@ -150,8 +150,8 @@ class ServiceError(Exception):
 
 
 class Unavailable(ServiceError):
-    """The service asked to be left alone for a while (429, 503), for longer than the call could wait."""
+    """The service asked for a pause (429, 503) that is longer than the call could wait."""
 
 
 class ServiceUnreachable(Exception):
-    """There was no answer: no connection, none in time, or one that broke off."""
+    """There was no answer: no connection, a timeout, or an answer that broke off."""

@@ -56,7 +56,7 @@ def _trees(forest: TreesScorer, features: Sequence[str]) -> Iterator[dict[str, A
 
 
 def _after(threshold: np.float32) -> np.float32:
-    """Return the next float32; the largest one, below which every document is, has none that JSON can write."""
+    """Return the next float32; the largest one unchanged, because every document is below it."""
     largest = np.finfo(np.float32).max
     return np.float32(largest if threshold >= largest else np.nextafter(threshold, np.float32(np.inf)))
 

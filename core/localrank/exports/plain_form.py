@@ -1,4 +1,4 @@
-"""What of a model a search engine can compute: a weighted sum of features, or a sum over trees of numbers.
+"""The models that a search engine can compute: a weighted sum of features, or a sum over trees that split numbers.
 
 The engines know nothing of a query's other documents, of clusters or of this project's blocks. So a model is refused
 unless its scorer takes each document's features as they are, or with a shift and a scale that weights can absorb.

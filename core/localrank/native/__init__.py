@@ -1,4 +1,4 @@
-"""Compiled kernels: a few short C files, and the only Python that hands an address to them.
+"""Compiled kernels: a few short C files, and the only Python code that passes addresses to them.
 
 Each module beside a C file holds functions of arrays. They answer ``None`` when the library cannot do the work, and their
 callers then do the same in numpy, more slowly. `localrank.native.library` opens the library.

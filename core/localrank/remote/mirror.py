@@ -135,7 +135,7 @@ class Mirror:
     def pull(self, names: Sequence[str] = ()) -> Pulled:
         """Fetch what the aliases there stand for, then let the aliases here be the same.
 
-        What is wrong with one version keeps no other back. Only a folder that began as a copy of this URL forgets old
+        A broken version does not stop the others. Only a folder that began as a copy of this URL forgets old
         versions.
 
         Args:
@@ -369,7 +369,7 @@ def seen(models_dir: Path) -> float | None:
 
 @contextmanager
 def leading(models_dir: Path) -> Iterator[None]:
-    """Be the one process that keeps a folder up to date.
+    """Hold the lock of the one process that keeps a folder up to date.
 
     Raises:
         BlockingIOError: somebody else is.
@@ -381,7 +381,7 @@ def leading(models_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def pulling(models_dir: Path) -> Iterator[None]:
-    """Be the one who pulls into a folder now, once nobody else does.
+    """Wait until no other process pulls into the folder, and hold the lock for it.
 
     Raises:
         PublishFailed: the folder cannot be written.

@@ -116,7 +116,7 @@ class Store:
 
     @contextmanager
     def _asking(self, path: str, expected: str) -> Iterator[None]:
-        """Turn whatever the store's library raises into one sentence."""
+        """Turn any error of the library of the store into one sentence."""
         try:
             yield
         except LocalRankError:
@@ -131,7 +131,7 @@ def _protocols(files: Any) -> tuple[str, ...]:
 
 
 def _bounded(path: str, size: int) -> Any:
-    """Return what stops a copy once it is longer than it may be."""
+    """Return a function that stops a copy that becomes too long."""
     from fsspec.callbacks import Callback
 
     class Bounded(Callback):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What gives a query's documents their scores: one module per kind, one role for all (`role.Scorer`).
+"""Scorers give the documents of a query their scores: one module per kind, one role for all (`role.Scorer`).
 
 A new kind is one module here with its class in `SCORERS`.
 """

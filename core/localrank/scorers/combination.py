@@ -1,4 +1,5 @@
-r"""Scorers made of scorers: members with blocks of their own, each scored once per query whoever else refers to it.
+r"""Scorers made of scorers. Each member has its own blocks and is scored once per query, even if several scorers use
+it.
 
 ``blend`` adds what the members say, put on one scale: with :math:`z_k(x)` the score of member ``k`` less its mean over
 the list, divided by its deviation in the list (0 if the member scores all documents alike),

@@ -1,8 +1,8 @@
 """How documents find their leaves: the forest laid out for walking, and the walk in plain numpy.
 
 The layout puts the two children of a split next to each other, so that one step is ``left + goes_right``; a leaf is
-its own left child, so that all documents take as many steps as the tree is deep. Thresholds become the greatest
-float32 that is not above them, which decides every float32 value as the double would. Everything about missing values
+its own left child, so that all documents take as many steps as the tree is deep. Thresholds become the greatest float32
+that is not above them; every float32 value then goes the same way as with the double. Everything about missing values
 is two numbers per node: values of magnitude up to ``reach`` and NaN go to the default side.
 
 `walk_of` takes the compiled walk of `localrank.native.walk` if there is a library, else the walk here, which gives the

@@ -8,9 +8,9 @@ With propensities, clicks are corrected for the places at which documents were s
 
 .. math:: w = \min(1 / \theta_k, \text{max weight})
 
-for a click at place :math:`k`. Other documents that were clicked in the same list are left out of it: their own clicks
-speak for them. So the pairs that a learner sees have, on average, the weights that they would have if users looked
-everywhere. A greater ``max weight`` has less bias and more variance.
+for a click at place :math:`k`. Other clicked documents of the list are left out of this query; they get queries of
+their own. So the pairs that a learner sees have, on average, the same weights as if users looked at every place. A
+greater ``max weight`` has less bias and more variance.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ attractive, independently,
 .. math::
     \Pr[\text{click on } d \text{ for } q \text{ at } k] = \theta_k \, \gamma_{qd}
 
-A document that was shown for the same query at several places tells how the places compare; one that was always at the
-same place tells nothing. Lists change when models change, when experiments interleave them, and when documents
-come and go. Only ratios :math:`\theta_k / \theta_1` can be known, and only these are needed: the first place has 1.
+A document that was shown for the same query at several places compares these places. A document that was always at the
+same place says nothing. Lists change when models change, when experiments interleave them, and when documents come and
+go. Only ratios :math:`\theta_k / \theta_1` can be known, and only these are needed: the first place has 1.
 
 `fit` maximises the likelihood by expectation maximisation [wang2018]_: with :math:`s` times shown and :math:`c` clicks,
 

@@ -1,4 +1,4 @@
-r"""Users who click as is assumed, to find out whether a test finds out.
+r"""Simulated users who click as the models assume, to test the statistics.
 
 What a document is worth to a user is its attraction, the probability that it is clicked once it is looked at.
 

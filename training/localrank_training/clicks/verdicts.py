@@ -1,7 +1,7 @@
-"""Which version users prefer, as far as the clicks until now can say.
+"""Which version users prefer, judged by the clicks so far.
 
-One may look as often as one likes and stop when there is a verdict: the probability of any verdict between versions that are
-equally good is at most ``alpha`` over the whole life of an experiment (`localrank.sequential`).
+You may look as often as you like and stop when there is a verdict. If both versions are equally good, the probability
+of a verdict is at most ``alpha`` over the whole life of an experiment (`localrank.sequential`).
 """
 
 from __future__ import annotations

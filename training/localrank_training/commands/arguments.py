@@ -1,4 +1,4 @@
-"""What Typer leaves to do about arguments."""
+"""Help and options that Typer cannot express."""
 
 from __future__ import annotations
 

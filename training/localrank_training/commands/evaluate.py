@@ -230,7 +230,7 @@ def _compared(
 
 
 def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) -> None:
-    """Say that figures of a version on the data that it knows are no measure of it."""
+    """Warn that a version is evaluated on data that it was trained on."""
     from localrank_training.publishing import fingerprint, known_as
 
     digest = fingerprint(queries)
@@ -364,7 +364,7 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
 
 
 def _published(path: Path) -> Path | None:
-    """Return the version that a folder is, or that stands for the model that it is; None where it is neither."""
+    """Return the version in a folder, or the champion if the folder is a model; None if it is neither."""
     from localrank.registry import Registry
 
     if (path / "manifest.json").is_file():

@@ -77,7 +77,7 @@ ModelsDir = Annotated[
 
 
 def where(models_dir: str) -> str:
-    """Return what the next command must be told to find the same models: nothing if it looks there by itself."""
+    """Return the option that the next command needs to find the same models; empty if it needs none."""
     usual = os.environ.get("LOCALRANK_MODELS_DIR") or "models"
     return "" if models_dir == usual else f" --models-dir {shlex.quote(models_dir)}"
 

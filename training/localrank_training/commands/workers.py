@@ -28,7 +28,7 @@ Dask = Annotated[
 
 @contextmanager
 def working(workers: int, dask: str | None) -> Iterator[int]:
-    """Let the work of several processes be done by whom the user wants; yield how many pieces at a time."""
+    """Run the work on processes here or on a Dask cluster, as the user asked; yield how many pieces run at a time."""
     from localrank_training.parallel import available_cores
 
     if dask is None:

@@ -1,4 +1,4 @@
-"""Judged queries as one model's feature contract wants them: the right columns in the right order."""
+"""Judged queries with the columns of a model's feature contract, in its order."""
 
 from __future__ import annotations
 

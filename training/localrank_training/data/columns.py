@@ -1,4 +1,4 @@
-"""How the input is to be understood, where the data alone do not say it."""
+"""How to read the input, if the data alone do not say it."""
 
 from __future__ import annotations
 

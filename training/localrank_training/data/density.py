@@ -1,7 +1,7 @@
 """Whether a text file writes every feature of every document, or leaves zeros out.
 
 In a *sparse* file an index that is absent is a zero. In a *dense* one it is a mistake: a value that was lost. One line
-does not show which of the two a file is, so all lines are looked at before it is decided:
+does not show which of the two a file is, so the decision needs all lines:
 
 - Every line has the indices ``1..n`` with the same ``n``: dense.
 - Every line has the indices ``1..n``, and ``n`` differs: dense, and a line is damaged. Lines of a sparse file leave out

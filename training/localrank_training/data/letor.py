@@ -2,10 +2,10 @@
 
     LABEL qid:QUERY INDEX:VALUE INDEX:VALUE ... # COMMENT
 
-`parse` turns a block of whole lines into arrays. It has two ways to do so. The fast one works on all bytes of the
-block at once (numpy finds the tokens, Arrow's compiled casts convert them) and gives up at the first thing that is
-not plain. The exact one goes line by line, takes the same grammar, and says where and what is wrong. A block goes to
-the exact one only when the fast one gave up, so errors name line and column and good files never wait for it.
+`parse` turns a block of whole lines into arrays. It has two ways to do so. The fast one works on all bytes of the block
+at once (numpy finds the tokens, Arrow's compiled casts convert them) and gives up if anything is unusual. The exact one
+goes line by line, has the same grammar, and says what is wrong where. A block goes to the exact one only if the fast
+one gave up. So errors name line and column, and good files are always read fast.
 
 Numbers are the double nearest to the text, then the float32 nearest to that double: what scikit-learn's loader and
 the service's wire do too. Docs: docs/data.md, "Text".

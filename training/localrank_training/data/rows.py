@@ -1,9 +1,9 @@
 """Matrices of documents that are too large to be held: rows are gathered or computed when they are looked at.
 
 `QuerySet.documents` of a small set is an array. Of a large one it is a mapped file, or one of these, which are read like an
-array: a slice of rows, or some rows, come as an array of their own, with the same numbers to the bit. So whoever goes through
-the documents in portions needs no second way for large sets. What asks for all of it at once is given an array that lies in an
-unnamed file in the folder for temporary files, not in memory.
+array: a slice of rows, or some rows, come as an array of their own, with the same numbers to the bit. So code that goes
+through the documents in portions also works for large sets. Code that asks for all documents at once gets an array in
+an unnamed file in the folder for temporary files, not in memory.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Rows:
         return whole.astype(np.float32 if dtype is None else dtype)
 
     def __getattr__(self, name: str) -> Any:
-        """Answer what only an array can with the whole."""
+        """Use the whole array for anything that only an array can do."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(np.asarray(self), name)

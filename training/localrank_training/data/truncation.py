@@ -1,8 +1,9 @@
 """Shorter lists of the same queries, so that a model learned from full lists is not surprised by twenty documents.
 
-Who serves sees what an earlier stage let through: the first twenty, or fifty. Their cloud has another shape than the
-full list, and features that are normalised within the query get other values. A training query may therefore also be
-learned as shorter lists of itself. All lists of a query together count as much as any other query does.
+A served model only sees the documents that an earlier stage lets through: the first twenty, or fifty. Their cloud has
+another shape than the full list, and features that are normalised within the query get other values. A training query
+may therefore also be learned as shorter lists of itself. All lists of a query together count as much as any other query
+does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether judged queries can be used for what is asked of them, said with file and line before the work begins."""
+"""Checks that judged queries fit the task, with file and line in the message, before the work begins."""
 
 from __future__ import annotations
 

@@ -568,7 +568,7 @@ def _telling(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a name beside ``path``; what was written there gets the name ``path`` if nothing went wrong."""
+    """Yield a name beside ``path``. If writing succeeds, the file or folder gets the name ``path``."""
     if not overwrite and path.exists():
         raise InvalidData(
             f"{path}: expected a name that is not in use, found a file or folder (--overwrite replaces it)"

@@ -3,9 +3,10 @@ r"""Best-feature calibration: how rankings do on queries on which the baseline f
 With :math:`m(q)` the metric of the baseline and :math:`b(q)` that of the best single feature, the failure level of a query is
 :math:`m(q) - b(q)`, rounded to a tenth; below zero the feature is better. Every ranking's mean is taken level by level.
 
-**This flatters every other ranking at low levels.** A query comes to a low level because the baseline had bad luck with it, and
-another ranking has luck of its own: regression to the mean. Two remedies are here: `levels` of another run of the baseline than
-the one that is plotted, and `predicted_levels`, by what can be known of a query without its labels.
+**This flatters every other ranking at low levels.** A query gets a low level partly because the baseline had bad luck
+with it. Another ranking does not share this bad luck: regression to the mean. Two remedies are here: `levels` of
+another run of the baseline than the one that is plotted, and `predicted_levels`, by what can be known of a query
+without its labels.
 """
 
 from __future__ import annotations

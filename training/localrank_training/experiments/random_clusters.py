@@ -2,7 +2,7 @@
 
 `controls` gives random clusters the same choices as the real ones, which takes a model for every candidate, setting and draw.
 Where many ways to cluster stand side by side, random clusters get what was chosen for the real ones: their number, sizes and
-setting. That favours the real ones a little, so what they do not win is not to be had.
+setting. That favours the real ones a little. So if they do not win, there is nothing to win.
 """
 
 from __future__ import annotations

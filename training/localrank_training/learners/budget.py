@@ -1,4 +1,4 @@
-"""What a cross-fitted blend fits, how many processor seconds that takes, and what is cut if there are fewer.
+"""The plan of a cross-fitted blend: what it fits, how many processor seconds that takes, and what is cut to save time.
 
 The seconds are counted from documents, columns, rounds and trees, not timed: the same data and the same budget make the
 same plan on every machine, so the same seed gives the same model. One core of 2020 needs about as long as the plan says.

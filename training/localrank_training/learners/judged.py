@@ -37,7 +37,7 @@ def query_weights(queries: QuerySet, weights: Vector | None) -> Vector:
 
 
 def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> None:
-    """Refuse what arithmetic cannot take.
+    """Refuse values that are not finite.
 
     Args:
         queries: what is learned from.
@@ -70,7 +70,7 @@ def check_finite(queries: QuerySet, method: str, *, missing: bool = False) -> No
 
 
 def check_grades(queries: QuerySet, method: str, *, whole: bool = False, highest: float = np.inf) -> None:
-    """Refuse labels that no gain belongs to.
+    """Refuse labels that have no gain.
 
     Args:
         queries: what is learned from; labels are finite.

@@ -1,4 +1,4 @@
-"""What a learner has to say about a fit: how far it got, what it left out, why it fell back.
+"""Notes of a learner about a fit: how far it got, what it left out, why it fell back.
 
 A learner returns a scorer and nothing else; whatever people should know besides goes to the log, and to whoever
 collects it, such as the pipeline that writes it into the manifest::

@@ -1,12 +1,12 @@
-"""What the members of a blend are worth, by scores of queries that they have not learned from.
+"""The quality of the members of a blend on queries that they have not learned from.
 
 The queries fall into parts, by query and seeded. Every candidate learns from all parts but one and scores that one, for
 each part in turn. From these scores follow the settings of each member, the weights of the blend, and an honest figure of
 the whole: for each part, settings and weights are chosen once more without it.
 
 Figures are means over queries of MAP and NDCG@10 together, by which settings are chosen. Queries without any relevant
-document are left out. Documents of equal score are in random order: in many files the order shows the labels, and a member
-that tells few documents apart would be paid for that.
+document are left out. Documents of equal score are in random order: in many files the order shows the labels, and a
+member that gives many documents the same score would profit from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents made from a model's own splits, for when there are no data: they find every leaf of every tree.
+"""Synthetic documents from the splits of a model, if there are no data: they reach every leaf of every tree.
 
 Each feature takes values at each threshold, just above it and between thresholds, so that a comparison with the origin
 notices a ``<`` that became a ``<=``, a default direction that is wrong, or a threshold that was rounded.

@@ -1,4 +1,4 @@
-"""What the page of a training run shows beside the report of the run, and what takes time to find out."""
+"""The slow parts of the page of a training run: what it shows besides the report of the run."""
 
 from __future__ import annotations
 

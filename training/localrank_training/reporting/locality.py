@@ -1,4 +1,4 @@
-"""What clusters are worth: their gains, what chance would gain, how steady routes are, and where the queries are."""
+"""The worth of clusters: their gains, the gains of chance, how stable routes are, and a map of the queries."""
 
 from __future__ import annotations
 

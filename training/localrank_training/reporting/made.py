@@ -1,4 +1,4 @@
-"""Where a page comes from: the command, the configuration, data and versions, so that it can be made again."""
+"""How to make a page again: the command, the configuration, data and versions."""
 
 from __future__ import annotations
 
