@@ -62,7 +62,7 @@ Commands:
 
 Options:
   --version  Print the version.
-  --help     Print this, or with a command what it takes.
+  --help     Print this; after a command, print its options and examples.
 
 Examples:
   localrank serve                                    serve the models in ./models

@@ -29,7 +29,7 @@ BLOCKS: dict[str, str] = {
     "minmax": "from 0 to 1 within the list",
     "zscore": "mean 0 and deviation 1 within the list",
     "rank": "mid-rank percentile within the list",
-    "to_best": "distance to the largest value of the list, in deviations of the training values",
+    "to_best": "distance to the largest value of the list, in standard deviations of the training values",
     "quadratic": "products of every two values on the scale of the contract, and their squares",
     "list": "logarithm of the number of documents, and the spectrum of the list",
     "route": "similarity and shares of the clusters; known after routing only",

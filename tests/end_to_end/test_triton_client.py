@@ -186,7 +186,14 @@ def test_asynchronous_inference(client: Any) -> None:
             "422",
             "one of features, doc_ids, group",
         ),
-        ("demo", "", [("group", np.array([1], np.int32), "INT32")], None, "422", "no input 'features'"),
+        (
+            "demo",
+            "",
+            [("group", np.array([1], np.int32), "INT32")],
+            None,
+            "422",
+            "expected the input 'features', found none",
+        ),
         (
             "demo",
             "",

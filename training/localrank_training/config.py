@@ -119,8 +119,9 @@ class RepresentationSettings:
     documents: int = setting(10, low=1, meaning="for `top_documents`: number of documents")
     by: str = setting(
         "best",
-        meaning="for `top_documents`: the feature by which documents are the top ones; a minus before its name "
-        "takes the smallest values; `best` is the feature that ranks the training queries best",
+        meaning="for `top_documents`: the feature whose largest values make the top documents, or its smallest "
+        "values if a minus stands before its name; `best` is the feature that ranks the training queries "
+        "best",
     )
     scores: int = setting(10, low=1, meaning="for `top_scores_pca`: h, number of values of each feature")
     shrink: float = setting(
@@ -359,8 +360,8 @@ class ListSettings:
     )
     by: str = setting(
         "random",
-        meaning="which documents stay: `random` ones, or those with the largest values of this feature, by which the "
-        "earlier stage cuts",
+        meaning="which documents stay: `random` ones, or those with the largest values of a feature, if the "
+        "earlier stage cuts by it",
     )
 
 

@@ -26,7 +26,7 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         why = "it is a folder"
     elif not folder.exists():
-        why = f"there is no folder {folder}"
+        why = f"no such folder: {folder}"
     elif not folder.is_dir():
         why = f"{folder} is a file"
     elif path.exists() and not path.is_file():

@@ -111,8 +111,8 @@ def choose_guard(
         for (measure, rung), value in thresholds.items()
     )
     sentence = (
-        f"guard: {said}; it concerns {n_sent} of {len(queries)} held-out queries and gains {sum(gains):+.4f} in "
-        f"{config.selection.metric} on these, by which it was chosen"
+        f"guard: {said}; it concerns {n_sent} of {len(queries)} held-out queries and gains {sum(gains):+.4f} "
+        f"in {config.selection.metric} on these; it was chosen on the same queries"
     )
     return guard, answered, [sentence]
 

@@ -57,7 +57,7 @@ class KernelFeatures:
     gamma: float | None = setting(
         None, above=0, meaning="of `poly` and `rbf`; one over the number of features by default"
     )
-    keep: bool = setting(default=False, meaning="keep the features themselves beside the components")
+    keep: bool = setting(default=False, meaning="also keep the features themselves")
 
     def __post_init__(self) -> None:
         check_bounds(self)

@@ -306,4 +306,4 @@ def _plain(value: Any) -> Any:
     """Turn what numpy and dataclass users hand in into JSON's own types."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} {briefly(value)} is none")
+    raise TypeError(f"{type(value).__name__} {briefly(value)} is not one")

@@ -57,7 +57,7 @@ class TrainingQueries:
     ) -> None:
         opened = compiled or library()
         if opened is None:
-            raise ValueError("there is no compiled library")
+            raise ValueError("the compiled library is missing")
         directions = np.ascontiguousarray(directions, np.float32)
         ranks = np.ascontiguousarray(ranks, np.int64)
         clusters = np.ascontiguousarray(clusters, np.int64)

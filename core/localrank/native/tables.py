@@ -53,7 +53,7 @@ class LookUp:
     def __init__(self, offsets: Ids, ids: Ids, planes: int) -> None:
         opened = library()
         if opened is None:
-            raise ValueError("there is no compiled library")
+            raise ValueError("the compiled library is missing")
         self._offsets = np.ascontiguousarray(offsets, np.int32)
         self._ids = np.ascontiguousarray(ids, np.int32)
         self._components, self._tables, self._n_queries = self._ids.shape

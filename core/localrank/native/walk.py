@@ -22,7 +22,7 @@ class CompiledWalk:
     def __init__(self, layout: Layout) -> None:
         opened = library()
         if opened is None:
-            raise ValueError("there is no compiled library")
+            raise ValueError("the compiled library is missing")
         self._layout = layout  # keeps the arrays alive
         self._library = opened
         self._forest = (

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["OPERATIONS", "SCHEMAS", "install"]
 
 _DESCRIPTION = """\
-Reranks one query's documents with a model chosen for the query at hand.
+Reranks the documents of a query with a model that is chosen for this query.
 
-Every error, on every route, is an RFC 9457 problem with two more members: `error`, the same text, and `pointer`, where
-in the request. Send `X-Request-Id` to find a request again; the answer carries it back.
+Every error, on every route, is an RFC 9457 problem with two more members: `error` repeats the text, and `pointer` says
+where in the request the error is. Send `X-Request-Id` to find a request again; the answer has the same id.
 """
 
 _NUMBER: dict[str, Any] = {"type": "number"}

@@ -53,7 +53,7 @@ def checked(body: bytes, limits: Limits) -> Text:
     if found.problem == "levels":
         raise Problem(400, f"the body is nested too deeply: more than {MOST_LEVELS} levels", pointer="")
     if found.problem == "members":
-        most = f"{limits.max_members} values besides numbers in lists"
+        most = f"{limits.max_members} values, not counting numbers in lists"
         raise Problem(413, f"the body has more than {most}, the limit of this server", pointer="")
     if found.problem == "numbers":
         most = f"{limits.max_numbers} numbers"

@@ -416,7 +416,7 @@ def _inputs(members: dict[str, Any], start: int, end: int) -> dict[str, _Tensor]
             400, f"the binary tensors have {start} bytes with the header; the body has {end}", pointer=""
         )
     if "features" not in found:
-        raise Problem(422, "there is no input 'features'", pointer="/inputs")
+        raise Problem(422, "inputs: expected the input 'features', found none", pointer="/inputs")
     return found
 
 

@@ -304,7 +304,7 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
     "a list": ([], 422, "", "an object"),
     "no inputs": ({}, 422, "/inputs", "a list of tensors"),
     "inputs an object": ({"inputs": {}}, 422, "/inputs", "a list of tensors"),
-    "no input": ({"inputs": []}, 422, "/inputs", "no input 'features'"),
+    "no input": ({"inputs": []}, 422, "/inputs", "expected the input 'features', found none"),
     "an input null": ({"inputs": [None]}, 422, "/inputs/0", "an object, found null"),
     "an input a list": ({"inputs": [[]]}, 422, "/inputs/0", "an object"),
     "an unknown input": ({"inputs": [tensor("x", [1], "FP32")]}, 422, "/inputs/0/name", "one of features"),
@@ -315,7 +315,12 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         "/inputs/1/name",
         "'features' stands twice",
     ),
-    "only ids": ({"inputs": [tensor("doc_ids", ["a"], "BYTES")]}, 422, "/inputs", "no input 'features'"),
+    "only ids": (
+        {"inputs": [tensor("doc_ids", ["a"], "BYTES")]},
+        422,
+        "/inputs",
+        "expected the input 'features', found none",
+    ),
     "integers": (
         {"inputs": [features([ROW], "INT32")]},
         422,

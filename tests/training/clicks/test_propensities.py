@@ -87,7 +87,7 @@ def test_places_that_cannot_be_compared_count_as_the_last_that_can() -> None:
 def test_a_log_without_swaps_tells_nothing_and_says_what_to_do() -> None:
     tally = simulated(np.array([1.0, 0.5]), impressions=500, swaps=False)
 
-    with pytest.raises(InvalidData, match="name queries by query_id, log an interleaving test"):
+    with pytest.raises(InvalidData, match="send a query_id with each query, log an interleaving test"):
         fit(tally)
     with pytest.raises(InvalidData, match="expected documents that were shown"):
         fit(Tally())

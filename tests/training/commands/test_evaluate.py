@@ -288,7 +288,7 @@ def test_two_models_of_one_name_are_called_as_they_were_asked_for(run: Run, tmp_
         (("web", "test.txt", "--convention", "trec"), "convention 'trec': expected one of letor3"),
         (("web", "test.txt", "--margin", "-1"), "--margin: expected a number between 0 and 1, found -1"),
         (("web", "test.txt", "--top-grade", "0"), "top grade: expected 1 to 1000, found 0"),
-        (("web", "test.txt", "--per-query", "no/x.csv"), "--per-query no/x.csv: there is no folder"),
+        (("web", "test.txt", "--per-query", "no/x.csv"), "--per-query no/x.csv: no such folder"),
     ],
 )
 def test_wrong_use_is_explained_with_exit_code_two(run: Run, words: tuple[str, ...], complaint: str) -> None:

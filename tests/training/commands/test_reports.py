@@ -74,7 +74,7 @@ def test_json_holds_what_the_page_says_and_where_it_is(
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("absent/report.html", "there is no folder"),
+        ("absent/report.html", "no such folder"),
         ("judged.txt/report.html", "is a file"),
         ("", "expected a path, found nothing"),
         (".", "it is a folder"),

@@ -379,7 +379,7 @@ def test_splits_on_categories_are_refused_with_a_way_out(
         (b"{", "expected JSON, found"),
         (b"[" * 100_000, "expected JSON, found"),
         (b"hello", "expected a model of lightgbm, xgboost, ranklib, catboost-json, found something else"),
-        (b"\xff\xfe", "found bytes that are no text"),
+        (b"\xff\xfe", "found bytes that are not text"),
         (b"## ListNet\n", "RankLib: expected one of LambdaMART, .*, found 'ListNet'"),
         (
             b"## MART\n<ensemble><tree weight='1'><split/></tree></ensemble>",

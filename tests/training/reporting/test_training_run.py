@@ -78,10 +78,10 @@ def test_quality_is_the_mean_over_held_out_queries(name: str, runs: Callable[[st
     half = stats.t.ppf(0.975, changed - 1) * gains.std(ddof=1) / len(gains) ** 0.5
     expected = f"{gains.mean():+.4f} ± {half:.4f}".replace("-", "−")
     if name == "blend":
-        row = page.tables["This model beside simpler ones"][2]
+        row = page.tables["This model and simpler ones"][2]
         assert ("without local models", f"{base.mean():.4f}", expected) == (row[0], row[2], row[4])
     else:
-        table = "This model beside its global scorer"
+        table = "This model and its global scorer"
         row = page.tables[table][1 + page.column(table, "metric").index("NDCG@10")]
         assert ["NDCG@10", f"{mine.mean():.4f}", f"{base.mean():.4f}", expected] == row[:4]
 

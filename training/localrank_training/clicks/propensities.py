@@ -128,8 +128,8 @@ def fit(tally: Tally) -> Propensities:
         raise InvalidData(
             "propensities: expected documents that were shown for the same query at the first place and at "
             "other places, and were clicked, found "
-            f"{'none' if not len(pairs) else 'none that reach the second place'}; name queries by query_id, "
-            "log an interleaving test, or give --propensities power:1"
+            f"{'none' if not len(pairs) else 'none that reach the second place'}; send a query_id with each "
+            "query, log an interleaving test, or use --propensities power:1"
         )
     inside = places < known
     pairs, places, shown, clicks = (one[inside] for one in (pairs, places, shown, clicks))

@@ -308,7 +308,7 @@ def _asked(
     if margin is not None and not 0 < margin < 1:
         raise typer.BadParameter(f"--margin: expected a number between 0 and 1, found {margin:g}")
     if per_query is not None and not per_query.absolute().parent.is_dir():
-        raise typer.BadParameter(f"--per-query {per_query}: there is no folder {per_query.absolute().parent}")
+        raise typer.BadParameter(f"--per-query {per_query}: no such folder: {per_query.absolute().parent}")
     return _Asked(wanted, tuple(ways))
 
 

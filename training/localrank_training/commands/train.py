@@ -245,7 +245,7 @@ def train(
         for sentence in background.sentences:
             typer.echo(sentence)
         kept = made.write(background, registry, page)
-        typer.echo(f"report: {page}, kept beside the version as {kept}")
+        typer.echo(f"report: {page}; a copy is kept with the version: {kept}")
 
 
 def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConfig:

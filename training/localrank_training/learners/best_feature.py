@@ -32,7 +32,7 @@ __all__ = ["BestFeature", "best_feature"]
 class BestFeature(Learner):
     """Rank by the one feature, upwards or downwards, that ranks the training queries best."""
 
-    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what the feature maximises")
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="metric that the feature maximises")
     direction: Literal["both", "up", "down"] = setting(
         "both",
         meaning="which values are good: large ones (up), small ones (down), or the better of the two",

@@ -81,7 +81,7 @@ class Blend(Learner):
     local: int = setting(
         0,
         low=0,
-        meaning="which member is local, counted from 1: each cluster has its own model of it; 0 is none",
+        meaning="which member has its own model in each cluster, counted from 1; 0 is none",
     )
     parts: int = setting(
         4,

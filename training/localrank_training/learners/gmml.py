@@ -47,7 +47,9 @@ class GeometricMeanMetric(Learner):
     rank: int | None = setting(None, low=1, meaning="rows of the metric that are kept; all by default")
     anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
-        "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
+        "ndcg@10",
+        check=Metric.parse,
+        meaning="metric that the anchor document maximises on the training queries",
     )
     candidates: int = setting(
         200,

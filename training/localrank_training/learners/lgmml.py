@@ -65,8 +65,9 @@ class LocalGeometricMeanMetrics(Learner):
     )
     candidate_sets: Literal["queries", "documents"] = setting(
         "queries",
-        meaning="of whole queries, whose documents are compared within each query; or of documents drawn from all queries, "
-        "relevant ones and others alike, as one list (algorithm 2 of the paper)",
+        meaning="what a candidate set is: whole queries, whose documents are compared within each query; or "
+        "documents drawn from all queries, relevant and other ones, as one list (algorithm 2 of the "
+        "paper)",
     )
     documents_per_set: int = setting(
         1000, low=3, meaning='documents of a candidate set at most, with `candidate_sets = "documents"`'
@@ -105,7 +106,7 @@ class LocalGeometricMeanMetrics(Learner):
     similarity: Similarity = setting("eq5", meaning="how signatures are compared")
     components: int = setting(3, low=1, high=8, meaning="directions of a signature")
     bandwidth: float = setting(
-        0.05, low=1e-3, high=1e3, meaning="difference in similarity by which a query counts e times less"
+        0.05, low=1e-3, high=1e3, meaning="difference in similarity that divides the weight of a query by e"
     )
     seed: int = setting(0, low=0, meaning="of everything that is drawn")
     blocks: str = setting(

@@ -61,9 +61,9 @@ class MultipleHyperplanes(Learner):
     )
     base: Base = setting(
         "pairs",
-        meaning="what each ranker learns from. `pairs`: one pair of levels, all K (K - 1) / 2 of them. `adjacent`: "
-        "neighbouring levels only, K - 1. `overlapping`: all levels below against all from a level on, K - 1. `sampled`: "
-        "all levels, of queries drawn at random",
+        meaning="what each ranker learns from: `pairs`: one pair of levels, all K (K - 1) / 2 of them. "
+        "`adjacent`: neighbouring levels only, K - 1. `overlapping`: all levels below against all from a "
+        "level on, K - 1. `sampled`: all levels, of queries drawn at random",
     )
     aggregate: Aggregation = setting(
         "borda", meaning="how their rankings become one; `weighted_borda` fits the weights if none are given"

@@ -72,7 +72,9 @@ class RankBoost(Learner):
     )
     balance: float = setting(0.5, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
     metric: str = setting(
-        "ndcg@10", check=Metric.parse, meaning="by which validation queries choose the number of rounds"
+        "ndcg@10",
+        check=Metric.parse,
+        meaning="metric by which validation queries choose the number of rounds",
     )
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that have thresholds")
 

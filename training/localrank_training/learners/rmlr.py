@@ -61,12 +61,14 @@ class RobustMetric(Learner):
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     size: Size = setting(
         "rows",
-        meaning="what the size of the metric is: the lengths of its rows, so that few features take part "
-        "(R-MLR), or its trace (MLR)",
+        meaning="how the size of the metric is measured: by the lengths of its rows, so that few features take "
+        "part (R-MLR), or by its trace (MLR)",
     )
     anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
-        "ndcg@10", check=Metric.parse, meaning="what the anchor document maximises on the training queries"
+        "ndcg@10",
+        check=Metric.parse,
+        meaning="metric that the anchor document maximises on the training queries",
     )
     candidates: int = setting(
         200,

@@ -64,7 +64,7 @@ def _read(content: bytes, form: str | None, n_names: int | None) -> OriginModel:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise InvalidData("expected the text or JSON of a model, found bytes that are no text") from None
+        raise InvalidData("expected the text or JSON of a model, found bytes that are not text") from None
     members = _json(text) if text.lstrip()[:1] in {"{", "["} else None
     found = _recognised(text, members)
     if form is not None and form != found:

@@ -163,7 +163,8 @@ class Plot:
             ends = [mark.low, mark.high]
             if any(end is not None for end in ends) and not self.intervals:
                 raise ValueError(
-                    f"plot {self.title!r}: expected to be told what the intervals of {mark.name!r} are"
+                    f"plot {self.title!r}: expected a description of the intervals of {mark.name!r}, found "
+                    "none"
                 )
             if (mark.low is None) != (mark.high is None):
                 raise ValueError(

@@ -72,8 +72,9 @@ def _members(blend: BlendReport, found: CrossFitted) -> list[Part]:
     out = sum(rival.weight is None for rival in blend.rivals)
     said = [
         (
-            f"The score of a document is the weighted sum of {len(blend.rivals) - unused - out} members' scores, each standardised within "
-            "the list. Settings and weights are those with the best mean of MAP and NDCG@10 on queries that the members had not seen."
+            f"The score of a document is the weighted sum of {len(blend.rivals) - unused - out} members' "
+            "scores, each standardised within the list. The chosen settings and weights have the best mean "
+            "of MAP and NDCG@10 on queries that the members had not seen."
         )
     ]
     if unused:

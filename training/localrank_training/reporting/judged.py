@@ -75,13 +75,13 @@ def contract_of(contract: FeatureContract, found: Inspection) -> Section:
             (
                 f"{len(contract.names):,} features, by name or in this order, normalised by "
                 f"`{contract.normalise}`. A document that does not fit is refused with an error message. The "
-                f"hash of all this is `{contract.digest}`."
+                f"hash of the contract is `{contract.digest}`."
             ),
             Folded(
                 "The features",
                 [
                     Table(
-                        "Features, their range in training and what a missing value becomes",
+                        "Features, their range in training and how missing values are replaced",
                         ("feature", "least", "median", "greatest", "if missing", "missing", "zeros"),
                         rows,
                         f"{more} more features are in the manifest." if more else "",

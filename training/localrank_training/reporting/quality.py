@@ -93,7 +93,7 @@ def _of_blend(blend: BlendReport, report: TrainingReport) -> list[Part]:
             names="compared with",
         ),
         Table(
-            "This model beside simpler ones",
+            "This model and simpler ones",
             header,
             rows,
             "Better by: this model minus the other; the number after ± is half of the 95 % interval. CPU: "
@@ -132,7 +132,7 @@ def _of_clusters(report: TrainingReport) -> list[Part]:
             names="metric",
         ),
         Table(
-            "This model beside its global scorer",
+            "This model and its global scorer",
             ("metric", "this model", "global scorer", "difference", "p (Holm)", "helped", "hurt"),
             rows,
             "The number after ± is half of the 95 % interval. p is adjusted for the number of metrics. "

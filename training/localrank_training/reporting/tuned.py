@@ -98,7 +98,7 @@ def _effect(effect: Effect, tuned: Tuned) -> Section:
     plot = Plot(
         f"{metric} by {effect.name}",
         f"{effect.name} = {effect.values[best]} is best on average; from the worst value to the best it is "
-        f"{signed(effect.spread)}. A dot is one combination, the line the mean of each value.",
+        f"{signed(effect.spread)}. A dot is one combination; the line is the mean of each value.",
         x=Axis(effect.name, categories=[str(value) for value in effect.values]),
         y=Axis(metric),
         marks=[
