@@ -70,7 +70,7 @@ Examples:
 """
 
 
-#: What somebody who types the name alone is told.
+#: Printed if somebody types the name alone.
 _START = """\
 localrank demo && localrank serve            make a small model and serve it: http://127.0.0.1:8080
 localrank train judged.txt --name web        learn from your own judged queries (LETOR text, CSV, Parquet)
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         return _complain("standard output: expected to be open, found it closed", 1)
     try:
         code = int(importlib.import_module(command.module).run(arguments))
-        # What is still in the buffer may find no reader, or no room.
+        # The rest of the buffer may fail too: the reader is gone, or the disk is full.
         if sys.stdout is not None:
             sys.stdout.flush()
         return code  # noqa: TRY300
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     except LocalRankError as error:
         return _complain(str(error), 1)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; there is nobody left to tell.
+        # The reader (head, less) has closed the pipe, so nobody can read a message.
         _drop_output()
         return 1
     except OSError as error:

@@ -110,7 +110,7 @@ class SkewRepresentation(_Aggregate):
         apart, variances = _moments(documents)
         if not variances.any():
             return None
-        # Divided before the powers, so that those of tiny values do not vanish.
+        # The division comes before the powers, so that powers of tiny values do not become zero.
         apart /= np.sqrt(np.where(variances > 0, variances, 1.0))
         return np.asarray((apart * apart * apart).mean(axis=0))
 

@@ -34,7 +34,7 @@ BLOCKS: dict[str, str] = {
     "list": "logarithm of the number of documents, and the spectrum of the list",
     "route": "similarity and shares of the clusters; known after routing only",
 }
-#: A scale beyond this is no matter of weighting blocks against each other.
+#: Weighting blocks against each other needs no larger scale.
 _LARGEST_SCALE = 1000.0
 _TERM = re.compile(r"\s*([a-z_]+)\s*(?:\*\s*([0-9.eE+-]+)\s*)?")
 

@@ -78,7 +78,7 @@ class Cloud:
         self.contract = contract
         self.imputed = imputed
         self._filled = filled
-        #: What has been asked for, by the text of the wish.
+        #: The rows that were asked for, by the text of the wish.
         self._rows: dict[str, Matrix] = {"raw": raw, "normalised": normalised}
         self._scores: dict[Scorer, Vector] = {}
         self._route: Route | None = None

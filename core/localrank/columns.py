@@ -180,7 +180,7 @@ def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: I
     """Count the next digit of the keys that begin with one of these."""
     rest = 32 - bits - digit
     if bits:
-        # By their first 16 bits most keys are out.
+        # The first 16 bits exclude most keys.
         out = np.full(1 << _DIGITS[0], fill_value=False)
         out[begins >> (bits - _DIGITS[0])] = True
         keys = keys[out[keys >> (32 - _DIGITS[0])]].astype(np.int64)

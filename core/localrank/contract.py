@@ -365,7 +365,7 @@ def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Ve
     at = np.unique(np.concatenate([old, new]))
     weight = n_before / (n_before + len(new))
     reached = weight * _cumulated(old, at) + (1 - weight) * np.searchsorted(new, at, side="right") / len(new)
-    # Just below each of these points: what is linear has come as far, what jumps there has not jumped.
+    # The share just below each of these points: the linear part is included, a jump at the point is not.
     below = weight * _cumulated(old, at, before=True) + (1 - weight) * np.searchsorted(new, at) / len(new)
     found = np.empty(len(QUANTILES))
     for position, share in enumerate(QUANTILES):

@@ -245,5 +245,5 @@ def bhattacharyya_to_all(points: GaussianPoints) -> Vector:
 
 
 def _similarity(distances: Vector) -> Vector:
-    # Rounding may leave less than nothing; what is no number came from a model that is no distribution.
+    # Rounding may make it slightly negative. If it is NaN, the model is not a distribution.
     return np.asarray(1.0 / (1.0 + np.maximum(np.nan_to_num(distances, nan=np.inf), 0.0)))

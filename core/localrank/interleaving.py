@@ -55,7 +55,7 @@ def team_draft(first: Indices, second: Indices, depth: int, coins: Iterator[bool
     taken: set[int] = set()
     order: list[int] = []
     teams: list[int] = []
-    ahead = 0  # by how many results the baseline has more
+    ahead = 0  # how many more results the baseline has
     while len(order) < min(depth, len(first)):
         team = FIRST if ahead < 0 or (ahead == 0 and next(coins)) else SECOND
         ahead += 1 if team == FIRST else -1

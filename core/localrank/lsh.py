@@ -176,7 +176,8 @@ class HyperplaneTables:
         positions = np.repeat(first.ravel() - ends + lengths.ravel(), lengths.ravel())
         positions += np.arange(total)
         entries = np.asarray(self.ids).reshape(-1)[positions]
-        # One number for candidate, component and side; equal ones are adjacent after sorting, and so are both sides.
+        # One number stands for candidate, component and side. After sorting, equal numbers are adjacent, and so are
+        # both sides.
         bits = (2 * rank - 1).bit_length()
         tags = np.repeat(np.arange(rank * sides), lengths.reshape(rank * sides, looked).sum(axis=1))
         wide = n_queries << bits > np.iinfo(np.int32).max

@@ -66,10 +66,10 @@ _METRIC = re.compile(r"(?P<kind>[a-z_]+)(?:@(?P<cutoff>[0-9]+))?")
 _NEEDS_CUTOFF = {"p"}
 _TAKES_NO_CUTOFF = {"mean_ndcg"}
 
-#: Beyond this a gain of 2^label is no float64 any more.
+#: A gain of 2^label does not fit into float64 beyond this.
 _LARGEST_LABEL = 1000.0
 
-#: Padded cells that are worked on at once: enough to hide the interpreter, few enough for the cache.
+#: Padded cells in one operation: enough that the time of the interpreter does not matter, and few enough for the cache.
 _BLOCK_CELLS = 1 << 17
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PyFunc", "load_model", "log_model", "save_model"]
 
-#: The column that says which query a row belongs to.
+#: The column with the query of each row.
 _QID = "qid"
 
 

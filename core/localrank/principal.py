@@ -189,7 +189,7 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     # In float32 the solver is less exact for matrices of small numbers.
     trace = symmetric.trace()
     symmetric = symmetric / np.where(trace > 0, trace, 1.0).astype(symmetric.dtype)
-    # In LAPACK's order the transpose is the array as it lies in memory: nothing is copied. The least work space makes
+    # The transpose has the memory order of LAPACK, so nothing is copied. The least work space makes
     # it reduce the matrix column by column: up to 200 rows that takes less time than blocks, and beyond as much.
     values, columns, _, _, info = solve(
         symmetric.T, range="I", lower=1, il=size - count + 1, iu=size, lwork=26 * size, overwrite_a=1
@@ -214,7 +214,7 @@ def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] |
     rows, columns = matrix.shape
     dtype = matrix.dtype
     width = max(8, wanted + 3)
-    # float64 comes here for close eigenvalues only; there the whole scatter soon is as cheap.
+    # float64 is used only for close eigenvalues; the whole scatter is then almost as fast.
     longest = min(columns // 3, (28 if dtype == _SINGLE else 12) * width)
     basis = np.empty((longest, columns), dtype)
     images = np.empty((longest, columns), dtype)

@@ -206,7 +206,7 @@ class Registry:
                         try:
                             draft.place(family / str(version), name, version)
                         except OSError as error:
-                            # Somebody took the number without the lock, which not every file system has.
+                            # Somebody took the number without the lock; not every file system has locks.
                             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                                 raise
                             continue
@@ -304,7 +304,7 @@ class Registry:
                     histories[alias] = [one for one in history if one.version not in going]
                 if histories != before:
                     replace_file(family / ALIASES, render_aliases(histories))
-                # Only now: no alias may name a version that is gone, whenever this stops.
+                # Only now, because no alias may ever name a removed version, even if this stops halfway.
                 for number in going:
                     remove_version(family, number)
         return Pruned(tuple(going), tuple(sorted(ended)), tuple(leftovers))
@@ -433,7 +433,7 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         sync_folder(path.parent)
     except OSError:
-        # Who is told that it failed must not find it done.
+        # If the change fails, it must not be done.
         if before is None:
             path.unlink()
         else:

@@ -57,7 +57,7 @@ def one_to_many(signature: Signature, others: Signatures, similarity: Similarity
         for start in range(0, n_queries, block):
             part = slice(start, start + block)
             # One matrix-vector product for each component: only the dots that count are computed. Kernels of OpenBLAS
-            # also compute with what lies in unused lanes, and raise its flags.
+            # also compute with the content of unused lanes and set floating-point flags for it.
             with np.errstate(invalid="ignore"):
                 dots = np.abs(np.matmul(directions[part].transpose(1, 0, 2), columns)[..., 0])
             if share is None:

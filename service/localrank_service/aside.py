@@ -152,7 +152,7 @@ class Lane:
                 self._leave()
             raise
         finally:
-            del waiter  # it may hold an error, which knows the frames that it passed, this one too
+            del waiter  # it may hold an error, whose traceback refers to this frame
 
     def _leave(self) -> None:
         """Let the next one in."""

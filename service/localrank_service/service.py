@@ -96,7 +96,7 @@ class Service:
     def _lacking(self) -> str | None:
         """Return what is wrong with the models, if that should keep requests away."""
         champions = self.live.champions
-        # What has an earlier version to answer with is reported, but can be used.
+        # A broken model with an earlier version is reported, but requests can use it.
         broken = [
             f"model {name!r} is broken: {reason}"
             for name, reason in self.live.broken.items()

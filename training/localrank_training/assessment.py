@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Assessment", "Candidate", "assess"]
 
 METRIC = "ndcg@10"
-#: A cluster that a tenth of the documents more or less does not change stands for a kind of query.
+#: A cluster stands for a kind of query if a tenth of the documents more or less does not change it.
 _STEADY = 0.1
 _LEVEL = 0.05
 

@@ -526,7 +526,7 @@ def _merge(tables: dict[str, Any], over: Mapping[str, Any]) -> None:
         if not isinstance(under, dict) or not isinstance(table, dict):
             tables[name] = dict(table) if isinstance(table, dict) else table
             continue
-        # Another method of a step has other settings: those of the method before it go with it.
+        # Another method of a step has other settings, so the settings of the earlier method are dropped.
         if table.get("method", under.get("method")) != under.get("method"):
             under = {}
         excluded = {"clusters": "candidates", "candidates": "clusters"} if name == "clustering" else {}

@@ -122,7 +122,7 @@ def cross_fit(
     """Choose everything that is open by held-out scores, and learn the blend from all queries."""
     from threadpoolctl import threadpool_limits
 
-    # Many small products: more threads would take more processor time and no less time.
+    # Many small products: more threads would only take more processor time.
     with threadpool_limits(1):
         return _cross_fit(queries, config, workers, progress)
 

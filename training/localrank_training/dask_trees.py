@@ -81,7 +81,7 @@ def grown_on_workers(scheduler: str, settings: dict[str, Any], rounds: int, judg
 
     with ExitStack() as stack:
         stack.enter_context(_seceded())
-        # A connection of its own: closing it takes back all that is asked for, whatever LightGBM is waiting for.
+        # Its own connection: closing it cancels all requests, whatever LightGBM is waiting for.
         client = Client(scheduler, set_as_default=False)
         stack.callback(client.close)
         # Two fits at once would each wait for a worker that is waiting for the other.

@@ -213,7 +213,7 @@ class DaskWorkers:
                     "published"
                 ) from None
             except (CancelledError, CommClosedError):
-                # A worker that is gone took with it what only it held.
+                # Data that only a lost worker held are gone.
                 if not self._connected():
                     raise WorkersLost(
                         f"--dask {self._address}: the scheduler is gone. Nothing was published; run the "
@@ -267,7 +267,7 @@ class DaskWorkers:
 
     def _place(self, array: Array) -> Future:
         try:
-            # Under a name of its own: contents are compared here, and lost arrays must not be taken for sent ones.
+            # Under a new name: contents are compared here, and lost arrays must not count as sent.
             return self._client.scatter(array, hash=False, broadcast=False)
         except (OSError, TimeoutError) as error:
             raise WorkersLost(

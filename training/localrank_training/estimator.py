@@ -44,7 +44,7 @@ __all__ = ["LocalRanker"]
 
 #: The column of a table that says which query a row belongs to.
 _QID = "qid"
-#: Columns of judged queries that would be features by mistake.
+#: Columns of judged queries that must not become features by mistake.
 _NO_FEATURES = {"label": "labels, which are y"} | {
     name: "which names the documents" for name in IDS if name != "comment"
 }

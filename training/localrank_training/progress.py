@@ -1,4 +1,4 @@
-"""How far a long task is: told by functions that know nothing of terminals, drawn by the commands."""
+"""Progress of long tasks: functions report it without knowing about terminals, and commands draw it."""
 
 from __future__ import annotations
 

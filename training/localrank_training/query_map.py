@@ -30,7 +30,7 @@ __all__ = ["MOST", "map_of", "query_map"]
 MOST = 1000
 #: Bytes that the points of a map may take in an artifact whose router holds no training queries.
 _ROOM = 4 * 1024**2
-#: A map of fewer queries than this, where there are more, says too little: the points are left out instead.
+#: If there are more queries, a map of fewer than this says too little; then the points are left out instead.
 _ENOUGH = 100
 
 

@@ -121,7 +121,7 @@ def _half(size: int, rng: np.random.Generator, which: int) -> Bits:
 def _half_the_queries(
     lesson: QuerySet, exam: QuerySet, rng: np.random.Generator, which: int
 ) -> tuple[QuerySet, QuerySet]:
-    # Queries that teach something are halved by themselves, so that some are left.
+    # Queries that teach something are halved separately, so that some of them are left.
     teaches = np.array([len(np.unique(lesson.labels_of(query))) > 1 for query in range(len(lesson))])
     kept = np.zeros(len(lesson), np.bool_)
     for some in (np.flatnonzero(teaches), np.flatnonzero(~teaches)):

@@ -117,7 +117,7 @@ def _top_scores_pca(clouds: Clouds, settings: RepresentationSettings) -> TopScor
         covered = np.cumsum(values) >= settings.share * values.sum() * (1 - 1e-12)
         count = min(int(np.argmax(covered)) + 1, settings.most)
     axes = axes[: min(count, len(axes))]
-    # Which of both directions is found is chance: the largest number of each is positive.
+    # The sign of a direction is arbitrary, so the largest number of each is made positive.
     largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
     axes = np.ascontiguousarray(axes * np.where(largest < 0, -1.0, 1.0)[:, None])
     return TopScoresPcaRepresentation(centre, axes, settings.scores)

@@ -311,7 +311,7 @@ def _cross_fitted(
             held = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], routes)
         learned = len(lesson) if found.rehearsal is None else 0
         held_out = HeldOut(how, lesson, held, found.built.clusters[: len(lesson)], learned)
-        # The models that had not seen a query are gone; what a blend of two clusters would have scored is not known.
+        # The models that had not seen a query no longer exist, so the scores of a blend of two clusters are unknown.
         evidence = None
         if config.guard.learn:
             evidence = guarding.Evidence(guarding.distances(found.built.ranker.contract, lesson), None)

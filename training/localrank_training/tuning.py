@@ -154,7 +154,7 @@ def combinations(
             }
             several, config = chosen | named, choice.config
             if config.clustering.method == "none":
-                # Nothing is compared, so how queries are represented is no choice.
+                # Queries are not compared, so their representation is not a choice.
                 config = config.replace(representation=RepresentationSettings())
                 several = {n: v for n, v in several.items() if not n.startswith("representation.")}
             found.setdefault(json.dumps(config.to_json(), sort_keys=True), (several, config))

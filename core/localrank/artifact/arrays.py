@@ -56,7 +56,7 @@ _CHUNK = 4 * 1024 * 1024
 PIECE = 64 * 1024
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 4096
-#: What numpy writes for a plain array, and nothing that would have to be evaluated.
+#: Exactly what numpy writes for a plain array. Nothing in it is evaluated.
 _HEADER = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[A-Za-z]\d*)', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>|\d+,|\d+(?:, \d+)+)\), \} *\n"
@@ -104,7 +104,7 @@ def open_file(folder: int, name: str) -> BinaryIO:
         file.close()
         raise ArtifactCorrupt(f"{name}: expected a plain file, found {_kind(status.st_mode)}")
     if status.st_nlink > 1:
-        # The other name would let it be changed from outside the version.
+        # Somebody could change it by its other name, outside the version.
         file.close()
         raise ArtifactCorrupt(
             f"{name}: expected a file with one name, found a hard link of {status.st_nlink}"
@@ -157,7 +157,7 @@ class ArrayFile:
             digest.update(chunk)
             if keep is not None:
                 keep(chunk)
-            # A file cut short while it is read ends in part of a number; its digest tells.
+            # If the file is cut short while it is read, it may end within a number; the digest then differs.
             values = np.frombuffer(chunk[: len(chunk) - len(chunk) % dtype.itemsize], dtype)
             fault = fault or _fault(content, values, position, previous)
             position, previous = position + len(values), values[-1] if len(values) else previous

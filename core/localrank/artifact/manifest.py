@@ -186,7 +186,7 @@ class Manifest:
             ArtifactCorrupt: anything else is wrong with it.
         """
         raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
-        # The format first: of another one nothing else is known.
+        # The format is checked first, because the rest of another format is unknown.
         _check_format(raw)
         if raw["format_version"] == 1:
             raw = renamed(raw)

@@ -174,7 +174,7 @@ def contents(
             raise ArtifactCorrupt(f"{name}: {fault}")
         rules[name] = layout.content(dict(seen))
         if counted is not None:
-            # What counts the points of one part has no meaning in the next.
+            # The number of points of one part has no meaning in the next.
             sizes |= {axis: length for axis, length in seen.items() if axis != "points"}
             sizes.setdefault(counted, seen["points"])
     return rules

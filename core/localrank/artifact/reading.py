@@ -211,7 +211,7 @@ def _read_manifest(handle: int, folder: Path, trusted: TrustedKeys | None = None
     with open_file(handle, MANIFEST) as file:
         content = read_up_to(file, LARGEST_MANIFEST + 1)
     if trusted is not None:
-        # Before anything in it is believed.
+        # This comes before anything in it is used.
         trusted.check(folder, content)
     manifest = Manifest.parse(content)
     number = folder.absolute().name

@@ -76,7 +76,7 @@ class Draft:
         try:
             sync_folder(target.parent)
         except OSError:
-            # Who is told that it failed must not find it there.
+            # If publishing fails, the version must not be there.
             target.rename(self.folder)
             raise
         return manifest

@@ -60,7 +60,7 @@ class Caller:
             return Request("/v1/rerank", json.dumps(options | {"documents": documents}).encode())
         array = query.array()
         if not array.size and array.ndim == 2 and not array.shape[1]:
-            # No documents: an array of none does not know how many features they would have had.
+            # Without documents, an empty array does not show the number of features.
             return Request("/v1/rerank", json.dumps(options | {"features": []}).encode())
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
@@ -85,7 +85,7 @@ class Caller:
         about = {"request_id": answer if isinstance(answer, str) else answer.request_id, "query": query}
         said: list[dict[str, Any]] = [{"index": int(index), "click": True} for index in clicks]
         said += [{"index": int(index), "grade": float(grade)} for index, grade in grades.items()]
-        # A name for each, so that what is sent again counts once.
+        # Each event gets a name, so that an event that is sent again counts once.
         events = [{**about, **one, "event_id": uuid4().hex} for one in said]
         return Request("/v1/feedback", json.dumps({"events": events}).encode())
 

@@ -90,7 +90,7 @@ def pause_after_problem(response: httpx.Response, patience: Patience) -> float:
     if response.status_code not in _TOLD_TO_WAIT:
         raise ServiceError(problem)
     asked = response.headers.get("retry-after", "")
-    # Without it the service does not say that it will be better then.
+    # Without this header, the service does not promise that a retry will succeed.
     pause = patience.wait(float(asked)) if asked.isascii() and asked.isdecimal() else None
     if pause is None:
         raise Unavailable(problem)

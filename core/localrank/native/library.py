@@ -114,7 +114,7 @@ def load(path: Path) -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise Unusable(f"{path.name} cannot be opened ({error}); {_AGAIN}") from error
     expected, found = version_of(FOLDER), opened.localrank_version().decode()
-    # A wheel holds no sources: there the version alone says what belongs together.
+    # A wheel has no sources, so there only the version is compared.
     if found.split()[0] != expected.split()[0]:
         raise Unusable(
             f"{path.name} was built for version {found.split()[0]}, expected {__version__}; {_AGAIN}"

@@ -55,7 +55,7 @@ def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numb
         return None
     size = len(text)
     # No two numbers share one byte of the text, and every array may make the outline a byte longer. Memory that is not
-    # written to costs nothing: large buffers are given page by page.
+    # written to costs nothing, because the system provides large buffers page by page.
     n_values = min(size // 2 + 1, numbers)
     n_spans = min(size // (_LEAST_SPAN + len(name)) + 1, arrays)
     n_outline = size + n_spans

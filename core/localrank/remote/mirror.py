@@ -210,7 +210,7 @@ class Mirror:
             try:
                 self._have(name, history[-1].version, pulled)
             except (ArtifactError, StoreUnavailable) as error:
-                # It is tried again at the next pull if it is the store, and later if it is what is there.
+                # If the store fails, the next pull tries again; if the version itself is broken, a later one does.
                 settled &= not isinstance(error, StoreUnavailable)
                 address = name if alias == CHAMPION else f"{name}@{alias}"
                 self._broken[address] = f"version {history[-1].version}: {error}"
@@ -265,7 +265,7 @@ class Mirror:
         try:
             content = found.read_bytes()
             Manifest.parse(content)
-            # What is here is read once by each process; whoever loads it reads it again.
+            # Each process reads a version once here; loading it reads it again.
             if content == manifest and self._good.get(path) != manifest:
                 artifact.verify(folder)
         except (OSError, ArtifactError):
@@ -290,7 +290,7 @@ class Mirror:
                     self._store.fetch(f"{path}/{name}", draft / name, entry.size)
                 artifact.verify(draft)
             except ArtifactError as error:
-                # Where it was put meanwhile is nobody's business.
+                # The message must not show where it was put meanwhile.
                 said = str(error).removeprefix(f"{draft}: ").removeprefix(f"{path}/")
                 raise type(error)(f"{path}/{said}") from error
             for one in draft.iterdir():

@@ -84,7 +84,7 @@ class BordaScorer(Combination):
         if self.rule == "borda":
             return weighted_sum(shares, behind)
         if self.rule == "median":
-            # Medians differ by a quarter at least; the Borda count decides below that.
+            # Medians differ by at least a quarter, so a smaller addition of the Borda count decides ties.
             return _median(shares, behind) + weighted_sum(shares, behind) / (5 * len(cloud))
         return _stationary(shares, behind)
 

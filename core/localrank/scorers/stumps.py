@@ -57,7 +57,7 @@ class StumpScorer(Leaf):
         )
         if not rising.all():
             raise ValueError("thresholds: expected them ascending for each feature")
-        # A step may be huge and the next its opposite, but every score must be finite.
+        # A huge step may be followed by its opposite, but every score must be finite.
         if (np.abs(self.steps) > np.finfo(np.float64).max / (len(self.steps) + 1)).any():
             raise ValueError("steps: one is so large that their sum may not be finite")
 

@@ -155,7 +155,7 @@ class TreesScorer(Leaf):
         return TreesScorer(**joined, blocks=self.blocks)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is cached is made of these, and the compiled walk holds addresses of this process.
+        # The cache is made of these, and the compiled walk holds addresses of this process.
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _place(self, split: int) -> str:

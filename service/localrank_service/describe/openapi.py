@@ -1373,7 +1373,7 @@ _SUMMARIES = {
 
 
 _NO_WORD = re.compile(r"\W")
-#: Operations that are not called as their functions are, so that every name is one that people would choose.
+#: Operations with another name than their function, so that generated clients have natural names.
 _NAMES = {
     "/v2/rerank": "rerank_as_cohere",
     "/v2/health/live": "server_live",

@@ -135,7 +135,7 @@ GUARDRAILS: Final = (
     ),
 )
 
-#: Of one experiment; any other is refused by name.
+#: The members of one experiment; any other member is refused by name.
 MEMBERS: Final = (
     Member(
         "name",

@@ -174,7 +174,7 @@ class Experiments:
                 await self.refresh()
                 await self._judge()
             except Exception:  # noqa: BLE001
-                # Whatever it is, what runs goes on, and the next look may find it mended.
+                # Running experiments continue after any error, and the next look may succeed.
                 _log.exception("cannot update the experiments; trying again")
             if tried:
                 self.looked.set()

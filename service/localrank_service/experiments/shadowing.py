@@ -103,7 +103,7 @@ class Shadow:
             try:
                 found: Agreement | None = _ranked(job, self._stage)
             except Exception as error:  # noqa: BLE001
-                # Whatever it is, it is the candidate's, and it costs no answer.
+                # Any error is the candidate's, and no answer is lost.
                 _log.warning("shadow %s: %s %s: %s", job.experiment, job.candidate.name, job.run, error)
                 found = None
             # Only the event loop counts.

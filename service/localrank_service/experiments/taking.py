@@ -28,7 +28,7 @@ __all__ = ["Taking"]
 
 _TEAMS = (BASELINE, CANDIDATE)
 _STAGES = ("sign", "route", "score", "order")
-#: The service's refusals under load and for lack of models, which are no model's fault.
+#: Refusals of the service under load or without models; no model is to blame for them.
 _NOT_OURS = frozenset({429, 503})
 _DEADLINE = 504
 
@@ -71,7 +71,7 @@ class Taking:
                 self.by_candidate = True
                 return replace(ranked, experiment=part)
             ranked = await self._rank(model, documents, options)
-            # The baseline takes these documents, so it was not the caller's fault.
+            # The baseline accepts these documents, so the caller is not to blame.
             self._experiments.failed(running, CANDIDATE)
         else:
             ranked = await self._timed(running, BASELINE, model, documents, options)
@@ -85,7 +85,7 @@ class Taking:
         try:
             ranked = await self._rank(model, documents, options)
         except Exception as error:
-            # What else the candidate fails at is counted once the baseline has answered.
+            # Other failures of the candidate are counted after the answer of the baseline.
             if _is_late(error) or (arm == BASELINE and _is_ours(error)):
                 self._experiments.failed(running, arm)
             raise

@@ -274,7 +274,7 @@ class Admission:
             if claim.waiter is None or claim.waiter.done():
                 continue
             waited = now - claim.arrived
-            # After the whole process stood still, a few that have waited for long are better answered.
+            # If the whole process stood still, it is better to answer a few requests that have waited for long.
             if waited > self._longest and self.waiting * pressure.mean > self._longest:
                 claim.waiter.set_exception(overloaded(self._refuse("queue", pressure, now, waited)))
                 continue
@@ -337,9 +337,7 @@ class Claim:
         try:
             await self.waiter
         finally:
-            self.waiter = (
-                None  # it may hold an error, which knows the frames that it passed, and they this claim
-            )
+            self.waiter = None  # it may hold an error, whose traceback refers to frames with this claim
 
     def granted(self) -> None:
         """Take notice that the turn has come."""

@@ -34,7 +34,7 @@ _log = logging.getLogger("localrank.service")
 _PERIOD = 0.1
 #: Seconds between two log lines about connections that were ended.
 _QUIET = 10.0
-#: Seconds that a client may keep us waiting before its connection is closed for a new one rather than another's.
+#: Seconds that a client may keep the worker waiting; after that its connection is the first to be closed for a new one.
 _PATIENCE = 1.0
 #: Seconds in which a body may be slower than it must be on average.
 _GRACE = 5.0

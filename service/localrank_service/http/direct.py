@@ -37,7 +37,7 @@ class Answer(Response):
     """JSON, and how long each stage took to make it."""
 
     def __init__(self, content: bytes, server_timing: str) -> None:
-        # Not what the framework does with any status, content and headers: these are known.
+        # Faster than the framework's way, because status, content type and headers are known.
         self.status_code = 200
         self.background = None
         self.body = content

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Edge"]
 
 _log = logging.getLogger("localrank.service")
-#: A caller may make up methods; what is counted must not grow with them.
+#: Callers may send any method names; the number of counters must not grow with them.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 

@@ -156,7 +156,7 @@ class Exchange:
                 try:
                     raise self._problem
                 finally:
-                    # A problem knows the frames that it passed, and they know this exchange and its body.
+                    # The traceback of a problem refers to frames, and these refer to this exchange and its body.
                     self._problem = None
             if self.complete and not self._delivered:
                 self._delivered = True

@@ -172,7 +172,7 @@ class Head:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # it stops after such a head, which is what is wanted of any
+            pass  # it stops after such a head; every head should stop it
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, Problem):
                 raise error.__context__ from None

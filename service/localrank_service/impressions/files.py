@@ -118,7 +118,8 @@ class Files:
         files = self._remove_oldest()
         begun = time.time_ns() // 1000
         if files and (newest := NAME.fullmatch(files[-1].name)) is not None:
-            # Later than all others, also after the clock was set back: names say which files are the oldest.
+            # The name is later than all others, even if the clock was set back, because names show which files are the
+            # oldest.
             begun = min(max(begun, int(newest["begun"]) + 1), _LAST)
         for microseconds in islice(count(begun), 1000):
             path = self._folder / file_name(microseconds, os.getpid())

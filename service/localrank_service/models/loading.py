@@ -87,7 +87,7 @@ class Loader:
             try:
                 await self.refresh()
             except Exception:  # noqa: BLE001
-                # Whatever it is, what is live stays live, and the next look may find it mended.
+                # Live models stay live after any error, and the next look may succeed.
                 _log.exception("cannot read the folder of models %s; trying again", self.registry.models_dir)
             await asyncio.sleep(seconds)
 
@@ -145,7 +145,7 @@ class Loader:
         with suppress(OSError):
             for family in sorted(self.registry.models_dir.iterdir()):
                 with suppress(OSError):
-                    # A link is refused when it is read, and must be seen for that.
+                    # A link is refused when it is read, so it must be listed.
                     status = (family / ALIASES).lstat()
                     found.append((family.name, status.st_mtime_ns, status.st_ino, status.st_size))
         return tuple(found)
@@ -165,7 +165,7 @@ class Loader:
         for name in sorted((there | served.keys()) - self._unloaded):
             try:
                 if name not in there:
-                    # It may be the disk that is gone; whoever wants to end serving a model unloads it.
+                    # The disk may be gone. To stop serving a model, one unloads it.
                     raise ArtifactNotFound(f"{name}/{ALIASES}: no such file")
                 aliases: Mapping[str, int] = self.registry.aliases(name)
             except LocalRankError as error:
@@ -191,7 +191,7 @@ class Loader:
             else:
                 kept[key] = aliased[address] = model
         self._live.loading = {}
-        # What is wrong here is nearer than what is wrong there.
+        # A local error comes before an error at the URL.
         self._aliased, self._broken = aliased, {**self._missing, **broken}
         for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
             del self._extra[address]

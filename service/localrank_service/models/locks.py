@@ -37,7 +37,7 @@ def take(folder: Path, prefix: str) -> tuple[Path, int]:
         The file and its descriptor.
     """
     paths: list[Path] = []
-    # Whoever asks whether a file is free holds it for an instant, so all are tried more than once.
+    # A process that checks a file holds it for a moment, so each file is tried more than once.
     for _ in range(3):
         paths = sorted(folder.glob(f"{prefix}*{_SUFFIX}"))
         for path in paths:
@@ -62,7 +62,7 @@ def is_free(path: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        # Shared, so that two who look at once do not take each other for the holder.
+        # The lock is shared, so that two processes that look at the same time do not see each other as the holder.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -64,7 +64,7 @@ def read(path: Path) -> bytes | None:
                 return checked[8:]
         except (FileNotFoundError, ValueError):
             return None
-        # It was read while it was written.
+        # The file was read while it was written.
         time.sleep(0.001)
     return None
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 __all__ = ["MOST_WORKERS", "bound", "keep_to_one_thread", "quota", "threads", "workers"]
 
-#: Nobody who starts a service on a large machine expects a process for each of its cores without having asked.
+#: On a large machine nobody expects a process for each core by default.
 MOST_WORKERS = 8
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -43,7 +43,8 @@ def quota(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> float | Non
                 root, read = groups / "cpu", _split
             else:
                 continue
-            # In a container the path may be that on the host, which is not there; what is mounted is its own.
+            # In a container the path may be the one on the host, which does not exist here; the mounted groups are its
+            # own.
             level = root / path.lstrip("/")
             for folder in (level, *level.parents):
                 if not folder.is_relative_to(root):

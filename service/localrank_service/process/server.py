@@ -53,7 +53,8 @@ class Server(uvicorn.Server):
 
     async def _stop_listening(self, sockets: list[socket]) -> None:
         loop = asyncio.get_running_loop()
-        # The event loop closes its listeners some time later. These copies are closed as soon as nobody waits there.
+        # The event loop closes its listeners some time later. These copies are closed as soon as no connection waits
+        # there.
         copies = [listener.dup() for listener in sockets]
         for server in self.servers:
             server.close()

@@ -163,7 +163,8 @@ class Supervisor:
         """End all workers; pass on every further signal, which tells them not to drain for long."""
         for place in self._places:
             place.start_at = float("inf")
-        # Each worker has its own and closes it when it accepts no more; then nobody may wait here in vain.
+        # Each worker has its own listener and closes it when it stops accepting. No connection may then wait here in
+        # vain.
         self.listener.close()
         self._ending[0] = 1
         self._signals[:] = [signal.SIGTERM]
@@ -275,7 +276,7 @@ class Supervisor:
                 signal.signal(number, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         awake.close()
-        # Whoever holds a reading end would keep the others from noticing that the supervisor is gone.
+        # If a worker kept a reading end, the others would not notice that the supervisor is gone.
         for held in (reader, *(place.worker.beats for place in self._places if place.worker is not None)):
             os.close(held)
         every = self.hang_seconds / _BEATS

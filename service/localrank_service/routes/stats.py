@@ -25,7 +25,7 @@ async def stats(request: Request) -> Response:
     asked = request.query_params.get("series", "false")
     if asked not in {"true", "false"}:
         raise Problem(422, f"series: expected true or false, found {asked[:40]!r}")
-    # Aside, because it takes milliseconds with many models and workers.
+    # In a thread, because it takes milliseconds with many models and workers.
     living = await asyncio.to_thread(service.workers.living)
     log = service.impressions
     experiments = service.experiments

@@ -228,7 +228,8 @@ class _File:
         """Make room for this many cells."""
         more = -(-count * _CELL // _CHUNK) * _CHUNK
         rest = _Free(self._used // _CELL, (self._size - self._used) // _CELL, 0.0)
-        # Written rather than left out: where the disk is full this fails, and touching a hole would kill the process.
+        # The zeros are written, because on a full disk this fails, while touching a hole in the file would kill the
+        # process.
         if os.pwrite(self._cells, bytes(more), self._size) != more:
             raise OSError("the disk is full")
         self._used, self._size = self._size, self._size + more

@@ -61,7 +61,7 @@ def add(cells: Cells, number: float, bucket: int) -> None:
     width = len(cells) // _SLICES
     at = int(number % _SLICES) * width
     if cells[at] != number:
-        # Whoever reads in between finds a slice of long ago without observations.
+        # A reader in between finds an old slice without observations.
         cells[at + 1 : at + width] = array("d", bytes(8 * (width - 1)))
         cells[at] = number
     cells[at + 1 + bucket] += 1.0

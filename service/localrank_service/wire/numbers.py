@@ -56,7 +56,7 @@ def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> 
     spans = lifted.spans
     if type(documents) is not list or len(documents) != len(spans):
         return None
-    # No member stands twice, in no document, and there are none further below.
+    # No document has a member twice, and there are no deeper members.
     if not {dict}.issuperset(map(type, documents)) or sum(map(len, documents)) != members:
         return None
     if any(document.get("features", spans) is not None for document in documents):

@@ -239,7 +239,8 @@ class JsonQuery:
             return list(map(features.get, order))
 
         def rows() -> Iterator[tuple[int, list[Any]]]:
-            # As many at once as make a run of cells: a document in which few features are named has as many as any.
+            # As many documents at once as make a run of cells: a document that names few features has as many cells as
+            # any other.
             most = max(RUN_VALUES // width, 1)
             for first, run in elements:
                 for start in range(0, len(run), most):

@@ -144,7 +144,7 @@ def test_a_file_that_is_mended_is_read_and_its_next_fault_logged_anew(
     ]
     said = [record.getMessage().partition(f"{path}: ")[2] for record in caplog.records]
     missing = "No such file or directory; the keys from the last reading stay valid"
-    assert [missing, "read again; its keys are search", missing] == said
+    assert [missing, "read again; its keys are now search", missing] == said
     assert "new-key-1" not in caplog.text
 
 

@@ -252,7 +252,7 @@ def join(
         shown = [position for position in impression["order"].tolist() if judged.places[position]]
         if propensities is None or judged.grades:
             labels = dict.fromkeys(clicks, click_label) | judged.grades
-            # What was judged although the answer did not have it is kept: somebody has seen it.
+            # Judged documents that were not in the answer are kept: somebody has seen them.
             rows = [one for one in shown if rest == "zero" or one in labels]
             rows += sorted(one for one in labels if not judged.places[one])
             parts.add(judged, name, rows, [labels.get(one, 0.0) for one in rows], 1.0)

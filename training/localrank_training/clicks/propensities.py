@@ -118,7 +118,7 @@ def fit(tally: Tally) -> Propensities:
     """
     pairs, places, shown, clicks = tally.arrays()
     n_places = int(places.max(initial=-1)) + 1
-    # A pair without a click is explained by no attraction, one that was at one place only by any.
+    # A pair without a click gets no attraction; a pair that was at one place only could have any.
     telling = (np.bincount(pairs, clicks) > 0) & (np.bincount(pairs) > 1) if len(pairs) else np.zeros(0, bool)
     chosen = telling[pairs]
     pairs, places, shown, clicks = (one[chosen] for one in (pairs, places, shown, clicks))

@@ -12,7 +12,7 @@ from localrank_training.commands.output import ModelsDir, progress
 
 __all__ = ["demo"]
 
-#: Fixed, so that the demo model is the same whenever it is made.
+#: Fixed, so that the demo model is always the same.
 _CREATED = "2026-01-01T00:00:00Z"
 #: What the method chooses from. Four kinds of queries want four clusters; the method's own candidates leave four out.
 _OPEN = ("clustering.candidates=[1, 2, 3, 4, 5]", "learner.C=[10, 100, 1000, 10000]")

@@ -48,7 +48,7 @@ __all__ = ["evaluate"]
 
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20
-#: Names that are meant as files, so that a file that is not there is not taken for a model.
+#: Names with these endings are files, so that a missing file is not taken for a model.
 _DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", ".letor", ".tsv", ".csv"})
 
 

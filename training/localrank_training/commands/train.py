@@ -162,7 +162,7 @@ def train(
     from localrank_training.training import plan_for
     from localrank_training.training import train as train_model
 
-    # Whatever is wrong with what was asked for is said before the work.
+    # Errors in the options are reported before the work.
     budgets = {"budget": budget, "latency": latency_budget}
     overrides = [*(overrides or ()), *(f"learner.{name}={value}" for name, value in budgets.items() if value)]
     registry = Registry(Path(models_dir))
@@ -240,7 +240,7 @@ def train(
     else:
         typer.echo(f"serve it: localrank serve{where(models_dir)}")
     if page is not None:
-        # The model is there and told of; what follows takes time.
+        # The model is published and the user knows; the rest takes time.
         background = made.background(curve=curve)
         for sentence in background.sentences:
             typer.echo(sentence)

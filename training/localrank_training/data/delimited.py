@@ -148,7 +148,7 @@ class DelimitedReader:
                     name, row, texts[row].as_py(), " with a decimal point and without commas"
                 )
             numbers = pc.match_substring_regex(texts, _NUMBER)
-            # Of other columns those that hold words alone are left out.
+            # Other columns are left out if they hold only words.
             if name in self._wanted or _share(numbers) >= 0.5:
                 row = pc.index(numbers, pa.scalar(value=False)).as_py()
                 if row >= 0:

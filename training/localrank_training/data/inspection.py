@@ -291,7 +291,7 @@ class _Twins:
         spans = self._queries.offsets[first : last + 1]
         query_of = np.repeat(np.arange(first, last), np.diff(spans))
         labels = self._queries.labels[int(spans[0]) : int(spans[-1])]
-        # Rows with equal hashes come together; whether they are equal is then looked at. 0.0 == -0.0.
+        # Rows with equal hashes come together and are then compared. 0.0 == -0.0.
         words = np.where(np.isnan(documents), np.float32(np.nan), documents + np.float32(0)).view(np.uint32)
         hashes = words.astype(np.uint64) @ self._weights
         order = np.lexsort((labels, hashes, query_of))
@@ -401,7 +401,7 @@ def _suspicions(
     )
     if queries.comments is not None:
         count, where = _repeated(queries)
-        # Comments that most documents share say something else than which document it is.
+        # A comment that most documents share is not an id of the document.
         if 2 * count < queries.n_docs:
             yield from of_documents(
                 "documents with the same comment as another document of their query", count, where

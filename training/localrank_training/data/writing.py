@@ -473,7 +473,7 @@ class _TextWriter:
     def write(self, block: Block, query_ids: Sequence[str]) -> None:
         labels, comments, matrix = block.labels, block.comments, block.dense(self._n_features)
         if self._sparse is None:
-            # A file that leaves out nothing but last features would look like a damaged dense one.
+            # If a file leaves out only last features, it looks like a damaged dense file.
             self._sparse = float(np.mean(matrix == 0)) > 0.5 and _has_hole(matrix)
         lines = pc.binary_join_element_wise(_numerals(labels), pa.array(query_ids, pa.string()), " qid:")
         tails = pa.array(["\n"] * len(labels)) if comments is None else _comment_tails(comments)
@@ -519,7 +519,8 @@ def _numerals(values: Vector | Matrix) -> Any:
     """Return the shortest text of each number; ``?`` for NaN."""
     texts = pa.array(values).cast(pa.string())
     if values.dtype == np.float32:
-        # A reader goes through the double nearest to the text. Where that is not the way back, write all digits.
+        # A reader first converts the text to the nearest double. If that does not give the same float32, all digits are
+        # written.
         back = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
         wrong = (back != values) & ~np.isnan(values)
         if bool(wrong.any()):

@@ -121,7 +121,7 @@ class AveragePrecisionLoss:
         value += before[:, None, :]
         value *= (2.0 / batch.n_other)[:, :, None]
         value += self._places[None, :n, :width]
-        # Monotone except for rounding: a worse document never stands before a better one of its kind.
+        # Monotone except for rounding: within its group, a worse document never stands before a better one.
         return np.maximum.accumulate(value.argmax(axis=2), axis=1)
 
     @staticmethod

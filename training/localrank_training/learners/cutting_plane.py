@@ -99,11 +99,11 @@ def minimise(
         bound = max(bound, float(shares[:n] @ losses[:n]) - 0.5 * float(lowest @ lowest))
         objectives.append(objective)
         bounds.append(bound)
-        # The start may be good enough for the objective and still be zero, which ranks nothing.
+        # The start may already be good enough for the objective, but if it is zero it ranks nothing.
         if len(objectives) > 1 and objective - bound <= tolerance * objective:
             break
-        # The minimum of few cuts lies far out. A place nearer to the best one cuts off as much where it matters, and
-        # takes a fraction of the rounds [franc2009].
+        # The minimum of few cuts lies far out. A point nearer to the best one gives an equally useful cut and needs a
+        # fraction of the rounds [franc2009].
         point = best + _STRIDE * (lowest - best)
     return Solution(best, objective, bound, tuple(objectives), tuple(bounds))
 

@@ -93,7 +93,7 @@ def minimise_metric(
         value = _size_of(point, size) + C * max(0.0, loss - float(np.vdot(point, direction)))
         if value < objective:
             objective, best = float(value), point
-        # No metric better than zero is larger than C times its loss: what this cut adds to such a one is nothing.
+        # No metric that is better than zero is larger than C times its loss, so this cut does not change such a metric.
         flat = C * float(np.abs(direction).max()) < _FLAT
         cuts = cuts.with_one(loss, np.zeros((d, d)) if flat else direction)
         state = state.with_cut()
