@@ -40,7 +40,7 @@ _TERM = re.compile(r"\s*([a-z_]+)\s*(?:\*\s*([0-9.eE+-]+)\s*)?")
 
 
 class Block(NamedTuple):
-    """One block of a wish, and what it is multiplied by."""
+    """One block of a wish, and its factor."""
 
     name: str
     scale: float = 1.0
@@ -54,7 +54,7 @@ def parse(text: str) -> tuple[Block, ...]:
     """Read a wish such as ``raw`` or ``[minmax, zscore * 0.25, rank]``.
 
     Raises:
-        InvalidConfiguration: it is none; a block is unknown or comes twice, or a scale is out of range.
+        InvalidConfiguration: the text is not a wish, a block is unknown or comes twice, or a scale is out of range.
     """
     inner = text.strip()
     if inner.startswith("[") and inner.endswith("]"):

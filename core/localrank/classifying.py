@@ -120,6 +120,6 @@ class FusionRouter(_Predicting):
 
 
 def _likeliest(shares: Vector) -> tuple[int, float, float | None]:
-    """Return the most probable cluster, its probability, and what it is ahead of the next."""
+    """Return the most probable cluster, its probability, and its lead over the next cluster."""
     first, *others = np.argsort(-shares, kind="stable")[:2].tolist()
     return first, float(shares[first]), float(shares[first] - shares[others[0]]) if others else None

@@ -83,7 +83,7 @@ def file_name(microseconds: int, process: int) -> str:
 
 
 def journals_in(folder: Path) -> list[Path]:
-    """Return the files of records in a folder, the oldest first; whatever else is there is left alone.
+    """Return the files of records in a folder, oldest first; other files are ignored.
 
     Raises:
         InvalidData: there is no such folder.

@@ -225,7 +225,7 @@ class HyperplaneTables:
         shared = np.full(len(found), signature.rank)
         if ranks is not None:
             np.minimum(shared, ranks[found], out=shared)
-        # Whole numbers of 16 bits are sorted by radix, and equal ones stay in order whatever the processor.
+        # Whole numbers of 16 bits are sorted by radix, and equal ones keep their order on every processor.
         lost = 65_535 - 65_535 * votes // (np.maximum(shared, 1) * len(self.planes))
         return found[np.argsort(lost.astype(np.uint16), kind="stable")[:most]]
 

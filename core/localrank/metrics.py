@@ -464,7 +464,7 @@ class _Ranked:
 
     def __init__(self, block: _Block, negated: Vector, depth: int | None, ties: Ties) -> None:
         self.block = block
-        # Documents that are not there come last, whatever the scores.
+        # Padding comes last, whatever the scores are.
         keys = np.where(block.present, negated[block.documents], np.inf)
         if ties == "input":
             order = np.argsort(keys, axis=1, kind="stable")

@@ -49,7 +49,7 @@ class Probe:
 
     @classmethod
     def record(cls, ranker: Ranker, queries: Sequence[Matrix]) -> Self:
-        """Rank the queries and keep what came out.
+        """Rank the queries and keep the results.
 
         Raises:
             PublishFailed: there are none, or one could go elsewhere on another processor.

@@ -91,7 +91,7 @@ class Ranker:
         with stage("route"):
             route = self._routed(cloud, point)
             cloud.routed(route, len(self.scorers))
-        # A score that overflows is an error of its own, below; numpy need not warn of it as well.
+        # A score that overflows raises an error below, so the warning of numpy is not needed.
         with stage("score"), np.errstate(over="ignore", invalid="ignore"):
             scores = self._scored(route, cloud)
         with stage("order"):

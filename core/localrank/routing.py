@@ -269,7 +269,7 @@ class AmongQueries(_ByNearness):
         return np.bincount(self.clusters, minlength=n_clusters)
 
     def knowing(self, points: Points, clusters: Indices, /) -> ExactRouter:
-        """Return a router to the nearest of these queries; whatever else was known of the others does not hold for them."""
+        """Return a router to the nearest of these queries, without other knowledge about the old ones."""
         return ExactRouter(points, clusters, self.similarity)
 
     def grown(self, points: Points, clusters: Indices, /, *, seed: int = 0) -> Router:

@@ -1,6 +1,6 @@
 """The time of each stage of a request.
 
-The ranker names its stages; whoever calls it may measure them. The service passes a `Stopwatch` and turns its one
+The ranker names its stages, and its caller may measure them. The service passes a `Stopwatch` and turns its one
 dictionary into the body's ``timings_ms``, the ``Server-Timing`` header and the histograms. Training passes nothing.
 """
 

@@ -56,7 +56,7 @@ def give_way() -> None:
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Let `give_way` work in this thread, which is none of those below."""
+    """Let `give_way` also work in this thread, which is not one of the threads below."""
     _TURNS.ends = monotonic() + _TURN
     try:
         yield
@@ -88,12 +88,12 @@ PERMIT: ContextVar[Permit | None] = ContextVar("PERMIT", default=None)
 
 
 class Lane:
-    """A thread, and those who wait for it.
+    """A thread and the queue of its work.
 
     Attributes:
         name: of the thread.
         pace: seconds for one unit of work, as a running mean; 0 before the first.
-        empty: when nobody waited last, on the monotonic clock.
+        empty: the last time that the queue was empty, on the monotonic clock.
     """
 
     def __init__(self, name: str) -> None:

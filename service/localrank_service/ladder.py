@@ -106,7 +106,7 @@ class _Watch:
         self._name, self._begun = "", 0.0
 
     def __call__(self, name: str, /) -> Self:
-        # What is scored is worth ordering.
+        # Scores that are computed already are always ordered.
         if name != "order" and monotonic() + self._pace.left(name, self._documents) > self._deadline:
             raise _OutOfTime
         self._name = name

@@ -236,7 +236,7 @@ class Attempt:
         """Rank the documents, if the request is for a model by its name alone, as the model's experiments want it."""
         if self._address is not None and "@" in self._address:
             return await self._rank(model, documents, options)
-        # One call of the Open Inference Protocol has one version, whatever it holds.
+        # One call of the Open Inference Protocol uses one version for all its queries.
         whole = not self._query or self.api == "v2"
         request = self._request_id if whole else f"{self._request_id}/{self._query}"
         if self.drawn is None:

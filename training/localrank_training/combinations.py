@@ -52,7 +52,7 @@ STEPS = {
     "learner": "`[learner] method`",
     "routing": "`[routing] method`",
 }
-#: Rows that are tried for each new row of a covering array, of which the one that covers most is taken.
+#: Candidates for each new row of a covering array; the one that covers most is taken.
 _TRIED = 200
 
 

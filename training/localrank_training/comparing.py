@@ -1,7 +1,7 @@
 """The similarity of many points to many others, a block at a time.
 
-What is held at once is a block, never all pairs: a million training queries are compared with thousands of them in the memory of
-a few megabytes. `localrank.measures` compares one point with many, or all with all.
+Memory holds one block at a time, never all pairs: comparing a million training queries with thousands of them takes a
+few megabytes. `localrank.measures` compares one point with many, or all with all.
 """
 
 from __future__ import annotations

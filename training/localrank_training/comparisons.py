@@ -214,7 +214,7 @@ def compare(
 def compare_family(
     candidates: Sequence[Measured], baselines: Sequence[Measured], **settings: Any
 ) -> tuple[Comparison, ...]:
-    """Compare pair by pair and adjust the p values for having looked at all of them (Holm).
+    """Compare pair by pair and adjust the p values for the number of comparisons (Holm).
 
     A family is whatever one claim rests on: the metrics of one data set, or the data sets of one table.
     """

@@ -54,7 +54,7 @@ __all__ = [
 
 #: Representations that need labels.
 LABELLED = ("relevant_mean", "performance_profile")
-#: The name in ``[contract] missing`` that stands for all features that have none of their own.
+#: The name in ``[contract] missing`` that means all features that the table does not name.
 OTHERS = "*"
 
 

@@ -241,7 +241,7 @@ def _mean_tau(ours: Vector, theirs: Vector, queries: QuerySet) -> float:
 
 
 def _cluster_of(route: Route) -> int:
-    """Return the cluster that a query belongs to, whoever answers it: a guard may have sent it elsewhere."""
+    """Return the cluster that a query belongs to, even if a guard let another scorer answer it."""
     if route.shares:
         return int(np.argmax(route.shares))
     return NO_CLUSTER if route.cluster is None else route.cluster

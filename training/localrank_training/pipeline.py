@@ -72,7 +72,7 @@ _PARTS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What is settled before any scorer is learned.
+    """Everything that is fixed before any scorer is learned.
 
     Attributes:
         contract: what the model expects of documents.
@@ -252,7 +252,7 @@ def build(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Local:
-    """What the scorers of clusters are learned with, whatever the clusters."""
+    """Everything that the scorers of clusters need for learning, apart from the clusters."""
 
     learner: Learner
     lesson: Lesson

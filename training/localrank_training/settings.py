@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Setting(NamedTuple):
-    """What a field of a settings dataclass says about itself.
+    """The description of one field of a settings dataclass.
 
     Attributes:
         name: as written in a configuration.

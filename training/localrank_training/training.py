@@ -281,9 +281,8 @@ def _cross_fitted(
     workers: int,
     progress: Progress,
 ) -> Trained:
-    """Train a blend, which needs no queries of its own to make its choices: validation queries teach like the others.
-
-    Without ``[selection] refit`` they do not, and measure the published model instead.
+    """Train a blend. It needs no separate queries for its choices, so it also learns from validation queries. Without
+    ``[selection] refit`` it does not; they measure the published model instead.
     """
     lesson, warnings = queries, _said_of(queries)
     if validation is not None:

@@ -35,7 +35,7 @@ class Maps:
     """Maps the large arrays of one version where they are; nobody may change its files meanwhile.
 
     Args:
-        trusted: the large files were verified before, and need not be read.
+        trusted: whether the large files were verified before, so that they need not be read.
     """
 
     def __init__(self, *, trusted: bool = False) -> None:

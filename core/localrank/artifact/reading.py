@@ -88,10 +88,10 @@ def load(folder: Path, *, keep: Path | None = None, trusted: TrustedKeys | None 
 
 
 def attach(folder: Path) -> Artifact:
-    """Read a version that `load` has kept: large arrays are mapped where they are and not looked at.
+    """Read a version that `load` has kept: large arrays are mapped where they are, without a check.
 
     The folder must be one that nobody changes: a file that is edited changes what the ranker does, and one that is cut
-    short kills the process. Raises what `load` raises.
+    short kills the process. It raises the same errors as `load`.
     """
     return _read(Path(folder), Maps(trusted=True))
 

@@ -1,6 +1,6 @@
 """How ``localrank models diff`` prints what changes between two versions: short cells, a row for each figure.
 
-What is too long for a cell is counted; ``--json`` has all of it.
+If a value is too long for a cell, the cell shows its size; ``--json`` has all of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _print_changes(title: str, rows: Sequence[tuple[str, Any, Any]]) -> None:
 
 
 def _print_metrics(changes: Sequence[Change]) -> None:
-    """Print figures side by side with their differences, and whatever else changed."""
+    """Print figures side by side with their differences, and then all other changes."""
     rest: list[tuple[str, Any, Any]] = []
     for change in changes:
         if _is_table(change.before) and _is_table(change.after):
@@ -109,7 +109,7 @@ def _print_probe(rerankings: Sequence[Reranking] | None) -> None:
 
 
 def _rows(change: Change) -> Iterator[tuple[str, Any, Any]]:
-    """Yield a change as rows of plain values: a member that is an object on one side becomes a row for each of its own."""
+    """Yield a change as rows of plain values: an object on one side becomes one row for each of its members."""
     yield from _flat(change.path, change.before, change.after)
 
 

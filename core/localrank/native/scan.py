@@ -79,7 +79,7 @@ def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut 
         text: all of it.
         begin: where the bracket stands.
         end: where the array or object ends, or later.
-        single: make each element a run of its own, and return as many as this.
+        single: make each element a separate run, and return this many.
     """
     compiled = library()
     if compiled is None:

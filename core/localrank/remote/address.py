@@ -14,7 +14,7 @@ def check_url(url: str) -> str:
     """Return the URL without slashes at its end.
 
     Raises:
-        ValueError: it is none, or holds a password, which logs and answers would show.
+        ValueError: the text is not a URL, or it holds a password, which logs and answers would show.
     """
     if not _SCHEME.match(url):
         raise ValueError("expected a URL such as s3://bucket/models or file:///srv/models")

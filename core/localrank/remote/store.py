@@ -31,7 +31,7 @@ class Store:
     """The folder at ``url``.
 
     Raises:
-        InvalidConfiguration: the URL is none, or what reads it is not installed.
+        InvalidConfiguration: the text is not a URL, or the library that reads it is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -144,7 +144,7 @@ def _bounded(path: str, size: int) -> Any:
 
 
 def _said(error: Exception) -> str:
-    """Return what an error says, or what it is if it says nothing."""
+    """Return the message of an error, or its class if it has no message."""
     if isinstance(error, FileNotFoundError):
         return "there is none"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -140,7 +140,7 @@ def _pieces(body: bytes, encoding: str) -> Iterator[bytes]:
     start = ENCODINGS[encoding]
     inflater, waiting, at, members = start(), b"", 0, 1
     while True:
-        # A zstd frame keeps what it was given and has not used; zlib hands it back.
+        # A zstd frame keeps unused input; zlib returns it.
         if not waiting and getattr(inflater, "needs_input", True):
             waiting = body[at : at + _STEP_IN]
             at += len(waiting)

@@ -95,7 +95,7 @@ class Connections:
             self._timer = None
 
     def enter(self, connection: Http) -> bool:
-        """Take in a new connection, in the place of another if there are too many; return whether there is room."""
+        """Take in a new connection, and close another one if there are too many; return whether there is room."""
         if len(self._all) >= self._limit and not self._make_room():
             return False
         self._all.add(connection)

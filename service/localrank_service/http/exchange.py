@@ -112,7 +112,7 @@ class Exchange:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:
             pass
-        except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer
+        except Exception:  # noqa: BLE001 - the client gets an answer after any error
             _log.exception("the application failed")
         if not self.answered and not self.gone:
             self._connection.fail(self)

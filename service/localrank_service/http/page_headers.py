@@ -1,7 +1,7 @@
 """What every page of this service tells the browser: which files it may use, and that nobody may frame it.
 
-A page may run its own scripts and ask this service, nothing else: whatever a description or an answer holds, it runs
-nothing and sends nothing elsewhere.
+A page may run its own scripts and send requests to this service, nothing else. So texts in descriptions or answers
+cannot run anything and cannot send anything elsewhere.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class Http(asyncio.BufferedProtocol):
             self._rest()
 
     def fail(self, exchange: Exchange) -> None:
-        """Answer in the place of an application that did not."""
+        """Send an answer if the application did not."""
         if exchange.claim is not None:
             exchange.claim.finish()
         if exchange.started:
@@ -299,7 +299,7 @@ class Http(asyncio.BufferedProtocol):
             while data:
                 if self._phase is _Phase.HEAD:
                     if begun or self.stalled:
-                        # One request for each turn of the event loop, whatever was sent ahead.
+                        # Only one request in each turn of the event loop, even if more were sent ahead.
                         self._keep(data)
                         self._loop.call_soon(self._go_on)
                         return
@@ -407,7 +407,7 @@ class Http(asyncio.BufferedProtocol):
         exchange.end_body()
 
     def _skip(self, data: memoryview) -> int:
-        """Throw away a body that nobody reads."""
+        """Read and drop a body that is not needed."""
         used = min(self._missing, len(data))
         self.arrived += used
         self._missing -= used

@@ -182,7 +182,7 @@ class ImpressionLog:
                 known = contract is None or contract.digest in self._files.contracts
                 names = [] if contract is None or known else _names(contract)
                 parts = _said(record) if isinstance(record, _Said) else _shown(record)
-            except Exception:  # noqa: BLE001 - whatever it is, the others are written
+            except Exception:  # noqa: BLE001 - after any error the others are written
                 _log.exception("a record for the impression log cannot be written")
                 self._lost[kind][0] += 1.0
                 continue

@@ -182,7 +182,7 @@ class Loader:
             key = f"{name}@{version}"
             try:
                 model = kept.get(key) or self._read(name, version)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others must be served
+            except Exception as error:  # noqa: BLE001 - after any error the others must be served
                 broken[address] = f"version {version}: {self.shown(error)}"
                 _log.error("model %s is broken: version %d: %s", address, version, error)
                 before = self._aliased.get(address)

@@ -1,6 +1,6 @@
 """How the service logs: one JSON object per line, or text on a terminal.
 
-Every record is one line, whatever is in it: a caller must not be able to write lines of its own. A traceback follows
+Every record is exactly one line, so that a caller cannot add lines to the log. A traceback follows
 its line in text, and is a member in JSON.
 """
 
@@ -80,7 +80,7 @@ def config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             # The server's own chatter about its start is in our words already.
             "uvicorn.error": {"level": "WARNING" if level == "INFO" else level},
-            # Whoever asks for these lines gets them at every level.
+            # If a user turns these lines on, they appear at every level.
             "localrank.access": {"level": "INFO"},
         },
     }

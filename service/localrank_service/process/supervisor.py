@@ -70,7 +70,7 @@ class _Worker:
     hung: bool = False
 
     def listen(self) -> bytes:
-        """Return what it has written since it was asked last."""
+        """Return what it has written since the last call."""
         heard = b""
         with suppress(BlockingIOError):
             while part := os.read(self.beats, 4096):

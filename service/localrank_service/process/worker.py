@@ -48,7 +48,7 @@ class _Server(Server):
         self._every = every
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # A task of its own, because the server's main loop stops turning when it shuts down.
+        # A separate task, because the main loop of the server stops when the server shuts down.
         self._beating = asyncio.create_task(self._beat())
         await super().startup(sockets)
 

@@ -59,7 +59,7 @@ async def rerank_batch(request: Request) -> Response:
             if problem.pointer is not None:
                 problem.pointer = f"/queries/{position}{problem.pointer}"
             answers.append({"status": problem.status, "problem": orjson.Fragment(problem.body(request_id))})
-        except Exception:  # noqa: BLE001 - whatever it is, the others are answered
+        except Exception:  # noqa: BLE001 - after any error the others are answered
             _log.exception("query %d of a batch failed", position, extra={"request_id": request_id})
             failure = Problem(500, FAILED)
             answers.append({"status": 500, "problem": orjson.Fragment(failure.body(request_id))})
@@ -86,7 +86,7 @@ async def _answer(
     position: int,
     most_warnings: int,
 ) -> tuple[bytes, Ranked]:
-    """Return the answer to one query, within limits of documents and warnings, and what it is made from."""
+    """Return the answer to one query, within limits of documents and warnings, and the ranking behind it."""
     with Attempt(service, "rerank_batch", request_id, position) as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)

@@ -69,7 +69,7 @@ async def _change(request: Request) -> None:
         raise Problem(422, "parameters: expected an object", pointer="/parameters")
     for name in parameters:
         if name != "unload_dependents":
-            # config and file:… would replace the model by what the request holds.
+            # config and file:… would replace the model by content of the request.
             raise Problem(
                 422,
                 f"parameter {name!r} is not supported: models come from the registry only",

@@ -44,7 +44,7 @@ _SERIES = ".series"
 _CELLS = ".cells"
 _LOCK = ".lock"
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-#: Seconds after which nobody can still be reading cells of a series that was dropped.
+#: Seconds after which no process can still be reading the cells of a dropped series.
 _SETTLED = 60.0
 
 

@@ -1,4 +1,4 @@
-"""What is counted of experiments, by name, run and arm, over all workers.
+"""The counts of experiments by name, run and arm, over all workers.
 
 A run is an experiment with certain settings. If these change, it is another run, and earlier counts do not belong to
 it.

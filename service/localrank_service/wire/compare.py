@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEPTHS", "CompareQuery", "encode", "read"]
 
-#: Documents at the top of which the overlap is answered.
+#: Numbers of first documents for which the overlap is answered.
 DEPTHS = (1, 3, 5, 10, 20)
 
 _TABLE = by_name(COMPARE)

@@ -459,7 +459,7 @@ def by_name(table: Iterable[Member]) -> dict[str, Member]:
 
 
 def plain_values(found: Mapping[str, str]) -> dict[str, Any]:
-    """Return the numbers and flags among the options of a query string; a text that is none stays as it is."""
+    """Convert the numbers and flags of a query string; a text that is neither stays as it is."""
     values: dict[str, Any] = {}
     if (timeout := found.get("timeout_ms")) is not None:
         values["timeout_ms"] = float(timeout) if _DECIMAL.fullmatch(timeout) else timeout

@@ -170,7 +170,7 @@ class Elements:
             give_way()
 
     def __getitem__(self, position: int) -> Any:
-        """Parse one element, for whoever needs to look again."""
+        """Parse one element again, for an error message."""
         ends = np.cumsum(self._runs[:, 2])
         run = int(np.searchsorted(ends, position, "right"))
         begin, end, count, *_ = self._runs[run].tolist()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
-#: What Typer ends with, without a word, when Ctrl-C is pressed.
+#: The exit code of Typer after Ctrl-C; it prints nothing then.
 _INTERRUPTED = 130
 
 app = typer.Typer(

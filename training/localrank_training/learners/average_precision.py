@@ -168,7 +168,7 @@ class AveragePrecisionLoss:
 def _gain_of_place(n_other: int, n_relevant: int) -> Vector:
     r"""``[n_other, n_relevant + 1]``, :math:`\sum_{k > a} \frac{k}{(k + j)(k + j - 1)}` for the ``j``-th other.
 
-    The sum ends at ``n_relevant`` for every query: what it has too much is the same for every place.
+    The sum ends at ``n_relevant`` for every query; the additional terms are the same for every place.
     """
     j = np.arange(1, n_other + 1, dtype=np.float64)[:, None]
     k = np.arange(n_relevant, 0, -1, dtype=np.float64)

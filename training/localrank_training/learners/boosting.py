@@ -160,7 +160,7 @@ class Boosting(Learner):
 
     @abstractmethod
     def objective(self) -> dict[str, Any]:
-        """LightGBM's settings that say what is learned, and by what it stops."""
+        """LightGBM's settings for the objective and for early stopping."""
 
     def _grow(
         self,
@@ -332,7 +332,7 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class Gbrt(Boosting):
-    """Learn the gain of every document by boosted regression trees, whatever its query."""
+    """Learn the gain of every document by boosted regression trees, without regard to its query."""
 
     gain: Literal["label", "exponential"] = setting(
         "label", meaning="regress on the label itself, which may be any number from 0, or on 2^label - 1"

@@ -1,4 +1,4 @@
-"""How a learner is written in a configuration: its name, and settings of which a list is a choice.
+"""How a learner is written in a configuration: its name, and its settings; a list as a value is a choice.
 
     [learner]
     method = "ranksvm"

@@ -17,7 +17,7 @@ __all__ = ["Grove", "Split"]
 class Split(NamedTuple):
     """A document goes left if its feature is not above the threshold.
 
-    ``left`` and ``right`` are whatever the tree's own way of looking up a node takes; ``decision`` holds the bits of
+    ``left`` and ``right`` are the arguments of the function that looks up a node; ``decision`` holds the bits of
     `localrank.scorers.trees` that say where a missing value goes.
     """
 

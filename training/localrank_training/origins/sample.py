@@ -41,7 +41,7 @@ def made_queries(model: OriginModel, seed: int = 0) -> list[Matrix]:
 
 
 def _thresholds(model: OriginModel) -> dict[int, Vector]:
-    """Return what each feature is compared with; a feature of categories with its categories, as far as sets know them."""
+    """Return the thresholds of each feature; for a feature of categories, the categories of its sets."""
     scorer = model.scorer
     if not isinstance(scorer, StumpScorer | TreesScorer) or not len(scorer.features):
         return {}

@@ -426,7 +426,7 @@ def _lines(text: str, room: float) -> list[str]:
 
 
 def _width(text: str) -> float:
-    """Return the pixels that a text takes at most, whatever the reader's letters are."""
+    """Return the largest width of a text in pixels, in any font of the reader."""
     return sum(
         _WIDE
         if letter in "@mwMW%…" or letter.isupper()
