@@ -140,15 +140,15 @@ def test_the_check_accepts_or_refuses_every_combination_and_says_why() -> None:
         (
             ("mean", "euclidean", "per_query", "routing", "ranksvm", "fusion"),
             (
-                "[routing] method 'fusion' learns clusters from several queries each, and [clustering] method 'per_query' has "
-                "a model per query; set [routing] method = 'exact'"
+                "[routing] method 'fusion' needs several queries in each cluster, but [clustering] method 'per_query' has "
+                "a model for each query; set [routing] method = 'exact'"
             ),
         ),
         (
             ("pca", "eq5", "per_query", "routing", "ranksvm", "overlap"),
             (
-                "[routing] method 'overlap' compares the neighbours that models were learned from, which only [clustering] "
-                "method 'knn' has, found 'per_query'; set [routing] method = 'exact'"
+                "[routing] method 'overlap' needs models of neighbours: expected [clustering] method 'knn', found "
+                "'per_query'; set [routing] method = 'exact'"
             ),
         ),
         (

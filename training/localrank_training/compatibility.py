@@ -102,13 +102,13 @@ def _check_routing(config: TrainingConfig, made: type[Points]) -> None:
         )
     if method in _PREDICTING and config.clustering.method in MODEL_PER_QUERY:
         raise InvalidConfiguration(
-            f"[routing] method {method!r} learns clusters from several queries each, and [clustering] method "
-            f"{config.clustering.method!r} has a model per query; set [routing] method = 'exact'"
+            f"[routing] method {method!r} needs several queries in each cluster, but [clustering] method "
+            f"{config.clustering.method!r} has a model for each query; set [routing] method = 'exact'"
         )
     if method == "overlap" and config.clustering.method != "knn":
         raise InvalidConfiguration(
-            "[routing] method 'overlap' compares the neighbours that models were learned from, which only [clustering] "
-            f"method 'knn' has, found {config.clustering.method!r}; set [routing] method = 'exact'"
+            "[routing] method 'overlap' needs models of neighbours: expected [clustering] method 'knn', "
+            f"found {config.clustering.method!r}; set [routing] method = 'exact'"
         )
     if config.routing.member != "nearest" and method != "exact":
         raise InvalidConfiguration(

@@ -47,7 +47,8 @@ class CohereQuery(JsonQuery):
         if type(document) is str:
             raise Problem(
                 422,
-                f"documents[{position}] is a text; expected an object with features, which is what this service ranks",
+                f"documents[{position}] is a text; expected an object with features, because this service "
+                "ranks by features",
                 pointer=at,
             )
         if type(document) is not dict:

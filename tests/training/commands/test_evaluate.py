@@ -103,7 +103,7 @@ def test_one_model_is_compared_with_its_global_scorer(run: Run) -> None:
         assert f"{one.wins}/{one.ties}/{one.losses}" in line
         assert f"{one.helped}/{one.hurt}" in line
     assert lines[6].startswith("2 of 2 differences are significant at 5 % (Holm).")
-    assert "These 20 queries would show" in lines[6]
+    assert "These 20 queries find a true difference" in lines[6]
     assert f"map {expected[0].detectable:.4f}" in lines[6]
     assert "web@1: routed by lsh to 2 of 2 clusters, largest 50.0%, global scorer 0.0%" in text
 

@@ -227,7 +227,7 @@ def test_a_logarithmic_axis_takes_no_zero() -> None:
 @pytest.mark.parametrize(
     ("mark", "sentence"),
     [
-        (Line("a", X, Y, LOW, HIGH), "expected a description of the intervals of 'a' are"),
+        (Line("a", X, Y, LOW, HIGH), "expected a description of the intervals of 'a', found none"),
         (Dots("a", X, Y, low=LOW), "expected both ends of the intervals of 'a'"),
         (Bars("a", X, Y[:2]), "expected 4 values of 'a', found 2"),
     ],

@@ -411,7 +411,7 @@ def _print_figures(
             )
             typer.echo(
                 f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These "
-                f"{compared[0].n_queries} queries would show, four times in five, a difference of: "
+                f"{compared[0].n_queries} queries find a true difference of this size four times in five: "
                 + (detectable or "none, because too few of them differ")
             )
 

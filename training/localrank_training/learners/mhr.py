@@ -73,8 +73,8 @@ class MultipleHyperplanes(Learner):
         low=0,
         meaning="weights of the rankers, if they are known: a table by the levels of each ranker, such as `{0-2 "
         "= 3}` for the pair of levels 0 and 2 (or `{2 = 3}` for levels below and from 2 on, with `base = "
-        '"overlapping"`), in which the others count 1; or a list of one for each, pairs in the order (0, '
-        "1), (0, 2), ..., (1, 2), ... of ascending levels",
+        '"overlapping"`), where rankers that are left out have weight 1; or a list with one weight for '
+        "each ranker, pairs in the order (0, 1), (0, 2), ..., (1, 2), ... of ascending levels",
     )
     levels: tuple[float, ...] | None = setting(
         None, meaning="all labels; by default those in the data, but a cluster may lack some of them"
