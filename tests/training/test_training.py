@@ -191,8 +191,8 @@ def test_validation_queries_that_were_learned_from_are_counted_and_told() -> Non
     apart, shared = (train(queries, config(), validation=others) for others in (validation, mixed))
 
     assert (0, 2) == (apart.held_out.learned_from, shared.held_out.learned_from)
-    assert not [note for note in report_of(apart).notes if "training queries too" in note]
-    assert report_of(shared).notes[0].startswith("2 of 6 validation queries are training queries too")
+    assert not [note for note in report_of(apart).notes if "also training queries" in note]
+    assert report_of(shared).notes[0].startswith("2 of 6 validation queries are also training queries")
 
 
 @pytest.mark.parametrize("learner", ["linear", "blend"])

@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_is_published_only_if_asked(
     models = str(tmp_path / "models")
 
     assert 1 == main([*arguments, "--models-dir", models])
-    assert "expected RankLib to compare with" in capsys.readouterr().err
+    assert "expected RankLib to compare scores with" in capsys.readouterr().err
 
     assert 0 == main([*arguments, "--unverified", "--models-dir", models])
     assert "not compared with the original library" in capsys.readouterr().err
