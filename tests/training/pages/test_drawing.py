@@ -233,7 +233,7 @@ def test_a_logarithmic_axis_takes_no_zero() -> None:
     ],
 )
 def test_what_a_reader_could_not_understand_is_refused(mark: Line | Dots | Bars, sentence: str) -> None:
-    told = "" if "told" in sentence else "95 % intervals"
+    told = "" if "found none" in sentence else "95 % intervals"
 
     with pytest.raises(ValueError, match=sentence):
         Plot("Title", "A sentence.", Axis("x"), Axis("y"), [mark], intervals=told)
