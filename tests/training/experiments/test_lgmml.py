@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from localrank.__main__ import main
+from localrank.scorers import LinearScorer
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.writing import write
-from localrank_training.experiments import lgmml
+from localrank_training.experiments import lgmml, lgmml_variants
 from localrank_training.experiments.folds import read_folds
 from localrank_training.experiments.lgmml_variants import METRICS, VARIANTS, by_column_norm, noisy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from localrank_training.learners.lesson import Lesson
 
 ON_DATA = ("lgmml-fig3", "lgmml-table2", "lgmml-table4", "lgmml-table5", "lgmml-noise")
 ON_SONGS = ("lgmml-fig2", "lgmml-fig4", "lgmml-fig5", "lgmml-table1", "lgmml-table3")
@@ -186,3 +190,28 @@ def test_mlr_is_in_figure_5_and_r_mlr_stops_where_it_is_too_slow(found: dict[str
         == len(found["lgmml-table1"]["tables"][0]["rows"])
         == len(found["lgmml-table3"]["tables"][0]["rows"])
     )
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A learner that learns nothing."""
+
+    towards: float
+    blocks: str = "raw"
+
+    def fit(self, _lesson: Lesson) -> LinearScorer:
+        return LinearScorer(np.array([self.towards, self.towards, 0.0, 0.0]), blocks="raw")
+
+
+@pytest.mark.parametrize("towards", [(1.0, -1.0), (-1.0, 1.0)])
+def test_settings_are_chosen_by_validation_queries(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, towards: tuple[float, float]
+) -> None:
+    monkeypatch.setattr(lgmml_variants, "make", lambda _learner, values: _Given(**values))
+
+    chosen, _, _ = lgmml_variants._best(
+        read_folds(folder).folds[0], "given", [{"towards": one} for one in towards]
+    )
+
+    assert isinstance(chosen, LinearScorer)
+    assert [1.0, 1.0, 0.0, 0.0] == chosen.weights.tolist()
