@@ -151,6 +151,11 @@ class _Places(ast.NodeVisitor):
     def visit_Raise(self, node: ast.Raise) -> None:
         """Leave errors alone: whether they are raised is decided elsewhere."""
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """Leave ``strict=True`` alone: it would tell of another defect."""
+        if node.arg != "strict":
+            self.visit(node.value)
+
     # What is replaced.
 
     def visit_Compare(self, node: ast.Compare) -> None:

@@ -45,6 +45,8 @@ def changes(folder: Path, name: str, text: str) -> list[str]:
         ("if a:\n    x = b if c else d", {"if not (a):\n    x = b if c else d", "if a:\n    x = b if not (c) else d"}),
         ("for a in b:\n    break", {"for a in b:\n    continue"}),
         ("raise E(3)", set()),
+        ("x = zip(a, b, strict=True)", set()),
+        ("x = f(a, wide=True)", {"x = f(a, wide=False)"}),
     ],
 )  # fmt: skip
 def test_defects_of_python(tmp_path: Path, code: str, expected: set[str]) -> None:
