@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +21,33 @@ DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 
 @pytest.fixture(scope="module")
-def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
-    folder = tmp_path_factory.mktemp("models")
-    demo(str(folder))
-    return load(folder / "demo")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def printed(models: Path) -> list[str]:
+    """What the command says when it has made the model."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        demo(str(models))
+    return said.getvalue().splitlines()
+
+
+@pytest.fixture(scope="module")
+def rebuilt(models: Path, printed: list[str]) -> Ranker:
+    assert printed
+    return load(models / "demo")
+
+
+def test_the_command_says_what_it_made_and_what_to_do_next(models: Path, printed: list[str]) -> None:
+    published, measured, after = printed
+
+    assert f"published demo version 1 in {models / 'demo'}" == published
+    last = json.loads((models / "demo" / "1" / "manifest.json").read_text())["metrics"]["figures"][-1]
+    assert f"{last['metric']} on 100 validation queries: {last['model']:.4f}, its global model " in measured
+    assert f"{last['global']:.4f} (" in measured
+    assert "serve it: localrank serve" == after
 
 
 def test_the_committed_model_is_small_and_proves_itself() -> None:
