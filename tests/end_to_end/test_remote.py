@@ -100,7 +100,7 @@ def test_services_that_share_a_folder_follow_one_url_and_fetch_each_version_once
     # An instance starts without the URL as well, from what it fetched before.
     with serving(here, *flags, log=tmp_path / "three.log") as three:
         assert {"demo": 2} == three.get("/readyz").json()["models"]
-    assert f"what is in {here} is served" in (tmp_path / "three.log").read_text()
+    assert f"serving the models in {here}" in (tmp_path / "three.log").read_text()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_killed_worker_is_replaced_and_loses_only_what_it_was_answering(
     assert len(load.lost) <= CLIENTS
     assert {0} >= {one.status for one in load.lost}
     assert {'{cause="SIGKILL"}': 1.0} == deaths
-    (line,) = service.logged(f"worker {victim} is gone")
+    (line,) = service.logged(f"worker {victim} ended")
     assert "SIGKILL, after" in line
 
 
@@ -98,7 +98,7 @@ def test_a_hung_worker_is_replaced(models_dir: Path, body: bytes) -> None:
     assert len(load.lost) - lost <= CLIENTS
     assert {'{cause="SIGKILL"}': 1.0, '{cause="hung"}': 1.0} == deaths
     assert 1 == len(service.logged(f"worker {victim} hangs: its event loop did not respond for 2 s"))
-    assert 1 == len(service.logged(f"worker {victim} is gone: hung, after"))
+    assert 1 == len(service.logged(f"worker {victim} ended: hung, after"))
 
 
 def test_a_stopped_supervisor_does_not_take_its_workers_for_hung(models_dir: Path) -> None:
