@@ -130,7 +130,7 @@ def test_a_worker_that_dies_again_and_again_is_started_ever_more_rarely(models_d
     # At once, at once, after 1 s, after 2 s, after 4 s.
     assert 4 == len(killed)
     assert {'{cause="SIGKILL"}': 4.0} == deaths
-    assert 1 == len(service.logged("another starts in 4 s"))
+    assert 1 == len(service.logged("another one starts in 4 s"))
     assert 200 == answered
 
 
