@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from localrank.metrics import Judgements
+from localrank.vectors import VectorPoints
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.experiments import adaptive_clusters
@@ -155,3 +159,17 @@ def test_random_clusters_have_the_same_sizes_and_other_queries(fold: Fold) -> No
 
     assert np.bincount(dealt.labels).tolist() == np.bincount(adapted.labels).tolist()
     assert (dealt.labels != adapted.labels).any()
+
+
+def test_clusters_are_predicted_as_by_a_multinomial_regression_of_the_queries_that_have_one() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2, -1], 12)
+    values = (rng.standard_normal((48, 3)) + 2 * np.eye(4, 3)[labels]).astype(np.float32)
+    known = np.ones(48, bool)
+    taught = labels >= 0
+
+    predict = adaptive_clusters._multinomial(VectorPoints(values, known), labels, 3)
+
+    reference = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, tol=1e-10, max_iter=1000))
+    reference.fit(values[taught].astype(float), labels[taught])
+    np.testing.assert_allclose(predict(values), reference.predict_proba(values.astype(float)), atol=2e-3)
