@@ -130,7 +130,12 @@ QUERY: dict[str, Any] = {"features": [[1, 2, 3, 4]], "labels": [1]}
         ({"queries": [QUERY], "metrics": ["auc"]}, 422, "/metrics", "metric 'auc': expected one of map"),
         ({"queries": [QUERY], "metrics": ["map"] * 33}, 422, "/metrics", "33 metrics; expected at most 32"),
         ({"queries": [QUERY], "convention": "trec"}, 422, "/convention", "expected one of letor3"),
-        ({"queries": [QUERY], "convention": "mslr", "top_grade": 9}, 422, "/top_grade", "its top grade is 4"),
+        (
+            {"queries": [QUERY], "convention": "mslr", "top_grade": 9},
+            422,
+            "/top_grade",
+            "its top grade is always 4",
+        ),
         ({"queries": [QUERY], "model": "other"}, 404, "/model", "no model 'other'"),
         ({"queries": [QUERY], "contract": "sha256:0"}, 409, "/contract", "the model's is"),
         ({"queries": [QUERY, [1]]}, 422, "/queries/1", "expected an object"),

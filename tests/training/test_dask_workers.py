@@ -102,7 +102,7 @@ def test_what_workers_do_not_see_is_sent_and_said(
         assert 1 == len(workers._sent)
         (note,) = workers.notes
     assert "worker tcp://" in note
-    assert "does not see" in note
+    assert "does not have the same file" in note
     assert "matrix.npy" in note
 
 

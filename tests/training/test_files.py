@@ -71,7 +71,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     ("name", "why"),
     [
         ("folder", "it is a folder"),
-        ("nowhere/report.csv", "there is no folder .*nowhere"),
+        ("nowhere/report.csv", "no such folder: .*nowhere"),
         ("file/report.csv", ".*file is a file"),
     ],
 )

@@ -274,7 +274,7 @@ def test_trees_that_cannot_be_bettered_come_back(queries: QuerySet, validation: 
         scorer = grown(learner, Lesson(nonsense, validation=validation, towards=best))
 
     assert scorer is best
-    assert "stays as it is" in notes[-1].text
+    assert "stays unchanged" in notes[-1].text
 
 
 def test_trees_correct_a_linear_model(queries: QuerySet) -> None:
