@@ -188,14 +188,22 @@ def _top_eigenpairs(symmetric: Floats, count: int) -> tuple[Floats, Floats]:
     solve = lapack.ssyevr if symmetric.dtype == _SINGLE else lapack.dsyevr
     # In float32 the solver is less exact for matrices of small numbers.
     trace = symmetric.trace()
-    symmetric = symmetric / np.where(trace > 0, trace, 1.0).astype(symmetric.dtype)
+    scale = np.where(trace > 0, trace, 1.0).astype(symmetric.dtype)
     # The transpose has the memory order of LAPACK, so nothing is copied. The least work space makes
     # it reduce the matrix column by column: up to 200 rows that takes less time than blocks, and beyond as much.
     values, columns, _, _, info = solve(
-        symmetric.T, range="I", lower=1, il=size - count + 1, iu=size, lwork=26 * size, overwrite_a=1
+        (symmetric / scale).T,
+        range="I",
+        lower=1,
+        il=size - count + 1,
+        iu=size,
+        lwork=26 * size,
+        overwrite_a=1,
     )
     if info != 0:
-        raise np.linalg.LinAlgError(f"the eigensolver stopped with code {info}")
+        # It can give up if many eigenvalues are equal or nearly so. The other method takes longer and does not.
+        values, columns = np.linalg.eigh(symmetric / scale)
+        values, columns = values[size - count :], columns[:, size - count :]
     return values[:count][::-1] * trace, columns.T[:count][::-1]
 
 

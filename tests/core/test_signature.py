@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -326,3 +328,24 @@ def test_documents_are_centred_as_in_double_precision(
     np.testing.assert_allclose(centred, around, atol=2e-4 * max(1.0, np.abs(around).max()))
     np.testing.assert_allclose(size, np.sum(around**2), rtol=1e-3)
     np.testing.assert_allclose(length, np.sum(exact.mean(axis=0) ** 2), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_the_quick_eigensolver_gives_up_another_one_answers(
+    dtype: type[np.floating[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    centred = np.random.default_rng(0).standard_normal((30, 12)).astype(dtype)
+    scatter = centred.T @ centred
+
+    def gives_up(matrix: np.ndarray[Any, Any], **_settings: object) -> tuple[Any, Any, int, Any, int]:
+        matrix.fill(np.nan)  # it works in place
+        return np.full(12, np.nan), np.full((12, 12), np.nan), 0, None, 1
+
+    monkeypatch.setattr(principal, "largest_eigenpairs", lambda _symmetric, _count: None)
+    expected, axes = principal._top_eigenpairs(scatter, 4)
+    monkeypatch.setattr("localrank.principal.lapack.ssyevr", gives_up)
+    monkeypatch.setattr("localrank.principal.lapack.dsyevr", gives_up)
+    found, rows = principal._top_eigenpairs(scatter, 4)
+
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(np.abs(np.vecdot(rows, axes)), 1.0, rtol=1e-4)
