@@ -34,7 +34,7 @@ from threading import Lock
 
 from localrank import __version__
 from tests.core.native.building import build_script
-from tests.mutation.executed import PACKAGES, Executed, measure
+from tests.mutation.executed import PACKAGES, Executed, failures, measure
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
@@ -157,9 +157,9 @@ class Place:
         # 5: nothing was left to run. 4: a fixture's module could not be imported.
         if code in {0, 5}:
             return ""
-        named = re.findall(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - .*)?$", output, re.MULTILINE)
+        named = failures(output)
         if code in {1, 2} and named:
-            return str(named[0])
+            return named[0]
         endless = code == 1 and "Timeout (" in output
         if endless or code < 0 or (code == 4 and "while loading conftest" in output):
             return f"ended with {code}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.mutation.mutants import Mutant
 
-__all__ = ["PACKAGES", "Executed", "digest", "measure"]
+__all__ = ["PACKAGES", "Executed", "digest", "failures", "measure"]
 
 PACKAGES = ("core", "service", "training")
 #: Tests of a line are chosen until they would take so many seconds.
@@ -28,6 +28,11 @@ LEAST = 0.05
 
 _DURATION = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(\S.*)$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - .*)?$", re.MULTILINE)
+
+
+def failures(output: str) -> list[str]:
+    """Return the tests that pytest's summary says to have failed, in its order."""
+    return _FAILED.findall(output)
 
 
 def digest(root: Path) -> str:
@@ -74,7 +79,7 @@ def measure(place: Path, out: Path, environment: Mapping[str, str], jobs: int) -
         raise RuntimeError(f"the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
     # Written last: where it stands, the measurement is whole.
     (out / f"tests-{state}.json").write_text(
-        json.dumps({"root": str(place), "seconds": seconds, "failed": _FAILED.findall(done.stdout)})
+        json.dumps({"root": str(place), "seconds": seconds, "failed": failures(done.stdout)})
     )
 
 
