@@ -1,7 +1,10 @@
 """The worst bodies of the largest allowed size, on every wire and in every encoding, against a real server.
 
 While they are answered the event loop must go on turning, the memory may grow by eight times the allowed size for each request
-in work, and each must be answered, one way or the other, within three seconds.
+in work, and each must be answered, one way or the other, within three seconds on a usual machine.
+
+A loop that stands still for 50 ms makes every moment within them late, not one. Time in which the server had no
+processor does not count: it belongs to whatever else the machine is doing.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from bisect import bisect_left, bisect_right
+from contextlib import contextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
@@ -33,14 +38,20 @@ from tests.hostile.worst_bodies import ENCODE, WIRES, Case, cases, empty_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 
 SIZE, DOCUMENTS, WIDTH = 16 * 2**20, 5000, 136
 
-#: Milliseconds above what an idle loop is late in 999 of 1,000 cases, and at most; bytes for each request; seconds.
-USUALLY_LATE, LATEST, GROWTH, LONGEST = 10, 50, 8 * SIZE, 3.0
+#: Milliseconds above what an idle loop is late in 999 of 1,000 cases, and at most; bytes for each request.
+USUALLY_LATE, LATEST, GROWTH = 10, 50, 8 * SIZE
+#: Seconds of a machine that turns an empty loop a million times in so many seconds.
+LONGEST, USUAL_TURNS = 3.0, 0.1
+
+#: Seconds from one look at how long the server had no processor to the next.
+LOOK = 0.01
 
 #: What CI sends of all that `make soak` sends.
 SHORT = {
@@ -70,13 +81,55 @@ SHORT = {
 
 
 class Found(NamedTuple):
-    """What one request, or several at once, did to the server."""
+    """What one request, or several at once, did to the server: milliseconds late at each moment, among others."""
 
     statuses: list[int]
     seconds: float
-    late: Any
+    late: NDArray[np.float64]
     latest: float
     grown: int
+
+
+class Waits:
+    """For how long a process had no processor, from one moment to another.
+
+    It is looked at from this process: the watched one would have to give up its interpreter for every look.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._moments: list[float] = []
+        self._delays: list[dict[int, int]] = []
+        self._stopped = threading.Event()
+        self._look()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(LOOK):
+            self._look()
+
+    def _look(self) -> None:
+        """Keep the nanoseconds that each thread has been ready and not running."""
+        found = {}
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{self._process}/task").iterdir():
+                found[int(task.name)] = int((task / "schedstat").read_text().split()[1])
+        if self._process in found:
+            self._delays.append(found)
+            self._moments.append(time.perf_counter())
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def between(self, begin: float, end: float) -> float:
+        """Return the seconds that the main thread had to wait, and the one other thread that had to wait longest."""
+        first = max(bisect_right(self._moments, begin) - 1, 0)
+        last = min(bisect_left(self._moments, end), len(self._moments) - 1)
+        before, after = self._delays[first], self._delays[last]
+        grown = {task: delay - before.get(task, 0) for task, delay in after.items()}
+        return (grown.pop(self._process) + max(grown.values(), default=0)) / 1e9
 
 
 class Server:
@@ -86,15 +139,20 @@ class Server:
         self._process = process
         assert process.stdout is not None
         self.port = int(process.stdout.readline())
+        self.waits = Waits(process.pid)
 
-    def ask(self) -> dict[str, Any]:
-        """What happened since it was asked before."""
+    def ask(self) -> tuple[NDArray[np.float64], int]:
+        """Return how many milliseconds late each moment was since it was asked before, and the growth in bytes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
+        late = [0.0]
+        for due, one in found["woken"]:
+            waited = self.waits.between(due, due + one) if one > watched_server.EVERY else 0
+            late.extend(np.arange(one - waited, 0, -watched_server.EVERY))
+        return np.array(late) * 1e3, found["grown"]
 
     def post(self, case: Case) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -117,11 +175,10 @@ class Server:
             thread.start()
         for thread in threads:
             thread.join()
-        seconds = time.perf_counter() - begun
-        found = self.ask()
-        return Found(
-            statuses, seconds - found["waited"], np.array(found["late"]), found["latest"], found["grown"]
-        )
+        ended = time.perf_counter()
+        late, grown = self.ask()
+        seconds = ended - begun - self.waits.between(begun, ended)
+        return Found(statuses, seconds, late, late.max(), grown)
 
 
 @contextmanager
@@ -140,6 +197,7 @@ def watched(models_dir: Path) -> Iterator[Server]:
         try:
             yield server
         finally:
+            server.waits.stop()
             assert process.stdin is not None
             process.stdin.close()
             process.wait(30)
@@ -168,16 +226,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield one
 
 
-def quantile(late: Any, share: float) -> float:
-    """Milliseconds that this share of all moments is late at most."""
-    reached = np.cumsum(late) >= share * late.sum()
-    return float((np.argmax(reached) + 1) * watched_server.STEP)
-
-
 def idle(server: Server, seconds: float) -> float:
     server.ask()
     time.sleep(seconds)
-    return quantile(np.array(server.ask()["late"]), 0.999)
+    return float(np.quantile(server.ask()[0], 0.999))
+
+
+def longest() -> float:
+    """Return the seconds that a request may take on this machine."""
+
+    def turns() -> float:
+        begun = time.thread_time()
+        for _ in range(1_000_000):
+            pass
+        return time.thread_time() - begun
+
+    return LONGEST * max(min(turns() for _ in range(5)) / USUAL_TURNS, 1)
 
 
 def check(server: Server, sent: Iterable[Case], seconds: float) -> float:
@@ -185,27 +249,33 @@ def check(server: Server, sent: Iterable[Case], seconds: float) -> float:
 
     Return by how many milliseconds the loop is later than an idle one, in 999 of 1,000 moments.
     """
-    usual = idle(server, seconds)
-    total = np.zeros(watched_server.LONGEST + 1)
+    usual, limit = idle(server, seconds), longest()
+    total = []
     wrong = []
     for case in sent:
         # The machine may be busy with other work: what happens each time is the body's doing.
         tries = (server.suffer(case) for _ in range(3))
         found = next(tries)
         for again in tries:
-            if found.latest <= usual + USUALLY_LATE and found.seconds <= LONGEST:
+            if found.latest <= usual + USUALLY_LATE and found.seconds <= limit:
                 break
-            found = min(found, again, key=lambda one: one.latest)
-        total += found.late
+            found = again._replace(
+                seconds=min(found.seconds, again.seconds),
+                late=min(found.late, again.late, key=np.max),
+                latest=min(found.latest, again.latest),
+            )
+        total.append(found.late)
         figures = f"{case.name}: {found.statuses}, {found.seconds:.2f} s, {found.latest:.1f} ms late, {found.grown >> 20} MiB"
         _log.info(figures)
         answered = len(found.statuses) == 1 and 200 <= found.statuses[0] < 500
         if not (
-            answered and found.seconds <= LONGEST and found.grown <= GROWTH and found.latest <= usual + LATEST
+            answered and found.seconds <= limit and found.grown <= GROWTH and found.latest <= usual + LATEST
         ):
             wrong.append(figures)
-    late = quantile(total, 0.999)
-    _log.info("idle %s ms, beside the worst bodies %s ms in 999 of 1,000", usual, late)
+    late = float(np.quantile(np.concatenate(total), 0.999))
+    _log.info(
+        "idle %.1f ms, beside the worst bodies %.1f ms in 999 of 1,000; at most %.1f s", usual, late, limit
+    )
     assert not wrong
     return late - usual
 
@@ -239,12 +309,12 @@ def test_no_body_stops_anybody(wire: str, encoding: str, server: Server) -> None
 @pytest.mark.soak
 def test_four_at_once_take_four_times_the_memory(server: Server) -> None:
     usual = idle(server, 5)
-    total = np.zeros(watched_server.LONGEST + 1)
+    total = []
     for wire in WIRES:
         for case in chosen(wire):
             found = server.suffer(case, case, case, case)
-            _log.info("%s: %s", case.name, found._replace(late=None))
-            total += found.late
+            _log.info("%s: %s", case.name, found._replace(late=found.late[:0]))
+            total.append(found.late)
             assert found.grown <= 4 * GROWTH, case.name
             assert found.latest <= usual + LATEST, case.name
-    assert quantile(total, 0.999) <= usual + USUALLY_LATE
+    assert np.quantile(np.concatenate(total), 0.999) <= usual + USUALLY_LATE
