@@ -1,13 +1,15 @@
 """Plant defects into the sources, one at a time, and see whether a test notices.
 
     python -m tests.mutation [--count 200] [--seed N] [--jobs 2] [--out FOLDER]
+    python -m tests.mutation --only core/localrank/routing --tests tests/core/test_routing.py --count 50
 
 The defects are drawn from all of core, service, training and the C. Each is planted in a copy of the project, and the
 tests run until one fails: first the test file of the same name, then the tests that execute the line. What fails is run again
 without the defect and counts if it passes then. Tests that last too long have failed: the defect is an endless loop.
 
 Which tests execute a line is measured once for each state of the sources and kept in ``--out``, as is every verdict: the
-same seed goes on where it stopped.
+same seed goes on where it stopped. With ``--tests`` these judge alone and nothing is measured or kept: so one sees what the
+tests of one module miss.
 
 No maintained tool fits: those for Python know no C, and none starts from a sample. The exit code is 1 if nine tenths or
 fewer were noticed.
@@ -43,6 +45,8 @@ NATIVE = Path("core/localrank/native")
 WANTED = 0.9
 #: Seconds after which tests are taken to run forever.
 LONGEST = 900.0
+#: The same for the tests of one module.
+LONGEST_OF_ONE = 120.0
 
 #: Tests of the C, which coverage does not see.
 OF_C = {
@@ -95,7 +99,6 @@ def surroundings(place: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(place / package) for package in PACKAGES),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "CI": "true",
     }
 
@@ -106,6 +109,10 @@ def copied(place: Path) -> Path:
     for name in filter(None, listed.decode().split("\0")):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, place / name)
+    # Each run reads the bytecode of all that it imports. It is compared with the source by content: one that changes twice in a
+    # second may have the same size and time.
+    compileall = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash"]
+    subprocess.run([*compileall, *PACKAGES], cwd=place, check=True)
     build(place)
     return place
 
@@ -130,8 +137,9 @@ class Verdict:
 class Place:
     """A copy of the project in which defects are planted and tests run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds: float = LONGEST) -> None:
         self.folder = copied(folder)
+        self._seconds = seconds
         self._output = folder / ".output"
         self._warm = subprocess.Popen(
             [sys.executable, "-m", "tests.mutation.warm"],
@@ -168,32 +176,29 @@ class Place:
     def _run(self, tests: list[str]) -> int:
         assert self._warm.stdin is not None
         assert self._warm.stdout is not None
-        asked = {"tests": tests, "output": str(self._output), "seconds": LONGEST}
+        asked = {"tests": tests, "output": str(self._output), "seconds": self._seconds}
         print(json.dumps(asked), file=self._warm.stdin, flush=True)
         return int(self._warm.stdout.readline())
 
-    def judge(self, mutant: Mutant, executed: Executed) -> Verdict:
-        """Plant the defect, run the tests, remove it."""
+    def judge(self, mutant: Mutant, executed: Executed | None, tests: list[str]) -> Verdict:
+        """Plant the defect, run these tests, or those that may notice it if none are named, and remove it."""
         source = self.folder / mutant.path
         text = source.read_text()
         planted = mutant.planted(text)
         in_c = source.suffix != ".py"
-        if in_c:
-            stages = [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
-        else:
+        if not in_c:
             try:
                 compile(planted, mutant.path, "exec")
             except SyntaxError:
                 return Verdict("invalid")
-            stages = [named_after(self.folder, mutant.path), executed.tests_of(mutant) or ELSEWHERE]
-            stages += [ALSO.get(source.parent.name, []), slow_beside(self.folder, mutant.path)]
+        stages = [tests] if executed is None else self._stages(mutant, executed)
         for stage in filter(None, stages):
             while True:
                 source.write_text(planted)
                 try:
                     if in_c and not build(self.folder):
                         return Verdict("invalid")
-                    noticed = self.failing(stage, executed.failed)
+                    noticed = self.failing(stage, [] if executed is None else executed.failed)
                 finally:
                     source.write_text(text)
                     if in_c:
@@ -203,8 +208,22 @@ class Place:
                 # Import errors and crashes have no test to run again.
                 if "::" not in noticed or not self.failing([noticed], []):
                     return Verdict("killed", noticed)
+                if executed is None:
+                    raise RuntimeError(f"{noticed} fails without a defect, too")
                 executed.without(noticed)
         return Verdict("survived")
+
+    def _stages(self, mutant: Mutant, executed: Executed) -> list[list[str]]:
+        """Return the lists of tests that may notice the defect, those first that notice most."""
+        source = Path(mutant.path)
+        if source.suffix != ".py":
+            return [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
+        return [
+            named_after(self.folder, mutant.path),
+            executed.tests_of(mutant) or ELSEWHERE,
+            ALSO.get(source.parent.name, []),
+            slow_beside(self.folder, mutant.path),
+        ]
 
 
 @cache
@@ -227,24 +246,36 @@ def drawn(seed: int) -> list[Mutant]:
 
 @dataclass
 class Results:
-    """Every verdict of a seed, kept in a file as it comes."""
+    """Every verdict of a seed, kept in a file as it comes if there is one."""
 
-    file: Path
+    file: Path | None
     known: dict[str, Verdict] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        if self.file.exists():
+        if self.file is not None and self.file.exists():
             for line in self.file.read_text().splitlines():
                 kept = json.loads(line)
                 self.known[kept["mutant"]] = Verdict(kept["verdict"], kept["by"])
 
     def keep(self, mutant: Mutant, verdict: Verdict) -> None:
-        with self._lock, self.file.open("a") as lines:
+        line = json.dumps({"mutant": str(mutant), "verdict": verdict.verdict, "by": verdict.by})
+        with self._lock:
             self.known[str(mutant)] = verdict
-            print(
-                json.dumps({"mutant": str(mutant), "verdict": verdict.verdict, "by": verdict.by}), file=lines
-            )
+            if self.file is not None:
+                with self.file.open("a") as lines:
+                    print(line, file=lines)
+
+
+def measured(out: Path, scratch: Path, jobs: int) -> Executed:
+    """Return which tests execute a line; measure it first if that is not kept."""
+    try:
+        return Executed(ROOT, out)
+    except FileNotFoundError:
+        print("running the tests once to see which lines each executes", flush=True)
+        place = copied(scratch / "measured")
+        measure(place, out, surroundings(place), jobs)
+        return Executed(ROOT, out)
 
 
 def main() -> int:
@@ -256,12 +287,13 @@ def main() -> int:
         "--seed", type=int, default=int(time.time()), help="which defects; by default new ones"
     )
     parser.add_argument("--only", default="", help="defects whose path or line matches this expression")
+    parser.add_argument("--tests", nargs="+", default=[], help="run these only, and keep nothing")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "mutation")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
-    results = Results(options.out / f"mutants-{options.seed}.jsonl")
+    results = Results(None if options.tests else options.out / f"mutants-{options.seed}.jsonl")
     waiting = iter(one for one in drawn(options.seed) if re.search(options.only, str(one)))
     verdicts: dict[str, Verdict] = {}
 
@@ -269,15 +301,10 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="localrank-mutation-") as scratch,
         ThreadPoolExecutor(options.jobs) as pool,
     ):
-        try:
-            executed = Executed(ROOT, options.out)
-        except FileNotFoundError:
-            print("running the tests once to see which lines each executes", flush=True)
-            first = copied(Path(scratch, "measured"))
-            measure(first, options.out, surroundings(first), options.jobs)
-            executed = Executed(ROOT, options.out)
+        executed = None if options.tests else measured(options.out, Path(scratch), options.jobs)
         free: SimpleQueue[Place] = SimpleQueue()
-        places = [Place(Path(scratch, str(number))) for number in range(options.jobs)]
+        seconds = LONGEST_OF_ONE if options.tests else LONGEST
+        places = [Place(Path(scratch, str(number)), seconds) for number in range(options.jobs)]
         for place in places:
             free.put(place)
 
@@ -286,14 +313,14 @@ def main() -> int:
                 return mutant, known
             place, begun = free.get(), time.monotonic()
             try:
-                verdict = place.judge(mutant, executed)
+                verdict = place.judge(mutant, executed, options.tests)
             except RuntimeError as problem:
                 verdict = Verdict("invalid", str(problem).splitlines()[-1])
             finally:
                 free.put(place)
             results.keep(mutant, verdict)
-            seconds = time.monotonic() - begun
-            print(f"{verdict.verdict:8} {seconds:6.1f} s  {mutant}  {verdict.by}", flush=True)
+            lasted = time.monotonic() - begun
+            print(f"{verdict.verdict:8} {lasted:6.1f} s  {mutant}  {verdict.by}", flush=True)
             return mutant, verdict
 
         while len(verdicts) < options.count:

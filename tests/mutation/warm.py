@@ -1,7 +1,7 @@
 """A process that has imported what all tests need, and runs each list of tests in a fork of itself.
 
-Importing pytest, numpy, scipy and scikit-learn takes longer than most tests. Nothing of the project is imported here, so each
-fork reads the sources as they stand.
+Importing pytest's plugins, numpy, scipy and scikit-learn takes longer than most tests. Nothing of the project is imported
+here, so each fork reads the sources as they stand.
 
 Run as ``python -m tests.mutation.warm``: it reads one JSON object per line, ``{"tests", "output", "seconds"}``, and answers
 with pytest's exit code on a line. A run that lasts longer than ``seconds`` is killed and answered with -9.
@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +29,7 @@ OPTIONS = (
     *("-x", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist"),
     *("-o", f"faulthandler_timeout={PATIENCE}", "-o", "faulthandler_exit_on_timeout=true"),
 )
-#: Imported once; what is missing is left to the tests. Not what pytest itself wants to import: its plugins, and hypothesis.
+#: Imported once; what is missing is left to the tests.
 HEAVY = ("numpy", "scipy.optimize", "scipy.sparse", "scipy.stats", "sklearn.base", "pydantic", "typer")
 #: The exit code if pytest did not even begin.
 BROKEN = 70
@@ -38,11 +41,20 @@ def main() -> None:
             importlib.import_module(name)
         except ImportError:
             continue
+    import_plugins()
     for line in sys.stdin:
         asked = json.loads(line)
         code = run(asked["tests"], asked["output"], asked["seconds"])
         sys.stdout.write(f"{code}\n")
         sys.stdout.flush()
+
+
+def import_plugins() -> None:
+    """Let pytest import its plugins the way it wants to: by a run in an empty folder."""
+    with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
+        settings = Path(empty, "pytest.ini")
+        settings.write_text("[pytest]\n")
+        pytest.main([*OPTIONS, "-c", str(settings), "--rootdir", empty, empty])
 
 
 def run(tests: list[str], output: str, seconds: float) -> int:
