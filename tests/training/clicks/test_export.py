@@ -11,6 +11,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.journal import file_name
 from localrank.logged import Logged
 from localrank_training.clicks.export import export
 from localrank_training.clicks.joining import Which, join, tally
@@ -281,3 +282,125 @@ def test_places_are_compared_by_documents_of_the_same_query(log: Log) -> None:
     assert [0, 0, 1, 1, 2, 2, 3, 3] == sorted(pairs.tolist())
     assert ([1.0] * 8, 1) == (shown.tolist(), int(clicks.sum()))
     assert 0 == places[clicks == 1]
+
+
+def test_csv_has_a_row_for_each_document(log: Log) -> None:
+    """Empty cells are missing values, and places of documents that were not shown."""
+    log.show("r1", [1, 0], shown=1, features=np.array([[0.5, np.nan], [2, 3]], "<f4"))
+    log.say("r1", id="d0", grade=2)
+    log.say("r1", id="d1", click=True)
+    plain, weighted = log.folder / "plain.csv", log.folder / "weighted.csv"
+
+    export([log.folder], plain)
+    export([log.folder], weighted, propensities="power:1")
+
+    assert [
+        "label,qid,position,bm25,age",
+        "1.0,r1,1,2.0,3.0",
+        "2.0,r1,,0.5,",
+    ] == plain.read_text().splitlines()
+    assert [
+        "label,qid,weight,position,bm25,age",
+        "1.0,r1,1.0,1,2.0,3.0",
+        "2.0,r1,1.0,,0.5,",
+    ] == weighted.read_text().splitlines()
+
+
+def test_what_is_asked_for_reaches_the_queries(log: Log) -> None:
+    for request, model, time in (("r1", "web", 10.0), ("r2", "web", 20.0), ("r3", "shop", 20.0)):
+        log.show(request, [0, 1, 2], model=model, time=time)
+        log.say(request, id="d2", click=True)
+    out = log.folder / "out.parquet"
+
+    chosen = export([log.folder], out, which=Which("web", since=15.0), rest="drop", click_label=4.0).joined
+    assert ("r2",) == chosen.queries.query_ids
+    assert [4.0] == chosen.queries.labels.tolist()
+    clipped = export([log.folder], out, propensities="power:3", max_weight=7.0, overwrite=True)
+    assert clipped.joined.queries.weights is not None
+    assert [7.0, 7.0, 7.0] == clipped.joined.queries.weights.tolist()
+    assert clipped.propensities is not None
+    assert 3.0**-3 == pytest.approx(clipped.propensities.of(3))
+    plain = export([log.folder], out, propensities="power:3", overwrite=True).joined.queries.weights
+    assert plain is not None
+    assert [10.0, 10.0, 10.0] == plain.tolist()
+    assert [1.0, 0.0] == sorted(
+        {*export([log.folder], out, overwrite=True).joined.queries.labels}, reverse=True
+    )
+
+
+def test_propensities_are_estimated_from_the_impressions_that_are_used(log: Log) -> None:
+    """Model "web" is clicked half as often at the second place, "shop" nowhere but there."""
+    for number in range(40):
+        request, second = f"r{number}", number % 2
+        log.show(request, [1, 0] if second else [0, 1], ids=["a", "b"])
+        if number % (4 if second else 2) == second:
+            log.say(request, id="a", click=True)
+        log.show(f"s{number}", [0, 1], ids=["a", "b"], model="shop")
+        log.say(f"s{number}", id="b", click=True)
+
+    found = export([log.folder], log.folder / "out.parquet", which=Which("web"), propensities="em")
+
+    assert found.propensities is not None
+    np.testing.assert_allclose(found.propensities.ratios, [1.0, 0.5], rtol=1e-3)
+
+
+def test_a_feature_with_the_name_of_a_column_is_no_csv(tmp_path: Path) -> None:
+    log = Log(tmp_path, ("qid", "age"))
+    log.show("r1", [0, 1])
+    log.say("r1", id="d0", click=True)
+
+    with pytest.raises(InvalidData, match="the feature 'qid' has the name of a CSV column"):
+        export([tmp_path], tmp_path / "out.csv")
+    assert ("qid", "age") == export([tmp_path], tmp_path / "out.parquet").joined.queries.feature_names
+
+
+def test_a_csv_that_cannot_be_written_leaves_nothing_behind(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.say("r1", id="d0", click=True)
+    out = log.folder / "out.csv"
+    out.mkdir()
+
+    with pytest.raises(InvalidData, match=r"out\.csv: Is a directory"):
+        export([log.folder], out, overwrite=True)
+    assert {log.path, out} == set(log.folder.iterdir())
+    with pytest.raises(InvalidData, match="No such file or directory"):
+        export([log.folder], log.folder / "nowhere" / "out.csv")
+
+
+@pytest.mark.parametrize("name", ["click_label", "max_weight"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
+def test_a_label_or_weight_that_is_none_is_refused(log: Log, name: str, value: float) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"--{name.replace('_', '-')}: expected a number above 0"):
+        export([log.folder], log.folder / "out.csv", **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("ratios", r"places\.json: expected JSON, found "),
+        ("[1, 0.5]", r"places\.json: expected a list 'ratios'"),
+        ('{"known": 2}', r"places\.json: expected a list 'ratios'"),
+    ],
+)
+def test_a_file_without_propensities_is_refused(log: Log, content: str, message: str) -> None:
+    places = log.folder / "places.json"
+    places.write_text(content)
+
+    with pytest.raises(InvalidData, match=message):
+        export([log.folder], log.folder / "out.csv", propensities=str(places))
+
+
+def test_damaged_torn_and_foreign_files_are_told(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.say("r1", id="d0", click=True)
+    log.show("r2", [0, 0])
+    with log.path.open("ab") as file:
+        file.write(b"\x93LRJ half")
+    other = log.folder / file_name(2, 2)
+    other.write_bytes(b"something else, long enough to be a record, but it is none" * 4)
+
+    found = export([log.folder], log.folder / "out.csv")
+
+    assert (1, 1, (other,)) == (found.damaged, found.torn, found.foreign)
+    assert found.propensities is None
+    assert 1 == found.joined.impressions

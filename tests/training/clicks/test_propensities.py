@@ -105,3 +105,102 @@ def test_a_formula_and_a_file_give_ratios() -> None:
 def test_ratios_that_are_none_are_refused(ratios: object) -> None:
     with pytest.raises(InvalidData, match=r"places\.json"):
         Propensities.from_json({"ratios": ratios}, "places.json")
+
+
+def swapped(*cells: tuple[str, int, int, int]) -> Tally:
+    """A tally of (document, place, times shown, clicks)."""
+    tally = Tally()
+    for document, place, shown, clicks in cells:
+        for number in range(shown):
+            tally.add(document, place, clicked=number < clicks)
+    return tally
+
+
+#: One document at two places, clicked twice as often at the first: any attraction fits, and the ratio is one half.
+HALF = (("a", 1, 100, 40), ("a", 2, 100, 20))
+
+
+def test_two_places_are_compared_by_their_rates_of_clicks() -> None:
+    found = fit(swapped(*HALF))
+
+    np.testing.assert_allclose(found.ratios, [1.0, 0.5], rtol=1e-4)
+    assert ("em", 2) == (found.source, found.known)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [("never clicked", 1, 50, 0), ("never clicked", 2, 50, 0)],
+        [("at one place", 1, 50, 20)],
+        [("at one place", 2, 50, 50)],
+    ],
+)
+def test_documents_that_compare_nothing_change_nothing(others: list[tuple[str, int, int, int]]) -> None:
+    np.testing.assert_array_equal(fit(swapped(*HALF)).ratios, fit(swapped(*others, *HALF)).ratios)
+
+
+def test_places_beyond_a_gap_count_as_the_last_before_it() -> None:
+    """The fourth and the fifth place are compared with each other, and neither with the first."""
+    found = fit(swapped(*HALF, ("b", 4, 50, 20), ("b", 5, 50, 5)))
+
+    assert 2 == found.known
+    np.testing.assert_array_equal(found.ratios[1:], found.ratios[1])
+    assert 5 == len(found.ratios)
+
+
+def test_places_are_compared_along_a_chain_of_documents() -> None:
+    """1 and 2 by one document, 2 and 3 by another: the ratios multiply, in whatever order they come."""
+    chain = [*HALF, ("b", 2, 100, 30), ("b", 3, 100, 10)]
+
+    for cells in (chain, chain[::-1]):
+        found = fit(swapped(*cells))
+        assert 3 == found.known
+        np.testing.assert_allclose(found.ratios, [1.0, 1 / 2, 1 / 6], rtol=1e-3)
+
+
+def test_a_place_that_nobody_clicks_has_a_small_propensity_but_some() -> None:
+    found = fit(swapped(*HALF, ("a", 3, 100, 0)))
+
+    assert 3 == found.known
+    assert 0 < found.ratios[2] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([("a", 2, 9, 3), ("a", 3, 9, 3)], "and were clicked, found none that reach the second place"),
+        ([("a", 1, 9, 3), ("a", 3, 9, 3)], "and were clicked, found none that reach the second place"),
+        ([("a", 1, 9, 3), ("b", 2, 9, 3)], "and were clicked, found none; send"),
+        ([("a", 1, 9, 0), ("a", 2, 9, 0)], "and were clicked, found none; send"),
+    ],
+)
+def test_places_that_nothing_compares_with_the_first_are_refused(
+    cells: list[tuple[str, int, int, int]], message: str
+) -> None:
+    with pytest.raises(InvalidData, match=message):
+        fit(swapped(*cells))
+
+
+def test_a_tally_counts_by_pair_and_place() -> None:
+    pairs, places, shown, clicks = swapped(("a", 1, 3, 2), ("b", 1, 1, 0), ("a", 4, 2, 2)).arrays()
+
+    assert ([0, 1, 0], [0, 0, 3]) == (pairs.tolist(), places.tolist())
+    assert ([3, 1, 2], [2, 0, 2]) == (shown.tolist(), clicks.tolist())
+
+
+def test_ratios_are_written_and_read_back() -> None:
+    made = Propensities(np.array([1.0, 1 / 3, 0.1]), 2, "em")
+
+    assert {"ratios": [1.0, 0.333333, 0.1], "known": 2, "source": "em"} == made.to_json()
+    read = Propensities.from_json({"ratios": [4, 2, 1.0]}, "places.json")
+    assert ([1.0, 0.5, 0.25], 3, "places.json") == (read.ratios.tolist(), read.known, read.source)
+    assert [1.0, 0.5, 0.25, 0.25] == [read.of(place) for place in (1, 2, 3, 4)]
+    with pytest.raises(InvalidData, match="ratio of place 2: expected a number above 0, found 0"):
+        Propensities.from_json({"ratios": [1, 0]}, "places.json")
+
+
+def test_a_power_falls_with_the_place() -> None:
+    half = from_power(0.5, 3)
+
+    np.testing.assert_allclose(half.ratios, [1, 1 / np.sqrt(2), 1 / np.sqrt(3)])
+    assert (3, "power:0.5") == (half.known, half.source)

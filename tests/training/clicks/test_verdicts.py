@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 from localrank.__main__ import main
 from localrank.interleaving import METHODS
 from localrank.journal import file_name, frame
-from localrank.sequential import log_wealth, needed
+from localrank.sequential import Sample, log_wealth, needed
 from localrank_training.clicks.joining import Judged
-from localrank_training.clicks.outcomes import outcomes_of
+from localrank_training.clicks.outcomes import Outcomes, outcomes_of
 from localrank_training.clicks.users import Cascade, PositionBiased
-from localrank_training.clicks.verdicts import verdict
+from localrank_training.clicks.verdicts import Verdict, sentences, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,3 +249,111 @@ def test_the_report_reads_the_log_of_a_service(tmp_path: Path, capsys: pytest.Ca
     assert {"baseline": 0.125, "candidate": 0.375} == found["means"]
     assert "the candidate is better, at level 0.05" in text
     assert "experiment 'other', found none" in capsys.readouterr().err
+
+
+def preferences(*values: float) -> Outcomes:
+    """An interleaved experiment with these preferences."""
+    sample = Sample.of(np.array(values), -1.0, 1.0)
+    means = {
+        "baseline": float(np.mean(np.array(values) < 0)),
+        "candidate": float(np.mean(np.array(values) > 0)),
+    }
+    return Outcomes("mixed", "interleaving", {"interleaved": len(values)}, len(values), means, sample)
+
+
+@pytest.mark.parametrize(("sign", "better"), [(1.0, "candidate"), (-1.0, "baseline")])
+def test_there_is_a_verdict_from_the_minimum_on(sign: float, better: str) -> None:
+    """All prefer the same version, which is certain long before; 100 is the minimum unless another is set."""
+    assert (None, 1) == (verdict(preferences(*[sign] * 99)).better, verdict(preferences(*[sign] * 99)).more)
+    assert (better, 0) == (
+        verdict(preferences(*[sign] * 100)).better,
+        verdict(preferences(*[sign] * 100)).more,
+    )
+    assert better == verdict(preferences(*[sign] * 99), minimum=99).better
+    assert 60 == verdict(preferences(*[sign] * 40)).more
+
+
+def test_a_verdict_needs_a_wealth_of_one_over_alpha() -> None:
+    """Twelve of twelve: the wealth is what all bets of the half that bets on the right side have won, on average."""
+    bets = 0.5 * 2.0 ** (-0.5 * np.arange(17))
+    wealth = 0.5 * np.mean((1 + bets) ** 12) + 0.5 * np.mean((1 - bets) ** 12)
+    few = preferences(*[1.0] * 12)
+
+    found = verdict(few, minimum=1)
+
+    assert found.p == pytest.approx(1 / wealth)
+    assert verdict(few, alpha=1.001 / wealth, minimum=1).better == "candidate"
+    assert verdict(few, alpha=0.999 / wealth, minimum=1).better is None
+
+
+def test_what_says_nothing_has_the_highest_p_and_no_expected_end() -> None:
+    nothing, even = preferences(*[0.0] * 10), preferences(*[1.0, -1.0] * 50)
+
+    assert (1.0, 90, None) == (verdict(nothing).p, verdict(nothing).more, verdict(nothing, minimum=10).more)
+    assert verdict(nothing).units_for_effect is None
+    assert (1.0, None, None) == (verdict(even).p, verdict(even).better, verdict(even).more)
+
+
+def test_a_verdict_tells_what_was_counted_and_what_was_asked() -> None:
+    """The effect is that of 30 for and 10 against; the units for an effect follow from the variance."""
+    outcomes = preferences(*[1.0] * 30, *[-1.0] * 10)
+
+    found = verdict(outcomes)
+    asked = verdict(outcomes, alpha=0.2, power=0.5, effect=0.3)
+
+    variance = 1 - 0.5**2
+    assert ("mixed", "interleaving", 40, 0.5) == (found.experiment, found.kind, found.units, found.effect)
+    assert ({"interleaved": 40}, {"baseline": 0.25, "candidate": 0.75}) == (found.impressions, found.means)
+    assert (0.05, 0.8, 0.05) == (found.alpha, found.power, found.effect_asked)
+    assert (0.2, 0.5, 0.3) == (asked.alpha, asked.power, asked.effect_asked)
+    assert needed(0.05, variance, 0.05, 0.8) == found.units_for_effect
+    assert needed(0.3, variance, 0.2, 0.5) == asked.units_for_effect
+    assert found.interval[0] < asked.interval[0] < 0.5 < asked.interval[1] < found.interval[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "last"),
+    [
+        (
+            {"better": "baseline", "more": 0},
+            ["  the baseline is better, at level 0.05"],
+        ),
+        (
+            {"more": 1200},
+            [
+                "  no conclusion yet: about 1,200 more impressions will probably be needed if this continues",
+                "  a true effect of 0.1 is found with probability 0.8 after 2,345 impressions in all",
+            ],
+        ),
+        (
+            {},
+            [
+                "  no conclusion yet, and no sign of a difference: the impressions so far favour neither version",
+                "  a true effect of 0.1 is found with probability 0.8 after 2,345 impressions in all",
+            ],
+        ),
+        (
+            {"kind": "split", "units_for_effect": None},
+            ["  no conclusion yet, and no sign of a difference: the sessions so far favour neither version"],
+        ),
+    ],
+)
+def test_the_report_says_what_is_known_and_what_is_still_needed(
+    changes: dict[str, Any], last: list[str]
+) -> None:
+    plain = Verdict(
+        "shop", "interleaving", {"interleaved": 1234}, 1234, {"baseline": 0.25, "candidate": 0.5}, 0.25, (-0.125, 0.5),
+        0.25, 0.05, None, None, 0.1, 2345, 0.8,
+    )  # fmt: skip
+
+    first, second, *rest = sentences(replace(plain, **changes))
+
+    unit, said = ("sessions", "metric") if "kind" in changes else ("impressions", "preferred by")
+    assert (
+        f"shop ({changes.get('kind', 'interleaving')}): 1,234 {unit}; impressions: interleaved 1,234" == first
+    )
+    assert second == (
+        f"  {said}: baseline 0.2500, candidate 0.5000; the candidate is ahead by +0.2500 [-0.1250, +0.5000], p "
+        "0.25, valid at any time"
+    )
+    assert last == rest
