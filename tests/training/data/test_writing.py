@@ -3,12 +3,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -19,6 +21,7 @@ from localrank_training.data.columns import Columns
 from localrank_training.data.mapped import StoredComments
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.reading import Grouping, read
+from localrank_training.data.synthetic import Drawn, Recipe, synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -697,3 +700,364 @@ def test_the_index_is_plain_json(tmp_path: Path, mixed: QuerySet) -> None:
 
     assert list(mixed.query_ids) == index["query_ids"]
     assert 500 == index["n_docs"]
+
+
+# -------------------------------------------------------------------------------------------------- what is written
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV", "a.csv.gz", "b/a.tsv.zst"])
+def test_tables_of_text_are_not_written(name: str) -> None:
+    with pytest.raises(InvalidData, match=r"found \.(csv|TSV|tsv), which can be read but not written"):
+        writing.format_of(name)
+
+
+def test_names_that_only_look_like_a_table_are_text() -> None:
+    assert ["text", "gz"] == [writing.format_of(name) for name in ("a.csv.txt", "csv.gz")]
+
+
+def test_compressed_files_hold_no_time_and_a_checksum(tmp_path: Path, mixed: QuerySet) -> None:
+    """A gzip file has the time in the bytes 4 to 7; the checksum of zstd is up to whoever writes it."""
+    writing.write(mixed, tmp_path / "a.gz")
+    writing.write(mixed, tmp_path / "a.zst")
+
+    assert b"\0\0\0\0" == (tmp_path / "a.gz").read_bytes()[4:8]
+    assert zstandard.get_frame_parameters((tmp_path / "a.zst").read_bytes()[:64]).has_checksum
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        # Half of the values are zeros: all are written.
+        ([[0, 1], [1, 0]], "0 qid:q0 1:0 2:1\n0 qid:q0 1:1 2:0\n"),
+        # More than half, and a document leaves out a feature before one that it has.
+        ([[0, 1], [0, 0]], "0 qid:q0 2:1\n0 qid:q0\n"),
+        # Only last features would be left out, as if the file were damaged.
+        ([[1, 0], [0, 0]], "0 qid:q0 1:1 2:0\n0 qid:q0 1:0 2:0\n"),
+        # An absent feature is 0 and not -0.
+        ([[0, 0, 0], [0, -0.0, 1]], "0 qid:q0 3:0\n0 qid:q0 2:-0 3:1\n"),
+    ],
+)
+def test_text_leaves_zeros_out_if_they_are_most_values(
+    tmp_path: Path, rows: list[list[float]], text: str
+) -> None:
+    documents = np.array(rows, np.float32)
+
+    writing.write(query_set(documents, [0] * len(rows), [0.0] * len(rows)), tmp_path / "a.txt")
+
+    assert text == (tmp_path / "a.txt").read_text()
+
+
+def test_only_the_first_line_of_sparse_text_shows_how_many_features_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_CELLS", 4)  # a block for each document
+    documents = np.zeros((3, 4), np.float32)
+    documents[:, 1] = [0, 2, 3]
+
+    writing.write(query_set(documents, [0, 0, 0], [0, 1, 2.5]), tmp_path / "a.txt", sparse=True)
+
+    assert "0 qid:q0 4:0\n1 qid:q0 2:2\n2.5 qid:q0 2:3\n" == (tmp_path / "a.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("to", "names", "beside"),
+    [
+        ("text", ["x", "y"], True),
+        ("gz", ["x", "y"], True),
+        ("zst", ["x", "y"], True),
+        ("parquet", ["x", "y"], False),
+        ("mapped", ["x", "y"], False),
+        ("text", ["f1", "f2"], False),
+        ("text", ["f2", "f1"], True),
+    ],
+)
+def test_only_text_has_its_names_in_a_file_beside_it(
+    tmp_path: Path,
+    to: writing.Format,
+    names: list[str],
+    beside: bool,  # noqa: FBT001
+) -> None:
+    queries = query_set(np.eye(2, dtype=np.float32), [0, 0], [0.0, 1.0], names=names)
+
+    writing.write(queries, tmp_path / "set", to=to)
+
+    assert {"set", "set.names"} == {entry.name for entry in tmp_path.iterdir()} | {"set.names"}
+    assert beside == (tmp_path / "set.names").exists()
+    assert tuple(names) == read([tmp_path / "set"]).feature_names
+
+
+@pytest.mark.parametrize("to", ["text", "gz", "zst", "parquet"])
+def test_stale_names_go_whatever_the_format(tmp_path: Path, to: writing.Format) -> None:
+    named = query_set(np.eye(2, dtype=np.float32), [0, 0], [0.0, 1.0], names=["x", "y"])
+    writing.write(named, tmp_path / "set", to="text")
+    plain = query_set(np.eye(2, 3, dtype=np.float32), [0, 0], [0.0, 1.0])
+
+    writing.write(plain, tmp_path / "set", to=to, overwrite=True)
+
+    assert ["set"] == [entry.name for entry in tmp_path.iterdir()]
+
+
+def test_names_that_are_there_are_replaced_only_when_asked(tmp_path: Path) -> None:
+    named = query_set(np.eye(2, dtype=np.float32), [0, 0], [0.0, 1.0], names=["x", "y"])
+    (tmp_path / "set.txt.names").write_text("a\nb\n")
+
+    with pytest.raises(InvalidData, match=r"set\.txt\.names: expected a name that is not in use"):
+        writing.write(named, tmp_path / "set.txt")
+    assert ["set.txt.names"] == [entry.name for entry in tmp_path.iterdir()]
+    writing.write(named, tmp_path / "set.txt", overwrite=True)
+
+    assert ("x", "y") == read([tmp_path / "set.txt"]).feature_names
+
+
+def test_a_folder_may_be_replaced_by_a_file_only_if_nothing_else_is_there(tmp_path: Path) -> None:
+    queries = query_set(np.eye(2, dtype=np.float32), [0, 0], [0.0, 1.0])
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(InvalidData, match="pipe: expected a file or a folder to replace, found neither"):
+        writing.write(queries, tmp_path / "pipe", overwrite=True)
+
+    assert ["pipe"] == [entry.name for entry in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_all_files_are_on_the_disk_before_they_get_their_names(
+    tmp_path: Path, to: writing.Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    synced: dict[int, bool] = {}
+    sync = os.fsync
+
+    def record(file: int) -> None:
+        sync(file)
+        synced[os.fstat(file).st_ino] = (out / "set").exists()
+
+    monkeypatch.setattr(os, "fsync", record)
+
+    writing.write(
+        query_set(np.eye(2, dtype=np.float32), [0, 0], [0.0, 1.0], names=["x", "y"]), out / "set", to=to
+    )
+
+    files = [entry for entry in out.rglob("*") if entry.is_file()]
+    assert files
+    assert {file.stat().st_ino for file in files} <= set(synced)
+    # The names beside text get theirs after the data are whole and before the data have theirs.
+    assert not any(synced[file.stat().st_ino] for file in files if file.name != "set.names")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"comments": ["a\0b"]}, "found one with a zero byte"),
+        ({"names": [" ", "b"]}, "feature names that fit on a line, found ' '"),
+        ({"names": ["a", "b "]}, "feature names that fit on a line, found 'b '"),
+        ({"ids": ["a\x01"]}, r"found 'a\x01'"),
+        ({"ids": ["a\x20"]}, "found 'a '"),
+    ],
+)
+def test_neither_can_text_hold_these(tmp_path: Path, change: dict[str, list[str]], words: str) -> None:
+    queries = query_set(np.ones((1, 2), np.float32), [0], [1.0], **change)
+
+    with pytest.raises(InvalidData) as caught:
+        writing.write(queries, tmp_path / "x.txt")
+
+    assert words in str(caught.value)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_lines_without_a_comment_have_no_sign_of_one(tmp_path: Path) -> None:
+    queries = query_set(np.ones((3, 1), np.float32), [0] * 3, [1.0] * 3, comments=["", "a#b", " c"])
+
+    writing.write(queries, tmp_path / "x.txt")
+
+    assert "1 qid:q0 1:1\n1 qid:q0 1:1 #a#b\n1 qid:q0 1:1 # c\n" == (tmp_path / "x.txt").read_text()
+
+
+@pytest.mark.parametrize("cells", [1, 40, 1 << 20])
+@pytest.mark.parametrize("name", ["made.txt", "made.parquet", "made/"])
+def test_what_is_drawn_is_written_as_what_is_synthesized(
+    tmp_path: Path, name: str, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "CELLS", cells)
+    recipe = Recipe(documents=(1, 5), features=4, missing=0.2)
+    expected, kinds = synthesize(12, recipe, seed=3)
+    blocks = [len(block) for block in writing._blocks_of_drawn(Drawn(12, recipe, seed=3))]
+
+    writing.write_drawn(Drawn(12, recipe, seed=3), f"{tmp_path}/{name}")
+
+    comments = tuple(f"kind={kinds[query]}" for query in expected.query_of)
+    assert_same(replace(expected, comments=comments), read([tmp_path / name]))
+    with pytest.raises(InvalidData, match="expected a name that is not in use"):
+        writing.write_drawn(Drawn(12, recipe, seed=3), f"{tmp_path}/{name}")
+    # A block ends with the first query that makes it large enough: 10 documents of 4 features are 40 numbers.
+    lengths = expected.lengths.tolist()
+    if cells == 40:
+        wanted, some = [], 0
+        for length in lengths:
+            some += length
+            if some >= 10:
+                wanted.append(some)
+                some = 0
+        lengths = [*wanted, some] if some else wanted
+    assert (lengths if cells < 1 << 20 else [sum(lengths)]) == blocks
+
+
+def test_conversion_tells_how_far_it_is_and_what_it_took(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("grade,qid,x,y\n1,a,2,3\n0,a,4,5\n")
+    told: list[tuple[str, int, int]] = []
+    said: list[str] = []
+
+    count = writing.convert(
+        [path],
+        tmp_path / "out.txt",
+        progress=lambda task, done, total: told.append((task, done, total)),
+        columns=Columns(label="grade", ignore=("y",)),
+        say=said.append,
+    )
+
+    size = path.stat().st_size
+    assert 2 == count
+    assert ("checking", size, size) in told
+    assert ("converting", size, size) == told[-1]
+    assert {"checking", "converting"} == {task for task, _, _ in told}
+    assert 1 == len(said)
+    assert "1 qid:a 1:2\n0 qid:a 1:4\n" == (tmp_path / "out.txt").read_text()
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_conversion_replaces_what_is_there_only_when_asked(tmp_path: Path, to: writing.Format) -> None:
+    (tmp_path / "in.txt").write_text("1 qid:1 1:1\n")
+    (tmp_path / "out").write_text("old")
+
+    with pytest.raises(InvalidData, match="expected a name that is not in use"):
+        writing.convert([tmp_path / "in.txt"], tmp_path / "out", to=to)
+    assert "old" == (tmp_path / "out").read_text()
+    if to != "mapped":
+        writing.convert([tmp_path / "in.txt"], tmp_path / "out", to=to, overwrite=True)
+        assert [[1]] == read([tmp_path / "out"]).documents.tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "0 qid:2 1:1\n1 qid:1 1:1\n1 qid:1 2:1\n",  # another order
+        "1 qid:1 1:1\n0 qid:2 2:1\n",  # a document less
+        "1 qid:1 1:1\n1 qid:1 1:1\n0 qid:2 1:1\n",  # a feature less
+    ],
+)
+def test_any_change_of_the_input_while_it_is_converted_is_refused(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("1 qid:1 1:1\n1 qid:1 2:1\n0 qid:2 1:1\n")
+
+    def change(task: str, done: int, total: int) -> None:
+        if task == "checking" and done == total:
+            path.write_text(other)
+
+    with pytest.raises(InvalidData, match=r"in\.txt: expected data that stay as they are, found a change"):
+        writing.convert([path], tmp_path / "out.txt", progress=change)
+
+    assert ["in.txt"] == [entry.name for entry in tmp_path.iterdir()]
+
+
+def test_some_inputs_may_have_comments_and_positions_and_others_not(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,qid,x\n1,a,2\n")
+    shown = query_set(
+        np.ones((2, 1), np.float32), [0, 0], [0.0, 1.0], names=["x"], comments=["d", ""], ids=["b"]
+    )
+    writing.write(replace(shown, positions=np.array([2, 0])), tmp_path / "b.parquet")
+    (tmp_path / "c.csv").write_text("label,qid,x\n1,c,2\n")
+    inputs = [tmp_path / name for name in ("a.csv", "b.parquet", "c.csv")]
+
+    for to in ("parquet", "mapped"):
+        writing.convert(inputs, tmp_path / to, to=to)  # type: ignore[arg-type]
+
+        found = read([tmp_path / to])
+        assert found.positions is not None
+        assert [0, 2, 0, 0] == found.positions.tolist()
+        assert ("", "d", "", "") == texts_of(found)
+        assert found.weights is None
+
+
+def test_folds_of_uneven_sizes_and_of_single_queries_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"1 qid:{i // 2} 1:{i}\n" for i in range(10)))
+
+    three = writing.split([path], tmp_path / "three", folds=3)
+    five = writing.split([path], tmp_path / "five", folds=5)
+
+    # Five queries in three parts are 2, 2 and 1; each fold learns from one, validates on the next, tests on the last.
+    assert [(2, 4), (2, 4), (1, 2)] == [
+        three[f"Fold1/{name}.txt"] for name in ("train", "validation", "test")
+    ]
+    assert [(2, 4), (1, 2), (2, 4)] == [
+        three[f"Fold2/{name}.txt"] for name in ("train", "validation", "test")
+    ]
+    assert [(1, 2), (2, 4), (2, 4)] == [
+        three[f"Fold3/{name}.txt"] for name in ("train", "validation", "test")
+    ]
+    assert {(3, 6), (1, 2)} == set(five.values())
+    assert 15 == len(five)
+
+
+def test_queries_left_over_go_to_the_largest_remainders_first_ones_first(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(7)))
+
+    # 3.5 and 3.5; 2.1, 2.1 and 2.8; 0.7 has to be one.
+    halves = writing.split([path], tmp_path / "halves", fractions=[0.5, 0.5])
+    thirds = writing.split([path], tmp_path / "thirds", fractions=[0.3, 0.3, 0.4])
+    tenth = writing.split([path], tmp_path / "tenth", fractions=[0.9, 0.1])
+
+    assert {"train.txt": (4, 4), "test.txt": (3, 3)} == halves
+    assert {"train.txt": (2, 2), "validation.txt": (2, 2), "test.txt": (3, 3)} == thirds
+    assert {"train.txt": (6, 6), "test.txt": (1, 1)} == tenth
+
+
+def test_the_seed_of_a_split_is_zero_by_default_and_deals_at_random(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(30)))
+    parts = {}
+    for name, options in (("a", {}), ("b", {"seed": 0}), ("c", {"seed": 1})):
+        writing.split([path], tmp_path / name, fractions=[0.5, 0.5], **options)  # type: ignore[arg-type]
+        parts[name] = read([tmp_path / name / "train.txt"]).query_ids
+
+    assert parts["a"] == parts["b"] != parts["c"]
+    assert {"0", "1", "2", "3"} - set(parts["a"])  # not the first half
+    # Within a part queries keep the order of the input.
+    assert sorted(map(int, parts["a"])) == [int(query) for query in parts["a"]]
+
+
+def test_a_split_tells_how_far_it_is_and_what_it_took(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("grade,qid,x,y\n1,a,2,3\n0,b,4,5\n")
+    told: list[tuple[str, int, int]] = []
+    said: list[str] = []
+
+    report = writing.split(
+        [path],
+        tmp_path / "out",
+        fractions=[0.5, 0.5],
+        to="parquet",
+        progress=lambda task, done, total: told.append((task, done, total)),
+        columns=Columns(label="grade", ignore=("y",)),
+        say=said.append,
+    )
+
+    assert {"train.parquet": (1, 1), "test.parquet": (1, 1)} == report
+    assert ["checking", "converting"] == list(dict.fromkeys(task for task, _, _ in told))
+    assert 1 == len(said)
+    assert ("x",) == read([tmp_path / "out" / "test.parquet"]).feature_names
+
+
+def test_sparse_text_is_split_in_its_width(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("1 qid:a 2:5\n0 qid:a 1:1 4:2\n1 qid:b 3:7\n0 qid:b 1:1\n")
+
+    report = writing.split([path], tmp_path / "out", fractions=[0.5, 0.5], to="parquet")
+
+    whole = read([path])
+    for name in report:
+        part = read([tmp_path / "out" / name])
+        expected = whole.select([whole.query_ids.index(part.query_ids[0])])
+        np.testing.assert_array_equal(expected.documents, part.documents)
