@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from localrank.arrays import Vector
     from localrank_training.data.inspection import Inspection, Suspicion
 
 
@@ -399,16 +400,16 @@ def test_the_correlation_with_the_label_does_not_depend_on_its_scale(labels: lis
     assert expected == pytest.approx(feature.label_correlation, rel=1e-6)
 
 
-def normalised(plain: QuerySet, column: object) -> str | None:
+def normalised(plain: QuerySet, column: Vector) -> str | None:
     documents = plain.documents.copy()
     documents[:, 0] = column
     return inspect(plain.with_documents(documents)).features[0].normalised
 
 
-def standard_scores(plain: QuerySet, ddof: int, mean: float = 0.0, stretch: float = 1.0) -> object:
+def standard_scores(plain: QuerySet, ddof: int, mean: float = 0.0, stretch: float = 1.0) -> Vector:
     column = plain.documents[:, 0].astype(np.float64).reshape(20, 20)
     column = (column - column.mean(axis=1, keepdims=True)) / column.std(axis=1, ddof=ddof, keepdims=True)
-    return (column * stretch + mean).reshape(-1)
+    return np.asarray((column * stretch + mean).reshape(-1))
 
 
 @pytest.mark.parametrize("ddof", [0, 1])
@@ -652,3 +653,13 @@ def test_a_missing_value_counts_as_the_mean_of_its_query_in_the_correlation_with
     (feature,) = inspect(query_set(values.reshape(-1, 1), labels.reshape(-1), [4, 4, 4])).features
 
     assert expected == pytest.approx(feature.label_correlation, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "count"),
+    [([2, 1, 2, 1, 0], 0), ([2, 1, 1, 1, 1], 1), ([1, 1, 1, 1, 0], 1), ([3, 2, 1, 1, 2], 0)],
+)
+def test_one_step_up_is_not_sorted_and_one_step_down_is(labels: list[float], count: int) -> None:
+    found = inspect(query_set(np.random.default_rng(0).random((5, 2)), labels, [5]))
+
+    assert count == sum(entry.count for entry in suspicions(found, "sorted by label"))

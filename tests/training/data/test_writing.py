@@ -970,7 +970,7 @@ def test_some_inputs_may_have_comments_and_positions_and_others_not(tmp_path: Pa
     inputs = [tmp_path / name for name in ("a.csv", "b.parquet", "c.csv")]
 
     for to in ("parquet", "mapped"):
-        writing.convert(inputs, tmp_path / to, to=to)  # type: ignore[arg-type]
+        writing.convert(inputs, tmp_path / to, to=to)
 
         found = read([tmp_path / to])
         assert found.positions is not None
