@@ -197,10 +197,21 @@ def test_the_automatic_number_of_planes_keeps_buckets_at_sixteen() -> None:
     assert 18 == automatic_planes(10**9)
 
 
+@pytest.mark.parametrize(("n_queries", "planes"), [(1448, 6), (1449, 7), (2896, 7), (2897, 8)])
+def test_the_automatic_number_of_planes_is_rounded(n_queries: int, planes: int) -> None:
+    """16 * 2**6.5 is 1448.15, and 16 * 2**7.5 is 2896.3."""
+    assert planes == automatic_planes(n_queries)
+
+
 @pytest.mark.parametrize(("tables", "planes"), [(0, 4), (4, 0), (4, 25)])
 def test_senseless_numbers_of_tables_and_planes_are_refused(tables: int, planes: int) -> None:
     with pytest.raises(InvalidConfiguration, match=f"found {tables} of {planes}"):
         draw_planes(5, tables, planes, seed=0)
+
+
+@pytest.mark.parametrize("planes", [1, 24])
+def test_one_table_of_one_to_24_planes_is_drawn(planes: int) -> None:
+    assert (1, planes, 5) == draw_planes(5, tables=1, planes=planes, seed=0).shape
 
 
 def test_grown_tables_are_those_of_all_queries_together() -> None:
@@ -224,3 +235,81 @@ def test_tables_of_wide_codes_grow_too() -> None:
     grown = built.grown(signatures.take(np.arange(20, 30)), signatures.ranks[:20])
 
     np.testing.assert_array_equal(HyperplaneTables.build(signatures, drawn).ids, grown.ids)
+
+
+#: The normals of three hyperplanes, which are those between the axes.
+AXES = np.eye(3, 4, dtype=np.float32)[None]
+
+
+def of_rows(*rows: tuple[float, ...]) -> Signatures:
+    directions = np.array(rows, np.float32)[:, None]
+    return Signatures(directions, np.ones((len(rows), 1)), np.ones(len(rows), np.int64))
+
+
+def test_a_direction_within_a_hyperplane_is_on_its_upper_side() -> None:
+    """h(u) = 1 if r . u >= 0: the first two hyperplanes hold the query, so it shares the bucket of (1, 1, 1)."""
+    signatures = of_rows((1, 1, 1, 0), (-1, 1, 1, 0), (1, -1, 1, 0))
+    built = HyperplaneTables.build(signatures, AXES)
+
+    found, votes = built.votes(Signature(np.array([[0, 0, 1, 0]], np.float32), np.ones(1), 1))
+
+    assert ([0], [1]) == (found.tolist(), votes.tolist())
+    assert [True, True, True] == hash_bits(np.array([[0, 0, 1, 0]], np.float32), AXES)[0, 0].tolist()
+
+
+def test_of_equally_near_hyperplanes_the_first_is_crossed() -> None:
+    signatures = of_rows((-1, 1, 2, 0), (1, -1, 2, 0), (1, 1, -2, 0))
+    built = HyperplaneTables.build(signatures, AXES)
+    asked = Signature(np.array([[1, 1, 2, 0]], np.float32), np.ones(1), 1)
+
+    reached = [built.votes(asked, probes=probes)[0].tolist() for probes in (0, 1, 2, 3, 4)]
+
+    assert [[], [0], [0, 1], [0, 1, 2], [0, 1, 2]] == reached
+
+
+def test_no_more_candidates_than_wanted_come_in_increasing_order() -> None:
+    """The votes decide only if there is a choice: query 2 has the most, and is first where one is left out."""
+    signatures = of_rows((1, 1, -1, 0), (1, -1, 1, 0), (1, 1, 1, 0))
+    planes = np.repeat(AXES, 3, axis=0)
+    planes[1, 2], planes[2, 1:] = planes[1, 0], planes[2, 0]
+    built = HyperplaneTables.build(signatures, planes)
+    asked, full = signatures.of(2), np.ones(3, np.uint16)
+
+    # Table 0 tells all three apart, table 1 looks at the first two axes, table 2 at the first only.
+    assert [2, 1, 3] == built.votes(asked)[1].tolist()
+    for ranks in (None, full):
+        chosen = [built.candidates(asked, ranks, most).tolist() for most in (1, 2, 3, 4)]
+        assert [[2], [2, 0], [0, 1, 2], [0, 1, 2]] == chosen
+
+
+@pytest.mark.parametrize("n_tables", [63, 64, 65, 130])
+def test_candidates_of_any_number_of_votes_are_in_their_order(n_tables: int) -> None:
+    signatures, _ = clustered(80, 2, 0.4, components=1)
+    built = HyperplaneTables.build(signatures, draw_planes(24, n_tables, 3, seed=9))
+    asked = signatures.of(5)
+    found, votes = built.votes(asked)
+    assert n_tables == votes.max()
+
+    chosen = built.candidates(asked, None, len(found) - 1)
+
+    # In 65,535ths, downwards: a lost share rounded so is the same for every order of the sums.
+    lost = [65_535 - 65_535 * vote // n_tables for vote in votes.tolist()]
+    expected = [query for _, query in sorted(zip(lost, found.tolist(), strict=True))]
+    assert expected[:-1] == chosen.tolist()
+    assert 5 == chosen[0]
+
+
+def test_where_nothing_is_found_there_are_no_candidates() -> None:
+    one = of_rows((1, 1, 1, 0))
+    opposite_in_one_place = Signature(np.array([[-1, 1, 1, 0]], np.float32), np.ones(1), 1)
+    without_direction = Signature(np.zeros((1, 4), np.float32), np.zeros(1), 0)
+    none = Signatures(np.zeros((0, 1, 4), np.float32), np.zeros((0, 1)), np.zeros(0, np.int64))
+    filled, empty = (HyperplaneTables.build(known, AXES) for known in (one, none))
+
+    for tables, asked in (
+        (filled, opposite_in_one_place),
+        (filled, without_direction),
+        (empty, one.of(0)),
+    ):
+        assert [0, 0] == [len(array) for array in tables.votes(asked)]
+        assert 0 == len(tables.candidates(asked, None, 5))

@@ -406,7 +406,12 @@ def test_asking_for_one_metric_gives_what_asking_for_all_gives() -> None:
 
     for metric, measured in zip(EVERY, together, strict=True):
         np.testing.assert_array_equal(measured.per_query, measure(*judged, [metric])[0].per_query)
-    np.testing.assert_array_equal(ndcg(*judged, k=10), together[EVERY.index("ndcg@10")].per_query)
+    for ten in (
+        ndcg(*judged, k=10),
+        ndcg(*judged),
+        Judgements(judged.labels, judged.offsets).per_query(judged.scores, "ndcg@10"),
+    ):
+        np.testing.assert_array_equal(ten, together[EVERY.index("ndcg@10")].per_query)
     np.testing.assert_array_equal(ndcg(*judged, k=None), together[EVERY.index("ndcg")].per_query)
     np.testing.assert_array_equal(average_precision(*judged), together[EVERY.index("map")].per_query)
 
@@ -626,6 +631,19 @@ def test_err_refuses_labels_above_the_top_grade_and_takes_another_one() -> None:
 def test_labels_that_have_no_gain_are_refused(labels: Any, complaint: str) -> None:
     with pytest.raises(InvalidData, match=complaint):
         measure(labels, [1, 2], [0, 2], ["map"])
+
+
+def test_labels_up_to_a_thousand_have_a_gain() -> None:
+    """2 to the 1000 is a double; beyond 1023 it is not. Without ERR no top grade is in the way."""
+    assert one([0, 1000], "ndcg") == pytest.approx(math.log(2) / math.log(3))
+    assert one([0, 1000], "map") == 1 / 2
+
+
+@pytest.mark.parametrize("top_grade", [1, 1000])
+def test_a_top_grade_is_from_1_to_1000(top_grade: int) -> None:
+    assert top_grade == CONVENTIONS["standard"].with_top_grade(top_grade).top_grade
+    with pytest.raises(InvalidConfiguration, match="top grade: expected 1 to 1000, found 1001"):
+        CONVENTIONS["standard"].with_top_grade(1001)
 
 
 @pytest.mark.parametrize("offsets", [[0, 1], [1, 2], [0, 2, 1, 2], [], [[0, 2]]])
