@@ -68,6 +68,74 @@ def test_figures_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["seconds", "1.5", "2"] in rows
 
 
+def test_tables_of_figures_are_joined_by_their_first_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts and columns of one side only are left out. If nothing else has changed, nothing else is printed."""
+    before = [{"metric": "map", "model": 0.5, "tool": "a", "old": 1}]
+    after = [{"metric": "map", "model": 0.625, "tool": "b", "new": 2}]
+
+    lines = printed(capsys, difference(metrics=(Change("figures", before, after),)))
+
+    assert [
+        "metric         before   after  change",
+        "map     model  0.5000  0.6250  +0.1250",
+    ] == lines[2:4]
+    assert ["settings: the same", "", "", "contract: the same"] == [*lines[:2], *lines[4:6]]
+
+
+def test_25_rows_of_figures_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    table = [{"fold": fold, "map": fold / 100} for fold in range(14)]
+
+    lines = printed(capsys, difference(metrics=(Change("folds", table, table),)))
+
+    # Each has two numbers, fold and map.
+    assert "... and 3 more; --json prints all" == lines[2 + 1 + 25]
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (True, "True"),
+        (3, "3"),
+        (123456789, "123456789"),
+        (2.0, "2"),
+        (0.123456789, "0.123457"),
+        ("x" * 40, "x" * 40),
+        ("x" * 41, "x" * 39 + "…"),
+        (["y" * 19, "y" * 19], "y" * 19 + ", " + "y" * 19),
+        (["y" * 19, "y" * 20], "2 values"),
+        ([], ""),
+        ([{"a": 1}], "1 rows"),
+        ([{"a": 1}, 2], "a, 2"),
+    ],
+)
+def test_a_cell_has_at_most_40_characters(
+    capsys: pytest.CaptureFixture[str], value: object, cell: str
+) -> None:
+    lines = printed(capsys, difference(settings=(Change("setting", "before", value),)))
+
+    assert f"setting   before  {cell}".rstrip() == lines[1]
+
+
+def test_an_object_on_both_sides_has_a_row_for_each_member(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = (
+        Change("a", {"x": 1, "y": {"z": 2}}, {"y": {"z": 3}, "w": 4}),
+        Change("b", {"x": 1}, 5),
+        Change("c", None, None),
+    )
+
+    lines = printed(capsys, difference(settings=changes))
+
+    assert [
+        ["settings", "before", "after"],
+        ["a.x", "1", "-"],
+        ["a.y.z", "2", "3"],
+        ["a.w", "-", "4"],
+        ["b", "x", "5"],
+        ["c", "-", "-"],
+        [],
+    ] == [line.split() for line in lines[:7]]
+
+
 def test_probe_queries_are_counted_and_those_that_changed_most_come_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
