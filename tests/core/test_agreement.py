@@ -74,6 +74,14 @@ def test_rank_biased_overlap_is_the_sum_of_its_definition(p: float, data: st.Dat
     assert direct_overlap(list(first), list(second), p) == pytest.approx(found, abs=1e-12)
 
 
+def test_a_reader_goes_on_with_a_probability_of_nine_tenths_unless_told_otherwise() -> None:
+    first, second = np.array([0, 1, 2]), np.array([2, 1, 0])
+
+    assert direct_overlap([0, 1, 2], [2, 1, 0], 0.9) == pytest.approx(
+        rank_biased_overlap(first, second), abs=1e-12
+    )
+
+
 @given(st.data())
 def test_the_overlap_is_that_of_sets(data: st.DataObject) -> None:
     count, k = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 25))
@@ -83,3 +91,15 @@ def test_the_overlap_is_that_of_sets(data: st.DataObject) -> None:
 
     depth = min(k, count)
     assert len(set(first[:depth]) & set(second[:depth])) / depth == found
+
+
+def test_rankings_of_no_documents_agree() -> None:
+    none = np.zeros(0, np.int64)
+
+    assert (1.0, 1.0, 1.0) == (
+        rank_biased_overlap(none, none),
+        overlap(none, none, 3),
+        overlap(ranks_of(np.arange(2)), none, 0),
+    )
+    assert math.isnan(kendall_tau(np.zeros(0), np.zeros(0)))
+    assert math.isnan(kendall_tau(np.zeros(1), np.zeros(1)))

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localrank import journal as journal_module
 from localrank.errors import InvalidData
-from localrank.journal import MAGIC, Journal, file_name, frame, journals_in
+from localrank.journal import MAGIC, Journal, file_name, frame, journals_in, size_of
 from localrank.logged import Logged
 
 if TYPE_CHECKING:
@@ -99,6 +100,55 @@ def test_a_head_that_does_not_describe_its_tail_is_damage(tmp_path: Path, head: 
 
     assert [7] == numbers(journal)
     assert 1 == journal.damaged
+
+
+def test_arrays_of_every_type_and_shape_come_back(tmp_path: Path) -> None:
+    arrays = {
+        "floats": np.arange(6, dtype="<f4").reshape(2, 3),
+        "none": np.zeros((0, 3), "<f8"),
+        "short": np.array([-1, 2], "<i4"),
+        "number": np.array(7, "<i8"),
+    }
+    head = {"arrays": {name: [one.dtype.str, list(one.shape)] for name, one in arrays.items()}}
+    path = tmp_path / "a.journal"
+    path.write_bytes(b"".join(frame(json.dumps(head).encode(), [one.tobytes() for one in arrays.values()])))
+
+    (record,) = Journal(path).records()
+
+    assert list(arrays) == list(record.arrays)
+    for name, one in arrays.items():
+        np.testing.assert_array_equal(one, record.arrays[name])
+        assert (one.dtype, one.shape) == (record.arrays[name].dtype, record.arrays[name].shape)
+
+
+def test_a_frame_is_as_long_as_its_parts() -> None:
+    """Magic, three numbers of 32 bits, the head, the arrays."""
+    parts = frame(b'{"number": 1}', [b"abc", b"", b"12345678"])
+
+    assert 8 + 3 * 4 + 13 + 3 + 8 == size_of(parts) == len(b"".join(parts))
+
+
+@pytest.mark.parametrize("before", range(20))
+def test_a_magic_is_found_wherever_the_pieces_that_are_read_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    monkeypatch.setattr(journal_module, "_PIECE", 10)
+    path = tmp_path / "a.journal"
+    path.write_bytes(one(1) + b"x" * before + b"\x93LR" + one(2) + b"\x93LRJ")
+    journal = Journal(path)
+
+    assert [1, 2] == numbers(journal)
+    assert (1, 4) == (journal.damaged, journal.torn)
+
+
+def test_a_journal_that_is_read_again_counts_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    path.write_bytes(one(1) + b"damage" + one(2) + b"torn")
+    journal = Journal(path)
+
+    for _ in range(2):
+        assert [1, 2] == numbers(journal)
+        assert (1, 4) == (journal.damaged, journal.torn)
 
 
 def test_lengths_are_compared_with_the_file_before_anything_is_read(tmp_path: Path) -> None:

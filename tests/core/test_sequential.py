@@ -146,3 +146,42 @@ def test_what_is_still_needed_is_what_then_suffices() -> None:
     assert log_wealth(sample, times=total) >= -math.log(ALPHA) > log_wealth(sample, times=0.98 * total)
     assert 0 == more_needed(sample._replace(counts=sample.counts * total * 1.01), ALPHA)
     assert None is more_needed(Sample.of(np.array([1.0, -1.0]), -1, 1), ALPHA)
+
+
+def test_the_number_of_values_needed_is_that_of_its_formula() -> None:
+    """17 bets on each side: 2 ln(34 / 0.05) is 13.044, and the normal quantile of 0.8 is 0.8416."""
+    assert needed(0.1, 1.0, 0.05, 0.8) == math.ceil(100 * (0.8416212 + math.sqrt(13.0441827)) ** 2)
+    assert needed(0.1, 0.25, 0.05, 0.5) == math.ceil(25 * 13.0441827)
+
+
+def test_far_too_many_are_more_than_ten_thousand_times_as_many() -> None:
+    """The wealth of so small a mean grows with the square of the sum: twice the mean needs a quarter of the values."""
+
+    def sample(mean: float) -> Sample:
+        return Sample(np.array([-1.0, 1.0]), np.array([1 - mean, 1 + mean]) * 50, -1.0, 1.0)
+
+    def furthest(mean: float) -> float:
+        return log_wealth(sample(mean), times=1e4) + math.log(ALPHA)
+
+    within = 0.001
+    while furthest(within) < 0:
+        within *= 1.02
+    beyond = within / 1.03
+    assert furthest(beyond) < 0
+
+    found = more_needed(sample(within), ALPHA)
+
+    assert found is not None
+    assert 0.9e6 < found <= 999_900
+    assert None is more_needed(sample(beyond), ALPHA)
+    assert None is more_needed(Sample.of(np.zeros(0), -1, 1), ALPHA)
+
+
+def test_a_sample_counts_its_values() -> None:
+    sample = Sample.of(np.array([1.0, 0.0, 1.0, -0.5]), -1, 1)
+
+    assert ([-0.5, 0.0, 1.0], [1.0, 1.0, 2.0]) == (sample.values.tolist(), sample.counts.tolist())
+    assert (4.0, 0.375) == (sample.size, sample.mean)
+    assert sample.variance == pytest.approx(np.var([1.0, 0.0, 1.0, -0.5]))
+    none = Sample.of(np.zeros(0), -1, 1)
+    assert (0.0, 0.0, 0.0) == (none.size, none.mean, none.variance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import threading
@@ -26,6 +27,8 @@ from localrank.client import (
     Unavailable,
     Warned,
 )
+from localrank.client.calls import KEPT_IDLE
+from localrank.client.retrying import Budget, Patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -276,6 +279,216 @@ def test_pauses_grow_with_jitter_and_respect_what_the_service_asks(pauses: list[
     assert len(set(own)) == 4
     assert all(3.0 <= pause <= 3.75 for pause in pauses)
     assert 2 == len(pauses)
+
+
+@pytest.fixture
+def longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jitter always gives the longest pause."""
+    monkeypatch.setattr("localrank.client.retrying.random.uniform", lambda _least, most: most)
+
+
+@pytest.mark.usefixtures("longest")
+def test_pauses_double_up_to_two_seconds() -> None:
+    patience = Patience(time.monotonic() + 600, 600, 8, Budget())
+
+    pauses = [patience.wait(None) for _ in range(9)]
+
+    assert [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, None] == pauses
+
+
+@pytest.mark.usefixtures("longest")
+def test_a_pause_that_is_asked_for_becomes_up_to_a_quarter_longer() -> None:
+    patience = Patience(time.monotonic() + 600, 600, 2, Budget())
+
+    assert [5.0, 10.0, None] == [patience.wait(asked) for asked in (4.0, 8.0, 0.0)]
+
+
+def test_ten_retries_are_allowed_and_then_one_for_every_ten_calls() -> None:
+    budget = Budget()
+    budget.earn()  # it holds ten at most
+
+    assert [True] * 10 + [False] == [budget.spend() for _ in range(11)]
+    for _ in range(9):
+        budget.earn()
+    assert not budget.spend()
+    for _ in range(2):  # one more than ten, as ten times a tenth is rounded
+        budget.earn()
+    assert [True, False] == [budget.spend() for _ in range(2)]
+
+
+def test_a_call_whose_time_is_over_is_not_sent() -> None:
+    with pytest.raises(ServiceUnreachable, match=r"no answer within 0.5 s"):
+        Patience(time.monotonic(), 0.5, 2, Budget()).left()
+    assert 0 < Patience(time.monotonic() + 60, 0.5, 2, Budget()).left() <= 60
+
+
+def test_an_idle_connection_is_given_up_before_the_service_does() -> None:
+    """The service keeps it for 75 seconds."""
+    assert 30.0 == KEPT_IDLE
+
+
+@pytest.mark.anyio
+async def test_both_clients_send_every_option() -> None:
+    service = Answers(ok())
+    options: dict[str, Any] = {
+        "model": "web@2",
+        "top_n": 1,
+        "explain": "route",
+        "contract": "sha256:1",
+        "feature_names": ["w", "x", "y", "z"],
+        "compare": (0, 2),
+        "timeout_ms": 2.5,
+        "allow_degraded": False,
+        "fallback_feature": "w",
+        "query_id": "q",
+        "session_id": 7,
+    }
+    with service.client(model="demo") as client:
+        client.rerank(FEATURES, **options)
+    async with asynchronous(service, model="demo") as other:
+        await other.rerank(FEATURES, **options)
+
+    first, second = service.requests
+    assert first.url == second.url
+    assert first.content == second.content
+    assert {
+        "model": "web@2",
+        "top_n": "1",
+        "explain": "route",
+        "contract": "sha256:1",
+        "feature_names": "w",
+        "compare": "0,2",
+        "timeout_ms": "2.5",
+        "allow_degraded": "false",
+        "fallback_feature": "w",
+        "query_id": "q",
+        "session_id": "7",
+    } == dict(first.url.params)
+    assert ["w", "x", "y", "z"] == first.url.params.get_list("feature_names")
+
+
+@pytest.mark.anyio
+async def test_a_call_that_says_nothing_has_ten_seconds_and_two_retries(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("localrank.client.asynchronous.anyio.sleep", sleep)
+    service = Answers(busy())
+
+    with service.client() as client, pytest.raises(Unavailable):
+        client.rerank(FEATURES)
+    async with asynchronous(service) as other:
+        with pytest.raises(Unavailable):
+            await other.rerank(FEATURES)
+
+    assert (6, 4) == (len(service.requests), len(pauses))
+    assert 5 < service.requests[0].extensions["timeout"]["read"] <= 10
+    assert {} == dict(service.requests[0].url.params)
+    assert "authorization" not in service.requests[0].headers
+
+
+@pytest.mark.anyio
+async def test_both_clients_send_batches_feedback_and_ask_for_models() -> None:
+    served = {
+        "name": "web",
+        "version": 3,
+        "aliases": {"champion": 3},
+        "contract": "sha256:1",
+        "n_features": 2,
+        "n_clusters": 4,
+        "routing": "lsh",
+        "default": True,
+        "more": "later versions may say more",
+    }
+    replies = (
+        httpx.Response(200, json={"models": [served]}),
+        httpx.Response(200, json={"request_id": "b", "answers": [{"status": 200, "answer": ANSWER}]}),
+        httpx.Response(200, json={"accepted": 1}),
+    )
+    service = Answers(*replies, *replies)
+    with service.client() as client:
+        models = client.models(timeout=3.0)
+        batch = client.rerank_batch([Query(FEATURES)], timeout=3.0)
+        accepted = client.feedback("r", clicks=[1], timeout=3.0)
+    async with asynchronous(service) as other:
+        assert models == await other.models(timeout=3.0)
+        (same,) = await other.rerank_batch([Query(FEATURES)], timeout=3.0)
+        assert accepted == await other.feedback("r", clicks=[1], timeout=3.0)
+
+    assert ("web", 3, "lsh", True) == (
+        models[0].name,
+        models[0].version,
+        models[0].routing,
+        models[0].default,
+    )
+    assert isinstance(batch[0], Reranked)
+    assert isinstance(same, Reranked)
+    assert batch[0].request_id == same.request_id == "r"
+    assert {"accepted": 1} == accepted
+    assert [("GET", "/v1/models"), ("POST", "/v1/rerank/batch"), ("POST", "/v1/feedback")] * 2 == [
+        (request.method, request.url.path) for request in service.requests
+    ]
+    assert all(request.extensions["timeout"]["read"] <= 3 for request in service.requests)
+    (event,) = json.loads(service.requests[2].content)["events"]
+    assert ("r", 0, 1, True) == tuple(event[name] for name in ("request_id", "query", "index", "click"))
+
+
+@pytest.mark.anyio
+async def test_a_closed_client_sends_nothing() -> None:
+    service = Answers(ok())
+    client, other = service.client(), AsyncClient(transport=httpx.MockTransport(service))
+    with client:
+        pass
+    async with other:
+        pass
+
+    with pytest.raises(RuntimeError, match="closed"):
+        client.rerank(FEATURES)
+    with pytest.raises(RuntimeError, match="closed"):
+        await other.rerank(FEATURES)
+
+
+def test_an_answer_tells_its_experiment_its_teams_and_what_was_degraded() -> None:
+    results = [one | {"team": team} for one, team in zip(ANSWER["results"], ("baseline", None), strict=True)]
+    route = ANSWER["route"] | {"cluster": None, "fallback": "no_signature"}
+    more = {
+        "results": results,
+        "route": route,
+        "degraded": {"rung": "global", "reason": "deadline"},
+        "experiment": {"name": "e", "arm": "interleaved"},
+        "explanation": {"signature": {}},
+    }
+    shared = ANSWER["route"] | {"local": False, "shares": [0.25, 0.75]}
+    service = Answers(
+        httpx.Response(200, json=ANSWER | more), httpx.Response(200, json=ANSWER | {"route": shared})
+    )
+    with service.client() as client:
+        first, second = client.rerank(FEATURES), client.rerank(FEATURES)
+
+    assert ("baseline", None) == first.teams
+    assert more["experiment"] == first.experiment
+    assert more["degraded"] == first.degraded
+    assert more["explanation"] == first.explanation
+    assert not first.route.local  # there is no cluster
+    assert (None, None, None, None) == (second.teams, second.experiment, second.degraded, second.explanation)
+    assert (False, (0.25, 0.75)) == (second.route.local, second.route.shares)
+
+
+def test_arrays_in_a_batch_are_little_endian_and_empty_ones_are_lists() -> None:
+    batch = {"request_id": "b", "answers": [{"status": 200, "answer": ANSWER}] * 3}
+    service = Answers(httpx.Response(200, json=batch), ok())
+    with service.client() as client:
+        client.rerank_batch([Query(FEATURES.astype(">f4")), Query(np.zeros((0, 4), np.float32)), Query([])])
+        client.rerank(np.zeros((0, 4), np.float32))
+
+    packed, empty, none = json.loads(service.requests[0].content)["queries"]
+    assert FEATURES.astype("<f4").tobytes() == base64.b64decode(packed["features_b64"])
+    assert ("float32", [3, 4]) == (packed["dtype"], packed["shape"])
+    assert {"features": []} == empty == none
+    # The shape of an array tells the number of features even where there are no documents.
+    assert (0, 4) == np.load(io.BytesIO(service.requests[1].content)).shape
 
 
 def test_no_pause_goes_beyond_the_deadline(pauses: list[float]) -> None:

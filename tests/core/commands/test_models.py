@@ -123,7 +123,7 @@ def described(tmp_path: Path) -> Path:
     documents = np.array([[0.0] * 7, [1.0, 0.5] + [0.0] * 5, [2.0] + [0.0] * 6], np.float32)
     representation = PcaRepresentation(1)
     everywhere = LinearScorer(np.ones(7))
-    contract = FeatureContract.learn(documents, [3], missing=["zero"] * 6 + ["median"])
+    contract = FeatureContract.learn(documents, [3], missing=(*("zero",) * 6, "median"))
     normalised = contract.cloud(documents).normalised
     ranker = Ranker(
         contract=contract,
