@@ -53,7 +53,7 @@ def reader(root: Element, along: str, *, log: bool = False) -> tuple[float, floa
     return float(slope), float(offset)
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [720.0, 360.0])
 def test_points_stand_where_the_ticks_say(width: float) -> None:
     root = picture(plotted(Dots("a", X, Y)), width)
 
@@ -295,11 +295,11 @@ BETWEEN = [0.0, 1.0]
     [
         # Room above: 4 without a legend, a row and 6 with one; a row and 4 for the label; 6. It is 0.42 of the width high.
         # Below: 6, a row of numbers, a row for the label, 4.
-        (("a",), "quality", WIDE, (4 + 18 + 4 + 6, 0.42 * 720, 6 + 18 + 18 + 4)),
-        (("a", "b"), "quality", WIDE, (18 + 6 + 18 + 4 + 6, 0.42 * 720, 6 + 18 + 18 + 4)),
+        (("a",), "quality", 720.0, (4 + 18 + 4 + 6, 0.42 * 720, 6 + 18 + 18 + 4)),
+        (("a", "b"), "quality", 720.0, (18 + 6 + 18 + 4 + 6, 0.42 * 720, 6 + 18 + 18 + 4)),
         # On a phone it is 200 pixels high.
-        (("a", "b"), "quality", NARROW, (18 + 6 + 18 + 4 + 6, 200, 6 + 18 + 18 + 4)),
-        (("a",), "", WIDE, (4 + 6, 0.42 * 720, 6 + 18 + 4)),
+        (("a", "b"), "quality", 360.0, (18 + 6 + 18 + 4 + 6, 200, 6 + 18 + 18 + 4)),
+        (("a",), "", 720.0, (4 + 6, 0.42 * 720, 6 + 18 + 4)),
     ],
 )
 def test_legend_label_marks_numbers_and_label_stand_below_each_other(
@@ -344,8 +344,8 @@ def test_legend_label_marks_numbers_and_label_stand_below_each_other(
     ("width", "upright", "level"),
     [
         # One number for 40 pixels of height, 5 at least: 7 steps of 302 pixels are a fifth each, 5 of 200 are a half.
-        (WIDE, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"], 11),
-        (NARROW, ["0", "0.5", "1.0"], 5),
+        (720.0, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"], 11),
+        (360.0, ["0", "0.5", "1.0"], 5),
         # One for 52 pixels of width, 3 at least.
         (120.0, ["0", "0.5", "1.0"], 2),
     ],
@@ -757,3 +757,27 @@ def test_one_plot_of_a_file_has_no_title_above_it() -> None:
     assert [0.0, 0.0] == numbers(inner, "x", "y")
     assert WIDE == numbers(inner, "width")[0]
     assert numbers(inner, "height") == numbers(root, "height")
+
+
+def test_long_names_of_a_wide_plot_take_260_pixels_at_most() -> None:
+    # 30 letters of 7.6 and a space of 4.8 are 232.8 pixels, and so are each further 31; three words would be 347.
+    names = [f"{'a' * 15} {'b' * 15} {'c' * 15}", "b"]
+    root = picture(plotted(Dots("", [0, 1], [1, 2]), x=Axis("", categories=names), sideways=True), WIDE)
+
+    assert [f"{'a' * 15} {'b' * 15}", "c" * 15, "b"] == [one.text for one in texts(root, "tick", "end")]
+    assert 14 + 30 * 7.6 + 4.8 == pytest.approx(frame(root)[0], abs=0.01)
+
+
+def test_names_of_two_letters_are_never_cut() -> None:
+    names = [f"m{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    root = picture(plotted(Dots("", range(26), range(26)), x=Axis("", categories=names)), NARROW)
+
+    assert names == [one.text for one in texts(root, "tick", "middle")]
+
+
+def test_plots_stand_below_each_other_if_nothing_else_is_said() -> None:
+    root = fromstring(drawing(plotted(Line("a", X, Y)), plotted(Bars("b", X, Y))).svg)
+
+    drawn = [one for one in root if one.tag.endswith("svg")]
+    assert [(0, 720), (0, 720)] == [tuple(numbers(one, "x", "width")) for one in drawn]
+    assert numbers(drawn[1], "y") > numbers(drawn[0], "y")
