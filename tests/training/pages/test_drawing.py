@@ -392,7 +392,7 @@ def test_an_axis_ends_a_little_beyond_the_numbers(axis: Axis, low: float, high: 
     left, right, _, _ = frame(root)
     places = np.array([numbers(dot, "cx")[0] for dot in found(root, "circle", "dot")])
     of = np.log if axis.log else np.positive
-    shares = (of([2.0, 5.0, 10.0]) - of(low)) / (of(high) - of(low))  # type: ignore[operator]
+    shares = (of([2.0, 5.0, 10.0]) - of(low)) / (of(high) - of(low))
     np.testing.assert_allclose((places - left) / (right - left), shares, atol=1e-4)
 
 
@@ -581,7 +581,7 @@ def test_points_of_all_shapes_are_about_as_large_and_stand_around_their_place() 
 
 
 def test_colours_repeat_after_eight_and_a_tone_is_taken_as_it_is() -> None:
-    marks = [*(Dots(f"m{k}", [1.0], [1.0]) for k in range(9)), Line("line", X, Y, tone=12)]
+    marks: list[Dots | Line] = [*(Dots(f"m{k}", [1.0], [1.0]) for k in range(9)), Line("line", X, Y, tone=12)]
     root = picture(plotted(*marks), WIDE)
 
     tones = [group.attrib["class"] for group in root.iter("g")]
@@ -591,7 +591,7 @@ def test_colours_repeat_after_eight_and_a_tone_is_taken_as_it_is() -> None:
 
 
 def test_keys_of_the_legend_look_like_their_marks() -> None:
-    marks = [
+    marks: list[Line | Dots | Bars | Level] = [
         Line("line", X, Y, dashed=True),
         Line("bare", X, Y, dots=False),
         Bars("bars", X, Y),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.query_map import QueryMap
-from localrank_training.pages import Bars, Dots, Level, Plot, Table
+from localrank_training.pages import Bars, Dots, Level, Plot, Section, Table
 from localrank_training.reporting.locality import locality, query_plot
 
 GLOBAL = object()
@@ -43,7 +43,12 @@ def run(
         for number, size in enumerate(sizes)
     ]  # fmt: skip
     scorers = [object() if own is None or number in own else GLOBAL for number in range(len(sizes))]
-    report = {"clusters": clusters, "blend": None, "stability": {}, "local": [None, measured(local)]}
+    report: dict[str, Any] = {
+        "clusters": clusters,
+        "blend": None,
+        "stability": {},
+        "local": [None, measured(local)],
+    }
     report |= {"global_": [None, measured(base)], **more}
     trained = SimpleNamespace(
         built=SimpleNamespace(
@@ -80,6 +85,12 @@ def test_it_says_how_many_clusters_have_scorers_of_their_own(
     assert (len(sizes) > 1) == any("No random clusters" in str(part) for part in found.parts)
 
 
+def plot_and_table(found: Section) -> tuple[Plot, Table]:
+    (plot,) = [part for part in found.parts if isinstance(part, Plot)]
+    (table,) = [part for part in found.parts if isinstance(part, Table)]
+    return plot, table
+
+
 def test_clusters_come_largest_first_with_the_gain_of_their_held_out_queries() -> None:
     held = [0] * 10 + [1] * 9 + [3]
     base = [0.5] * 20
@@ -87,7 +98,7 @@ def test_clusters_come_largest_first_with_the_gain_of_their_held_out_queries() -
     local = [0.5 + gain for gain in gains]
 
     found = locality(*run([5, 9, 7, 3], held, local, base), None)
-    plot, table = (next(part for part in found.parts if isinstance(part, kind)) for kind in (Plot, Table))
+    plot, table = plot_and_table(found)
 
     # Student's quantile of 9 and 8 degrees of freedom, times the standard error.
     half = {
@@ -118,7 +129,7 @@ def test_if_no_query_differs_quality_is_shown_and_no_gain() -> None:
     values = [0.5, 0.7, 0.2, 0.4]
 
     found = locality(*run([5, 9], [0, 0, 1, 1], values, values, []), None)
-    plot, table = (next(part for part in found.parts if isinstance(part, kind)) for kind in (Plot, Table))
+    plot, table = plot_and_table(found)
 
     assert ["cluster", "queries", "typical query", "held out", "NDCG@10"] == list(table.header)
     assert [5, 5] == [len(row) for row in table.rows]
@@ -189,7 +200,7 @@ def test_shares_of_queries_that_change_their_cluster_have_wilsons_intervals() ->
     (bars,) = plot.marks
     assert isinstance(bars, Bars)
     assert ["unknown change", "another"] == plot.x.categories
-    assert ([0, 1], [10, 0]) == (bars.x, pytest.approx(bars.y))
+    assert [10, 0] == pytest.approx(bars.y)
     # scipy.stats.binomtest(2, 20) and (0, 20), by Wilson.
     assert [2.786648, 0] == pytest.approx(bars.low, abs=1e-5)
     assert [30.10336, 16.112516] == pytest.approx(bars.high, abs=1e-5)
