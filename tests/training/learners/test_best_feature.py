@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank_training.learners.best_feature import BestFeature
+from localrank_training.learners.best_feature import BestFeature, best_feature
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
@@ -92,3 +92,38 @@ def test_missing_values_are_refused(queries: QuerySet) -> None:
 def test_unknown_metrics_are_refused() -> None:
     with pytest.raises(InvalidConfiguration, match="metric: metric 'best': expected one of"):
         BestFeature(metric="best")
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([[3.0, 3.0], [1.0, 1.0], [2.0, 2.0]], [1.0, 0.0]),
+        ([[-3.0, 3.0], [-1.0, 1.0], [-2.0, 2.0]], [-1.0, 0.0]),
+        ([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]], [-1.0, 0.0]),
+    ],
+)
+def test_of_features_that_rank_alike_the_first_is_taken(
+    judged: Judged, documents: list[list[float]], expected: list[float]
+) -> None:
+    scorer = BestFeature().fit(Lesson(judged([documents], [[2, 0, 1]])))
+
+    np.testing.assert_array_equal(expected, scorer.weights)
+
+
+def test_upwards_is_tried_first_and_taken_if_downwards_is_no_better(judged: Judged) -> None:
+    """The relevant document is in the middle, so it is the second either way."""
+    scorer = BestFeature().fit(Lesson(judged([[[1.0], [2.0], [3.0]]], [[0, 1, 0]])))
+
+    np.testing.assert_array_equal([1.0], scorer.weights)
+
+
+@pytest.mark.parametrize(("sign", "word"), [(1.0, "large"), (-1.0, "small")])
+def test_the_note_says_which_values_are_good(judged: Judged, sign: float, word: str) -> None:
+    queries = judged([[[sign * 3.0], [sign * 1.0], [sign * 2.0]]], [[2, 0, 1]])
+
+    with collected() as notes:
+        BestFeature().fit(Lesson(queries))
+
+    assert [f"{word} values of feature 'f1' reach ndcg@10 1.0000 in training"] == [one.text for one in notes]
+    assert {"value": 1.0, "feature": 0} == notes[0].figures
+    assert (0, sign, 1.0) == best_feature(queries, "map")

@@ -12,10 +12,11 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import ndcg
 from localrank.scorers import LinearScorer, SumScorer, TreesScorer
+from localrank_training.learners import boosting
 from localrank_training.learners.boosting import Boosting, Gbrt, LambdaMart
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.notes import collected
+from localrank_training.learners.notes import Note, collected
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -508,3 +509,98 @@ class TestDegenerate:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("lambdamart", settings)
+
+
+def test_rounds_that_validation_queries_chose_are_settled(queries: QuerySet, validation: QuerySet) -> None:
+    """The members' mean number of trees, rounded."""
+    learner = plain(
+        LambdaMart, num_iterations=40, learning_rate=0.3, early_stopping_rounds=5, feature_fraction=0.5
+    )
+    alone = [
+        grown(replace(learner, seed=seed), Lesson(queries, validation=validation)).n_trees for seed in (0, 1)
+    ]
+
+    with collected() as notes:
+        grown(replace(learner, members=2), Lesson(queries, validation=validation))
+
+    assert notes[-1].figures["rounds"] == pytest.approx(sum(alone) / 2)
+    assert "by 40 validation queries (mean of 2 members)" in notes[-1].text
+    assert round(sum(alone) / 2) == learner.settled(notes).num_iterations
+    assert 1 == learner.settled([Note("lambdamart", "", {"rounds": 0.4})]).num_iterations
+    assert learner.settled([]) is learner
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_boosting_that_goes_on_stops_where_the_sum_is_best(
+    kind: type[Boosting], queries: QuerySet, validation: QuerySet
+) -> None:
+    learner = plain(kind, num_iterations=40, learning_rate=0.3, early_stopping_rounds=40)
+    first = grown(replace(learner, num_iterations=2), Lesson(queries))
+
+    stopped = learner.fit(Lesson(queries, validation=validation, towards=first))
+
+    assert isinstance(stopped, SumScorer)
+    correction = stopped.rankers[1]
+    assert isinstance(correction, TreesScorer)
+    whole = learner.fit(Lesson(queries, towards=first))
+    assert isinstance(whole, SumScorer)
+    assert isinstance(whole.rankers[1], TreesScorer)
+    figures = []
+    for trees in range(1, 41):
+        prefix = replace(whole.rankers[1], **_first(whole.rankers[1], trees))
+        scores = first.score_rows(validation.documents) + prefix.score_rows(validation.documents)
+        figures.append(
+            -np.square(scores - (2**validation.labels - 1)).sum()
+            if kind is Gbrt
+            else ndcg(validation.labels, scores, validation.offsets, 10, "standard-one").mean()
+        )
+    assert 1 + int(np.argmax(figures)) == correction.n_trees < 40
+
+
+def test_regression_that_cannot_be_bettered_comes_back(queries: QuerySet, validation: QuerySet) -> None:
+    """Less error is better: trees for labels without any sense only add some."""
+    best = grown(plain(Gbrt, num_iterations=100), Lesson(validation))
+    nonsense = replace(queries, labels=np.random.default_rng(0).permutation(queries.labels))
+
+    scorer = plain(Gbrt, num_iterations=20, min_data_in_leaf=2).fit(
+        Lesson(nonsense, validation=validation, towards=best)
+    )
+
+    assert scorer is best
+
+
+def test_as_many_labels_as_levels_keep_their_own_gains(queries: QuerySet) -> None:
+    """Four labels that are not evenly spaced; with four levels none of them is moved."""
+    own = np.array([0.0, 0.1, 0.5, 3.0])
+
+    scorer = grown(
+        plain(LambdaMart, levels=4, num_iterations=10),
+        Lesson(replace(queries, labels=own[queries.labels.astype(int)])),
+    )
+
+    expected = grown(
+        plain(LambdaMart, label_gain=tuple(2**own - 1), num_iterations=10), Lesson(queries)
+    ).score_rows(queries.documents)
+    np.testing.assert_allclose(expected, scorer.score_rows(queries.documents), rtol=1e-9)
+
+
+def test_whole_labels_are_not_cut_to_levels(queries: QuerySet) -> None:
+    first, second = (
+        grown(plain(LambdaMart, levels=levels, num_iterations=10), Lesson(queries)) for levels in (0, 2)
+    )
+
+    np.testing.assert_array_equal(first.score_rows(queries.documents), second.score_rows(queries.documents))
+
+
+def test_rows_that_are_not_held_are_binned_in_portions(
+    queries: QuerySet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a sequence LightGBM sees the same rows, whether it asks for a slice or for single ones in ascending order."""
+    monkeypatch.setattr("localrank_training.learners.boosting.CELLS", 35)
+
+    rows = boosting._as_sequence(queries.documents)  # type: ignore[arg-type]
+
+    assert (7, queries.n_docs) == (rows.batch_size, len(rows))
+    np.testing.assert_array_equal(queries.documents[5:20], rows[5:20])
+    for number in (0, 1, 6, 7, 8, 30, 31, queries.n_docs - 1):
+        np.testing.assert_array_equal(queries.documents[number].astype(np.float64), rows[number])

@@ -150,3 +150,21 @@ def test_queries_that_no_tree_can_split_are_refused(queries: QuerySet) -> None:
 def test_constant_features_are_refused(queries: QuerySet) -> None:
     with pytest.raises(InvalidData, match="expected two documents of one query with different features"):
         ExtraTrees().fit(Lesson(queries.with_documents(np.ones_like(queries.documents))))
+
+
+@KINDS
+def test_documents_are_drawn_only_if_there_are_more_than_a_tree_may_see(
+    kind: type[Forest], by_hand: Any, queries: QuerySet
+) -> None:
+    learner = kind(trees=5, min_samples_leaf=1, max_features=1.0, bootstrap=False)
+
+    exactly = replace(learner, max_samples=queries.n_docs).fit(Lesson(queries))
+    fewer = replace(learner, max_samples=queries.n_docs - 1).fit(Lesson(queries))
+
+    gains = 2**queries.labels - 1
+    whole = by_hand(n_estimators=5, random_state=0, bootstrap=False).fit(queries.documents, gains)
+    drawn = by_hand(n_estimators=5, random_state=0, bootstrap=True, max_samples=queries.n_docs - 1)
+    for scorer, forest in ((exactly, whole), (fewer, drawn.fit(queries.documents, gains))):
+        np.testing.assert_allclose(
+            scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
+        )

@@ -156,3 +156,40 @@ def test_empty_queries_add_nothing(judged: Judged) -> None:
             model, by_hand(judged([cloud], [labels]), np.ones(1), 0.1, centre), atol=1e-9
         )
         np.testing.assert_allclose(summed, model, atol=1e-12)
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+def test_models_that_leave_a_query_out_are_pulled_towards_the_one_given(
+    queries: QuerySet, centre: Centre
+) -> None:
+    prior = np.array([1.0, -2.0, 0.5, 3.0])
+
+    models = PerQueryMatrices.of(queries, queries.labels, centre=centre).leave_query_out(
+        0.7, WEIGHTS, towards=prior
+    )
+
+    for query in range(len(queries)):
+        others = np.delete(np.arange(len(queries)), query)
+        rest = queries.select(others)
+        equations = NormalEquations.of(rest, rest.labels, weights=WEIGHTS[others], centre=centre)
+        np.testing.assert_allclose(models[query], equations.solve(0.7, prior), rtol=1e-8, atol=1e-10)
+
+
+def test_a_ridge_is_in_units_of_the_mean_of_the_diagonal() -> None:
+    equations = NormalEquations(np.array([[1.0, 5.0, 5.0], [5.0, 2.0, 5.0], [5.0, 5.0, 6.0]]), np.zeros(3))
+
+    assert 1.5 == equations.ridge(0.5)
+
+
+def test_a_quarter_of_many_queries_is_read_alone_and_one_by_one_they_add_up(queries: QuerySet) -> None:
+    """Twice as few, exactly half and all of the queries: the sums are the same whichever are read."""
+    for centre in CENTRES:
+        matrices = PerQueryMatrices.of(queries, queries.labels, centre=centre)
+        for weights in ([1.0, 0, 0, 2, 0, 0], [1.0, 0, 0, 2, 3, 0], [1.0, 4, 0, 2, 3, 5], [1.0] * 6):
+            np.testing.assert_allclose(
+                matrices.solve(0.1, np.array(weights)),
+                by_hand(queries, np.array(weights), 0.1, centre),
+                atol=1e-9,
+            )
+        np.testing.assert_allclose(matrices.solve(0.1), by_hand(queries, np.ones(6), 0.1, centre), atol=1e-9)
+        assert 6 == len(matrices)

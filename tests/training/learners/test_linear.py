@@ -13,7 +13,7 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.linear import RIDGES, LeastSquares
+from localrank_training.learners.linear import RIDGES, LeastSquares, choose_ridge
 from localrank_training.learners.notes import collected
 
 if TYPE_CHECKING:
@@ -167,3 +167,48 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("linear", settings)
+
+
+def test_gains_and_counts_of_balanced_queries(judged: Judged) -> None:
+    """Gains vary by one standard deviation, but those that do not vary stay; a query counts one over its length."""
+    queries = judged([np.ones((2, 1)), np.ones((4, 1))], [[0, 4], [3, 3, 3, 3]])
+    balanced, plain = LeastSquares(balance="queries"), LeastSquares()
+
+    assert [0, 2, 3, 3, 3, 3] == balanced.gains(queries).tolist()
+    assert [0, 4, 3, 3, 3, 3] == plain.gains(queries).tolist()
+    assert [1 / 2, 1 / 4] == balanced.counts(queries).tolist()
+    assert [1.0, 1.0] == plain.counts(queries).tolist()
+    # A query without documents divides nothing by zero.
+    assert [1 / 2, 1.0] == balanced.counts(judged([np.ones((2, 1)), np.zeros((0, 1))], [[0, 4], []])).tolist()
+    exponential = LeastSquares(gain="exponential").gains(queries)
+    assert [0, 15, 7, 7, 7, 7] == exponential.tolist()
+
+
+@pytest.mark.parametrize("enough", [2, 3, 4])
+def test_of_many_queries_the_ridge_is_chosen_by_some_from_the_first_to_the_last(
+    queries: QuerySet, monkeypatch: pytest.MonkeyPatch, enough: int
+) -> None:
+    """Evenly spaced among those that count: 0, 1, 2, 4 here; of two the ends, of three the second, too."""
+    weights = np.array([1.0, 2.0, 0.5, 0.0, 1.0])
+    monkeypatch.setattr("localrank_training.learners.linear._ENOUGH", enough)
+    chosen = {2: [0, 4], 3: [0, 1, 4], 4: [0, 1, 2, 4]}[enough]
+    equations = NormalEquations.of(queries, queries.labels, weights=weights)
+
+    with collected() as notes:
+        found = choose_ridge(queries, queries.labels, equations, weights, centre="query")
+
+    some = queries.select(chosen)
+    expected = choose_ridge(some, some.labels, equations, weights[chosen], centre="query")
+    assert expected == found == notes[0].figures["ridge"]
+    assert notes[0].text == (
+        f"ridge {found:g} has the least error on {enough} queries, each held out in turn"
+    )
+
+
+def test_two_queries_are_enough_to_choose_by(queries: QuerySet) -> None:
+    with collected() as notes:
+        LeastSquares().fit(Lesson(queries.select([0, 1])))
+        LeastSquares().fit(Lesson(queries, weights=np.array([0, 1.0, 0, 0, 0])))
+
+    assert "on 2 queries, each held out in turn" in notes[0].text
+    assert ("there is only one query" in notes[1].text, 0.3) == (True, notes[1].figures["ridge"])

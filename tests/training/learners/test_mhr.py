@@ -14,8 +14,8 @@ from localrank.scorers import BordaScorer, LinearScorer, Scorer
 from localrank.scorers.borda import ranked_behind
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.mhr import MultipleHyperplanes, fit_weights
-from localrank_training.learners.notes import collected
+from localrank_training.learners.mhr import MultipleHyperplanes, Part, fit_weights
+from localrank_training.learners.notes import Note, collected
 from localrank_training.learners.ranksvm import RankSvm
 from tests.core.clouds import as_cloud
 
@@ -357,3 +357,97 @@ def test_one_ranker_may_hold_all_the_weight(judged: Judged) -> None:
 
     np.testing.assert_array_equal([1.0, 0.0, 0.0], weights)
     assert 1.0 == value
+
+
+def parts_of(queries: QuerySet, weights: np.ndarray | None = None, **settings: Any) -> list[Part]:
+    return list(MultipleHyperplanes(**settings).parts(Lesson(queries, weights)))
+
+
+def test_sixteen_levels_are_the_most_that_have_a_ranker_for_each_pair(judged: Judged) -> None:
+    cloud = np.random.default_rng(0).standard_normal((17, 2))
+
+    assert 120 == len(parts_of(judged([cloud[:16]], [np.arange(16)])))
+    with pytest.raises(InvalidData, match=r"expected at most 16 different labels.*found 17"):
+        parts_of(judged([cloud], [np.arange(17)]))
+
+
+def test_parts_are_named_by_their_levels_and_hold_their_documents(judged: Judged) -> None:
+    """Minus zero is zero; the labels of a query that does not count are no levels."""
+    queries = judged([np.ones((4, 1)), np.ones((2, 1))], [[-0.0, 2, 0, 1.5], [7, 0]])
+    counted = np.array([3.0, 0.0])
+
+    pairs = parts_of(queries, counted)
+    borders = parts_of(queries, counted, base="overlapping")
+
+    assert ["0-1.5", "0-2", "1.5-2"] == [one.levels for one in pairs]
+    assert ["labels 0 and 1.5", "labels 0 and 2", "labels 1.5 and 2"] == [one.name for one in pairs]
+    assert [[0, 2, 3, 5], [0, 1, 2, 5], [1, 3]] == [np.flatnonzero(one.documents).tolist() for one in pairs]
+    assert ["0-1.5", "1.5-2"] == [one.levels for one in parts_of(queries, counted, base="adjacent")]
+    assert [("1.5", "labels below and from 1.5 on"), ("2", "labels below and from 2 on")] == [
+        (one.levels, one.name) for one in borders
+    ]
+    assert [[0, 1, 0, 1, 1, 0], [0, 1, 0, 0, 1, 0]] == [one.labels.tolist() for one in borders]
+    for one in (*pairs, *borders):
+        np.testing.assert_array_equal(counted, one.weights)
+    assert all(one.documents.all() for one in borders)
+
+
+@pytest.mark.parametrize(("share", "size"), [(0.01, 1), (0.5, 2), (0.8, 3), (1.0, 4)])
+def test_a_sample_is_a_share_of_the_queries_that_count_with_their_weights(
+    queries: QuerySet, share: float, size: int
+) -> None:
+    weights = np.array([1.0, 2.0, 0.0, 3.0, 4.0])
+
+    samples = parts_of(queries, weights, base="sampled", samples=20, share=share)
+
+    assert [f"sample {number}" for number in range(20)] == [one.name for one in samples]
+    drawn = np.array([one.weights for one in samples])
+    np.testing.assert_array_equal((drawn > 0).sum(axis=1), size)
+    np.testing.assert_array_equal(drawn, np.where(drawn > 0, weights, 0.0))
+    # Each of the four is drawn by some sample: chance (3/4)^20 that one is not.
+    assert [0, 1, 3, 4] == np.flatnonzero(drawn.any(axis=0)).tolist()
+    assert all(one.documents.all() and not one.levels for one in samples)
+
+
+def test_shares_of_two_rankers_are_twentieths(queries: QuerySet) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        rankers = [LinearScorer(rng.standard_normal(4)) for _ in range(2)]
+
+        weights, _ = fit_weights(rankers, queries, "map", np.ones(5))
+
+        np.testing.assert_allclose(20 * weights, np.round(20 * weights), atol=1e-9)
+
+
+def test_rankers_that_agree_keep_equal_shares(queries: QuerySet) -> None:
+    """No share is better than another, and only a better value changes anything."""
+    plane = LinearScorer(np.array([1.0, 2.0, 0.5, -1.0]))
+
+    weights, _ = fit_weights([plane, plane, plane], queries, "map", np.ones(5))
+
+    np.testing.assert_array_equal(np.full(3, 1 / 3), weights)
+
+
+def test_weights_that_validation_queries_chose_are_kept(queries: QuerySet, judged: Judged) -> None:
+    learner = MultipleHyperplanes(aggregate="weighted_borda", fitted_on="validation")
+    with collected() as notes:
+        chosen = learner.fit(Lesson(queries, validation=graded(judged, 3, seed=1)))
+
+    settled = learner.settled(notes)
+
+    assert isinstance(chosen, BordaScorer)
+    assert tuple(chosen.weights.tolist()) == settled.weights
+    again = settled.fit(Lesson(queries))
+    assert isinstance(again, BordaScorer)
+    np.testing.assert_array_equal(chosen.weights, again.weights)
+
+
+def test_a_ranker_that_could_not_be_learned_is_kept_without_weight() -> None:
+    learner = MultipleHyperplanes(aggregate="weighted_borda", fitted_on="validation")
+    figures = {"weight 0": 0.25, "weight 2": 0.75}
+
+    assert (0.25, 0.0, 0.75) == learner.settled([Note("mhr", "", figures)]).weights
+    assert 120 == len(learner.settled([Note("mhr", "", {"weight 119": 1.0})]).weights or ())
+    assert learner.settled([Note("mhr", "nothing fitted")]) is learner
+    trained = replace(learner, fitted_on="training")
+    assert trained.settled([Note("mhr", "", figures)]) is trained

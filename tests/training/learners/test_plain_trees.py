@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localrank.errors import InvalidData
 from localrank.scorers.walk import Layout, NumpyWalk
-from localrank_training.learners.plain_trees import from_lightgbm, from_sklearn, mean
+from localrank_training.learners.plain_trees import from_lightgbm, from_sklearn, mean, prefix_mean
 
 if TYPE_CHECKING:
     from localrank.scorers import TreesScorer
@@ -236,3 +236,41 @@ def test_the_mean_of_scorers_has_the_mean_of_their_scores() -> None:
         mixed.score_rows(values), np.mean([scorer.score_rows(values) for scorer in scorers], axis=0)
     )
     np.testing.assert_allclose(mean([*scorers, None]).score_rows(values), 0.75 * mixed.score_rows(values))
+
+
+def test_the_mean_over_numbers_of_trees_is_that_of_lightgbms_own_predictions() -> None:
+    """A number beyond the last tree means all three."""
+    values = documents(np.random.default_rng(0), 300, "smooth")
+    text = _trained()
+    booster = lightgbm.Booster(model_str=text)
+    scorer = from_lightgbm(text)
+
+    mixed = prefix_mean(scorer, (1, 2, 50))
+
+    expected = np.mean([booster.predict(values, num_iteration=rounds) for rounds in (1, 2, 3)], axis=0)
+    assert_same_scores(expected, mixed, values)
+    assert prefix_mean(scorer, ()) is scorer
+
+
+def test_a_text_without_the_sizes_of_its_trees_is_read() -> None:
+    """LightGBM 2 wrote none."""
+    text = _trained()
+    (line,) = [one for one in text.split("\n") if one.startswith("tree_sizes=")]
+    values = documents(np.random.default_rng(0), 50, "smooth")
+
+    scorer = from_lightgbm(text.replace(f"{line}\n", ""))
+
+    np.testing.assert_array_equal(from_lightgbm(text).score_rows(values), scorer.score_rows(values))
+
+
+def test_trees_split_the_blocks_that_are_told() -> None:
+    forest = ExtraTreesRegressor(n_estimators=2, random_state=0).fit([[0.0], [1.0]], [0.0, 1.0])
+
+    assert ["raw", "zscore"] == [
+        from_lightgbm(_trained()).blocks,
+        from_lightgbm(_trained(), blocks="zscore").blocks,
+    ]
+    assert ["raw", "rank"] == [
+        from_sklearn(forest.estimators_).blocks,
+        from_sklearn(forest.estimators_, blocks="rank").blocks,
+    ]

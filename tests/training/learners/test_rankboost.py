@@ -341,3 +341,97 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
 def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("rankboost", values)
+
+
+def test_a_perfect_ranker_has_the_step_of_a_rate_just_below_one(judged: Judged) -> None:
+    """The rate is cut at 1 - 1e-6, so the step is half the logarithm of about two millions."""
+    queries = judged([[[0.0], [1.0], [0.0]]], [[0, 1, 0]])
+
+    (only,) = boost(
+        Thresholds.of(queries.documents, 255), Pairs.of(queries, np.ones(1), 0.5), np.zeros(3), 100
+    )
+
+    assert (0, 0.5) == (only.feature, only.threshold)
+    assert only.r == pytest.approx(1.0)
+    assert only.step == pytest.approx(0.5 * np.log((2 - 1e-6) / 1e-6))
+    assert only.z == pytest.approx(np.exp(-only.step))
+
+
+def test_a_ranker_may_prefer_small_values(judged: Judged) -> None:
+    queries = judged([[[3.0], [1.0], [2.0]]], [[0, 1, 0]])
+
+    scorer = boosted(RankBoost(), Lesson(queries))
+
+    assert ([0], [1.5]) == (scorer.features.tolist(), scorer.thresholds.tolist())
+    assert scorer.steps[0] < -5
+
+
+@pytest.mark.parametrize(
+    ("column", "most", "expected"),
+    [
+        ([0.0] * 900 + list(range(1, 101)), 2, [0.5]),
+        ([100.0] * 900 + list(range(100)), 2, [99.5]),
+        ([0.0, 1.0, 2.0, 3.0], 3, [0.5, 1.5, 2.5]),
+        ([0.0, 1.0, 2.0, 3.0], 4, [0.5, 1.5, 2.5]),
+    ],
+)
+def test_a_quantile_among_equal_values_is_the_threshold_that_ends_them(
+    column: list[float], most: int, expected: list[float]
+) -> None:
+    thresholds = Thresholds.of(np.array(column, np.float32)[:, None], most)
+
+    assert expected == thresholds.values[0].tolist()
+
+
+def test_sums_above_a_threshold_are_those_of_the_documents() -> None:
+    rng = np.random.default_rng(0)
+    documents = np.column_stack([np.round(rng.standard_normal(30)), np.ones(30), rng.standard_normal(30)])
+    potential = rng.standard_normal(30)
+    thresholds = Thresholds.of(documents.astype(np.float32), "all")
+
+    found = thresholds.sums_above(potential)
+
+    assert (3, 29) == found.shape
+    expected = np.zeros((3, 29))
+    for feature, values in enumerate(thresholds.values):
+        for number, value in enumerate(values):
+            above = documents[:, feature] > value
+            expected[feature, number] = potential[above].sum()
+            np.testing.assert_array_equal(above, thresholds.above(feature, number))
+            assert value == thresholds.value(feature, number)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_note_is_of_the_rounds_that_validation_queries_keep(queries: QuerySet) -> None:
+    taught, held = queries.select([0, 1, 2]), queries.select([3, 4])
+
+    with collected() as notes:
+        learner = RankBoost(rounds=30, metric="map")
+        scorer = boosted(learner, Lesson(taught, validation=held))
+
+    kept = int(notes[0].figures["rounds"])
+    assert 1 < kept < 30
+    rounds = boost(
+        Thresholds.of(taught.documents, 255), Pairs.of(taught, np.ones(3), 0.5), np.zeros(taught.n_docs), 30
+    )
+    bound = np.prod([one.z for one in rounds[:kept]])
+    assert notes[0].figures["bound"] == pytest.approx(bound)
+    assert notes[0].text == (
+        f"{kept} of 30 rounds kept; at most {bound:.4f} of the weighted training pairs are ordered wrongly"
+    )
+    settled = learner.settled(notes)
+    assert kept == settled.rounds
+    np.testing.assert_array_equal(scorer.steps, boosted(settled, Lesson(taught)).steps)
+
+
+def test_rounds_are_settled_as_noted_and_one_is_the_least(judged: Judged) -> None:
+    even = judged([[[1.0], [0.0], [1.0], [0.0]]], [[0, 0, 1, 1]])
+    start = StumpScorer.of(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    learner = RankBoost(rounds=50)
+
+    with collected() as notes:
+        learner.fit(Lesson(even, towards=start, blocks="normalised"))
+
+    assert {"rounds": 0} == notes[0].figures
+    assert 1 == learner.settled(notes).rounds
+    assert learner.settled([]) is learner
