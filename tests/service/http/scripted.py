@@ -102,14 +102,13 @@ class Wire(asyncio.Transport):
         return not {"close", "abort"}.isdisjoint(self.did)
 
     def pause_reading(self) -> None:
-        assert self.reads
+        assert self.reads()
         self.did.append("pause")
 
     def resume_reading(self) -> None:
-        assert not self.reads
+        assert not self.reads()
         self.did.append("resume")
 
-    @property
     def reads(self) -> bool:
         """Whether more would be read."""
         return self.did.count("pause") == self.did.count("resume")

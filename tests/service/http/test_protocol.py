@@ -18,6 +18,8 @@ from tests.service.http.scripted import Worker, arrive, echo, feed, request, set
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from localrank_service.http.admission import Claim, Client, Kind
+
 pytestmark = pytest.mark.anyio
 
 #: README of the limits: a refused body up to one mebibyte is read and dropped.
@@ -144,12 +146,12 @@ async def test_requests_that_are_sent_ahead_wait_for_the_answer_before_them() ->
     await feed(http, request(body=b"first") + second + third)
 
     assert [] == wire.written
-    assert not wire.reads
+    assert not wire.reads()
     assert len(b"first") + len(second) + len(third) == http.held
     app.go.set()
     await settle()
     assert [b"first", b"second", b"third"] == [answer.body for answer in wire.answers()]
-    assert wire.reads
+    assert wire.reads()
     assert 0 == http.held
 
 
@@ -526,11 +528,14 @@ async def test_checks_are_answered_by_a_worker_that_is_full(full: Worker, path: 
 
 async def test_requests_are_told_apart_by_path_type_and_length(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker()
-    kinds = []
+    kinds: list[Kind] = []
     admit = worker.admission.admit
-    monkeypatch.setattr(
-        worker.admission, "admit", lambda client, kind: kinds.append(kind) or admit(client, kind)
-    )
+
+    def seen(client: Client, kind: Kind) -> Claim | int:
+        kinds.append(kind)
+        return admit(client, kind)
+
+    monkeypatch.setattr(worker.admission, "admit", seen)
     http, _ = worker.connect()
 
     await feed(http, request(b"/echo?q", b"x" * 5, b"Content-Type: text/csv"))
@@ -548,7 +553,7 @@ async def test_requests_are_told_apart_by_path_type_and_length(monkeypatch: pyte
 
 async def test_reading_stops_while_the_application_does_not_take_the_body() -> None:
     """A quarter of a mebibyte is kept; what was read at once with it, too."""
-    taken = []
+    taken: list[int] = []
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
         await go.wait()
