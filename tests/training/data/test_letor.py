@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -197,3 +197,83 @@ def test_both_ways_agree_on_any_tokens(tokens: list[str]) -> None:
         return
 
     assert_equal(letor.parse_exactly(block, name="x"), fast)
+
+
+@pytest.mark.parametrize("read", [letor._parse_fast, None], ids=["fast", "exact"])
+def test_the_last_feature_that_is_allowed_is_read_and_the_next_one_is_not(read: Any) -> None:
+    def parsed(index: int) -> Lines:
+        block = f"1 qid:1 {index}:0.5\n".encode()
+        if read is None:
+            return letor.parse_exactly(block, name="x", max_features=12)
+        found: Lines = read(block, 1, 12)
+        return found
+
+    assert [11] == parsed(12).columns.tolist()
+    assert [0] == parsed(1).columns.tolist()
+    with pytest.raises((letor._NotPlainError, InvalidData)):
+        parsed(13)
+
+
+def test_a_hundred_thousand_features_are_allowed() -> None:
+    assert [99_999] == parse("1 qid:1 100000:1\n").columns.tolist()
+    with pytest.raises(InvalidData, match="at most 100000 features, found index 100001"):
+        parse("1 qid:1 100001:1\n")
+
+
+@pytest.mark.parametrize(
+    ("index", "found"),
+    [
+        ("0" * 30 + "5", "feature 5"),
+        ("9" * 17, "at most 100000 features, found index " + "9" * 17),
+        ("9" * 18, "at most 100000 features, found index " + "9" * 18),
+        ("1" * 50, "at most 100000 features, found index " + "1" * 40),
+    ],
+)
+def test_an_index_of_many_digits_is_its_number(index: str, found: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        parse(f"1 qid:1 1:1 {index}:x\n" if "feature 5" in found else f"1 qid:1 {index}:1\n")
+
+    message = str(caught.value)
+    assert message.endswith(found) or f"value of feature {index}" in message
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
+def test_what_was_found_is_cut_if_it_is_long(length: int, shown: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        parse(f"1 qid:1 1:{'x' * length}\n")
+
+    assert str(caught.value).endswith(f"found '{shown}'")
+
+
+def test_lines_are_numbered_from_where_the_block_begins() -> None:
+    block = b"1 qid:1 1:1\n\n0 qid:2 1:2\n"
+
+    lines = letor.parse(block, name="x", first_line=11)
+
+    assert [11, 13] == lines.line_numbers.tolist()
+    assert 3 == lines.n_lines
+    with pytest.raises(InvalidData, match=r"^x:12:1: "):
+        letor.parse(b"1 qid:1 1:1\nx qid:1 1:1\n", name="x", first_line=11)
+
+
+@pytest.mark.parametrize("text", ["\n", " \t\n\n", "# only\n"])
+def test_a_block_without_documents_counts_its_lines(text: str) -> None:
+    lines = parse(text)
+
+    assert (0, 0, 0, None) == (len(lines.labels), len(lines.values), len(lines.query_ids), lines.comments)
+    assert text.count("\n") == lines.n_lines
+
+
+@pytest.mark.parametrize("value", ["3.4028235e38", "-3.4028235e38", "3.40282356e38"])
+def test_the_largest_float32_is_a_value(value: str) -> None:
+    """The third is nearer to the largest float32 than to the next power of two, so it is rounded down to it."""
+    assert [np.copysign(MAX32, float(value))] == parse(f"0 qid:1 1:{value}\n").values.tolist()
+    with pytest.raises(InvalidData, match="within the range of float32"):
+        parse("0 qid:1 1:3.4028236e38\n")
+
+
+@pytest.mark.parametrize("label", ["0", "-0", "1e308", "0.0"])
+def test_a_label_is_at_least_zero(label: str) -> None:
+    assert [float(label)] == parse(f"{label} qid:1 1:1\n").labels.tolist()
+    with pytest.raises(InvalidData, match=r"x\.txt:1:1: expected a label of at least 0, found '-1e-300'"):
+        parse("-1e-300 qid:1 1:1\n")

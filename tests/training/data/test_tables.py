@@ -358,3 +358,250 @@ def test_advice_for_a_table_in_memory_names_no_options(columns: list[str], advic
 
     assert str(error.value).endswith(f"; {advice}")
     assert "--" not in str(error.value)
+
+
+# ----------------------------------------------------------------------------------------------- lists and limits
+
+
+def said_of(table: dict[str, Any], columns: Columns = AS_NAMED) -> str:
+    said: list[str] = []
+    read_table(pa.table(table), columns=columns, say=said.append)
+    (sentence,) = said
+    return sentence
+
+
+def base(**more: Any) -> dict[str, Any]:
+    return {"label": [1, 0], "qid": ["a", "a"], **more}
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (1, "1 feature ('x0')"),
+        (2, "2 features ('x0', 'x1')"),
+        (6, "6 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5')"),
+        (7, "7 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …)"),
+    ],
+)
+def test_up_to_six_features_are_listed(n: int, expected: str) -> None:
+    assert said_of(base(**{f"x{i}": [1, 2] for i in range(n)})).endswith(expected)
+
+
+@pytest.mark.parametrize(("n", "end"), [(6, "'t5' (text)"), (7, "'t5' (text), …")])
+def test_up_to_six_columns_that_are_left_out_are_listed(n: int, end: str) -> None:
+    assert said_of(base(x=[1, 2], **{f"t{i}": ["u", "v"] for i in range(n)})).endswith(end)
+
+
+def test_up_to_six_features_that_are_called_like_ids_are_listed() -> None:
+    sentence = said_of(base(**{f"k{i}_id": [1, 2] for i in range(7)}))
+
+    six = [f"k{i}_id" for i in range(6)]
+    assert f"named like ids: {', '.join(map(repr, six))} (--ignore {','.join(six)} if they are)" in sentence
+
+
+def test_flags_and_words_are_not_called_like_ids() -> None:
+    assert "like ids" not in said_of(base(is_id=[True, False], identity=[1, 2], idle=[1, 2]))
+
+
+def test_each_column_has_one_reason_to_be_left_out() -> None:
+    table = base(
+        x=[1, 2], docno=["d", "e"], docid=[1, 2], t=["u", "v"], y=[1, 2], when=pa.array([1, 2], pa.date32())
+    )
+
+    sentence = said_of(table, Columns(ignore=("y",)))
+
+    # Of the usual names of ids the first of the list counts, not the first of the table.
+    assert sentence.startswith(
+        "table: label 'label', query 'qid', document id 'docid', 1 feature ('x'); left out: "
+    )
+    assert sentence.endswith("'docno' (a document id), 't' (text), 'y' (ignored), 'when' (date32[day])")
+
+
+def test_labels_that_are_not_wanted_are_left_out_by_name() -> None:
+    sentence = said_of(base(x=[1, 2]), Columns(judged=False))
+
+    assert "table: query 'qid', 1 feature ('x'); left out: 'label' (labels, which are not needed)" == sentence
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.int8(),
+        pa.uint64(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+    ids=str,
+)
+def test_text_and_integers_of_any_kind_are_ids(kind: Any, tmp_path: Path) -> None:
+    values = pa.array([1, 2, 1]).cast(pa.int8()) if pa.types.is_integer(kind) else pa.array(["1", "2", "1"])
+    ids = values.cast(kind) if not pa.types.is_dictionary(kind) else values.dictionary_encode().cast(kind)
+    table = pa.table({"label": [2, 0, 1], "qid": ids, "doc_id": ids, "x": [1.0, 2.0, 3.0]})
+
+    queries = read_table(table)
+
+    assert ("1", "2") == queries.query_ids
+    assert ("1", "1", "2") == tuple(queries.comments or ())
+    assert [[1], [3], [2]] == queries.documents.tolist()
+    assert tmp_path.is_dir()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2], pa.uint8()),
+        pa.array([1.0, 2.0], pa.float16()),
+        pa.array([1, 2], pa.decimal128(5, 2)),
+        pa.array([True, False]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_numbers_of_any_kind_are_features_and_labels(values: Any) -> None:
+    queries = read_table(pa.table({"label": values, "qid": ["a", "a"], "x": values}))
+
+    expected = [1.0, 0.0] if pa.types.is_boolean(values.type) else [1.0, 2.0]
+    assert expected == queries.labels.tolist()
+    assert expected == queries.documents[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [(1, 1), (2**31 - 1, 2**31 - 1), (2**31, None), (0, None), (-1, None), (1.5, None), (np.inf, None)],
+)
+def test_a_place_is_a_whole_number_from_one_to_the_longest_list(place: float, found: int | None) -> None:
+    table = base(x=[1, 2], place=pa.array([1.0, place]))
+
+    if found is None:
+        with pytest.raises(
+            InvalidData,
+            match=f"row 2, column 'place': expected a place .*, found {place:g}".replace("+", r"\+"),
+        ):
+            read_table(table, columns=Columns(position="place"))
+    else:
+        positions = read_table(table, columns=Columns(position="place")).positions
+        assert positions is not None
+        assert [1, found] == positions.tolist()
+
+
+def test_comments_that_are_all_empty_are_none() -> None:
+    assert read_table(base(x=[1, 2], docid=["", None])).comments is None
+    assert ("", "d") == tuple(read_table(base(x=[1, 2], docid=["", "d"])).comments or ())
+
+
+@pytest.mark.parametrize(
+    ("row", "values"), [(1, [np.nan, 1]), (2, [1, np.inf]), (2, [0, -1e-300]), (1, [-1, 2])]
+)
+def test_the_first_label_that_is_none_is_named(row: int, values: list[float]) -> None:
+    with pytest.raises(
+        InvalidData, match=f"row {row}, column 'label': expected a finite label of at least 0"
+    ):
+        read_table({"label": values, "qid": ["a", "a"], "x": [1, 2]})
+
+
+def test_the_cell_that_is_infinite_is_found_in_lists_whose_order_is_another(tmp_path: Path) -> None:
+    for name, names, values in (
+        ("a", '["x", "y", "z"]', [1.0, 2, 3]),
+        ("b", '["z", "x", "y"]', [7.0, 8, np.inf]),
+    ):
+        table = pa.table({"label": [1], "qid": [name], "features": [values]})
+        pq.write_table(
+            table.replace_schema_metadata({b"localrank.feature_names": names.encode()}), tmp_path / name
+        )
+
+    with pytest.raises(InvalidData, match=r"b: row 1, column 'y': expected a finite value, found inf"):
+        read([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        ([[1.0, 2.0], [1.0]], "row 2, column 'features': expected 2 values, found 1"),
+        ([[1.0, 2.0], [1.0, 2.0, 3.0]], "row 2, column 'features': expected 2 values, found 3"),
+        ([[], []], "expected columns of numbers as features, found 'label', 'qid', 'features'"),
+    ],
+)
+def test_lists_have_as_many_values_as_the_first(tmp_path: Path, features: Any, words: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(base(features=pa.array(features, pa.list_(pa.float64())))), path)
+
+    assert words in message(path)
+
+
+def test_columns_beside_a_list_of_features_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(base(x=[1, 2], features=[[1.0, 2.0], [3.0, 4.0]])), path)
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    assert ("f1", "f2") == queries.feature_names
+    assert said[0].endswith("2 features ('f1', 'f2'); left out: 'x' (beside the list 'features')")
+    assert ("x",) == read([path], columns=Columns(ignore=("features",))).feature_names
+    # A column of this name that holds no lists is a feature as others are.
+    pq.write_table(pa.table(base(x=[1, 2], features=[5.0, 6.0])), path)
+    assert ("x", "features") == read([path]).feature_names
+
+
+def test_more_features_than_any_format_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localrank_training.data.tables.MAX_FEATURES", 2)
+
+    assert 2 == read_table(base(x=[1, 2], y=[1, 2])).n_features
+    with pytest.raises(InvalidData, match="expected at most 2 features, found 3"):
+        read_table(base(x=[1, 2], y=[1, 2], z=[1, 2]))
+
+
+def test_a_column_may_not_be_ignored_and_used_whatever_for() -> None:
+    for columns in (Columns(weight="x", ignore=("x",)), Columns(id="t", ignore=("t",))):
+        with pytest.raises(InvalidData, match="expected to use or to ignore the column"):
+            read_table(base(x=[1, 1], t=["u", "v"], y=[1, 2]), columns=columns)
+    # An id that is ignored is not taken, and the next of the usual names is.
+    queries = read_table(
+        base(x=[1, 2], docid=["d", "e"], docno=["f", "g"]), columns=Columns(ignore=("docid",))
+    )
+    assert ("f", "g") == tuple(queries.comments or ())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.49])
+def test_a_column_is_one_of_numbers_if_half_of_its_values_are(tmp_path: Path, share: float) -> None:
+    """The first word is named then; a column of more words is left out."""
+    numbers = round(100 * share)
+    lines = [f"{i % 2},q,{i},{'word' if i >= numbers else i}" for i in range(100)]
+    path = written(tmp_path / "a.csv", ["label,qid,x,y", *lines])
+
+    if share < 0.5:
+        assert ("x",) == read([path]).feature_names
+    else:
+        assert "row 51, column 'y': expected a number, found 'word'; --ignore y" in message(path)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.49])
+def test_half_of_the_values_with_commas_make_a_column_one_of_numbers(tmp_path: Path, share: float) -> None:
+    commas = round(100 * share)
+    lines = [f"{i % 2};q;{i};{'1,5' if i < commas else 'word'}" for i in range(100)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["label;qid;x;y", *lines, ""]))
+
+    if share < 0.5:
+        assert ("x",) == read([path]).feature_names
+    else:
+        assert "row 1, column 'y': expected a number with a decimal point and without commas" in message(path)
+
+
+def test_progress_of_a_table_of_text_ends_with_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localrank_training.data.delimited._BLOCK", 256)
+    path = written(tmp_path / "a.csv", ["label,qid,x", *(f"{i % 2},q{i // 10},{i}" for i in range(400))])
+    told: list[tuple[str, int, int]] = []
+
+    queries = read([path], progress=lambda task, done, total: told.append((task, done, total)))
+
+    size = path.stat().st_size
+    assert list(range(400)) == queries.documents[:, 0].tolist()
+    assert ("reading", size, size) == told[-1]
+    done = [some for _, some, _ in told]
+    assert sorted(done) == done
+    assert queries.origin is not None
+    assert list(range(1, 401)) == queries.origin.numbers.tolist()

@@ -247,7 +247,7 @@ CAT_FEATURES = [
     {"feature_index": 1, "flat_feature_index": 1, "feature_id": "b", "nan_value_treatment": "AsTrue"},
 ]
 #: The first question is the lowest bit of the leaf's number.
-CAT_TREE = {
+CAT_TREE: dict[str, Any] = {
     "splits": [
         {"float_feature_index": 0, "border": 0.5, "split_type": "FloatFeature"},
         {"float_feature_index": 1, "border": -1.0},
