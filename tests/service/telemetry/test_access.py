@@ -12,7 +12,8 @@ import pytest
 
 from localrank_service.process.logs import JsonFormatter, TextFormatter
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.access import MOST_LINES, AccessLog
+from localrank_service.telemetry.access import MOST_LINES, AccessLog, Line
+from localrank_service.telemetry.observing import Observation, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,8 @@ async def test_a_ranking_s_line_says_what_was_asked_and_how_it_went(
         ("total", answer.json()["timings_ms"]["total"])
     }
     assert line["milliseconds"] >= line["timings_ms"]["total"] > 0
+    assert "127.0.0.1" == line["client"]
+    assert "queries" not in line
 
 
 async def test_a_line_holds_no_key_no_query_string_and_no_feature(
@@ -120,6 +123,7 @@ async def test_a_batch_is_one_line(connect: Any, tiny_model: LiveModel, lines: L
 
     [line] = lines.json
     assert (100, 4) == (line["queries"], line["documents"])
+    assert "cluster" not in line
     assert {"decode", "sign", "route", "score", "order", "encode", "total"} == set(line["timings_ms"])
 
 
@@ -187,3 +191,41 @@ async def test_without_the_setting_there_are_no_lines(client: httpx.AsyncClient,
     await client.post("/v1/rerank", json=BODY)
 
     assert [] == lines.json
+
+
+async def test_a_line_shows_exact_figures_and_so_much_of_a_path(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    scope = {"path": "/" + "y" * 300, "request_id": "r-1", "client": None}
+    observation = Observation(scope, "POST", None, [])
+    for _ in range(2):
+        observation.add(Observed(None, None, None, {"decode": 0.12346, "total": 1.5}, []))
+    now[0] += 0.0123456
+
+    Line(AccessLog(1.0)).finish(observation, 422, "/v1/rerank/batch")
+
+    [line] = lines.json
+    assert f"POST /{'y' * 255} 422" == line["message"]
+    assert (12.346, 2, 0) == (line["milliseconds"], line["queries"], line["documents"])
+    # 0.1235 and 0.12346, to a tenth of a microsecond.
+    assert {"decode": 0.247, "total": 3.0} == line["timings_ms"]
+    assert not {"client", "key", "trace_id", "model", "features"} & line.keys()
+
+
+async def test_a_worker_writes_100_lines_in_each_second_at_most(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/operations.md says."""
+    now = [0.5]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    log = AccessLog(1.0)
+
+    for _ in range(3):
+        for _ in range(101):
+            log.write("GET /livez 200", {})
+        now[0] += 1
+
+    assert 300 == len(lines.json)
+    assert [1, 1] == [line["left_out"] for line in lines.json if "left_out" in line]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import prometheus_client
@@ -19,7 +20,6 @@ from localrank_service.telemetry.instruments import Counter, Gauge, Histogram, I
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from prometheus_client import Metric
 
@@ -371,3 +371,83 @@ def test_a_full_disk_keeps_series_that_should_be_dropped(
 
     assert [[5.0]] == kept
     assert all(("old",) not in plain(one).get("c", {}) for one in counts.counted())
+
+
+def test_cells_of_dropped_series_are_used_again_after_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("localrank_service.telemetry.counts.time.monotonic", lambda: now[0])
+    counts = Counts(tmp_path)
+    counts.cells("c", ("old",), 2)[1] = 5.0
+    counts.drop(lambda _name, labels: labels == ("old",))
+
+    def place(label: str) -> int:
+        counts.cells("c", (label,), 1)
+        (series,) = tmp_path.glob("*.series")
+        (found,) = [line for line in series.read_bytes().split(b"\n") if label.encode() in line]
+        return int(found.split(b",")[2])
+
+    now[0] += 60.0
+    early = place("early")
+    now[0] += 1.0
+    late = place("late"), place("later"), place("last")
+
+    assert (2, (0, 1, 3)) == (early, late)
+    assert {0.0} == {one for cells in plain(counts.counted()[0])["c"].values() for one in cells}
+
+
+def test_what_is_shared_is_private_to_the_service(tmp_path: Path) -> None:
+    """Labels hold names of keys and of models."""
+    folder = tmp_path / "of" / "metrics"
+    counts = Counts(folder)
+    counts.cells("c", ("a",), 1)
+    counts.cells("c", ("b",), 1)
+    counts.drop(lambda _name, labels: labels == ("a",))
+
+    assert 0o700 == folder.stat().st_mode & 0o777
+    assert {0o600} == {path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_series_that_go_leave_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counts(tmp_path)
+    write = os.write
+    before = len(list(Path("/dev/fd").iterdir()))
+
+    for number in range(10):
+        counts.cells("c", (str(number),), 1)
+        counts.drop(lambda _name, _labels: True)
+        counts.cells("c", (str(number),), 1)
+        with monkeypatch.context() as patched:
+            patched.setattr("os.write", lambda file, line: write(file, line[:1]))
+            counts.drop(lambda _name, _labels: True)
+
+    assert before == len(list(Path("/dev/fd").iterdir()))
+
+
+def test_a_gauge_that_was_never_set_shows_what_it_counted_since_it_was_looked_up(tmp_path: Path) -> None:
+    """Requests in flight are added and taken away, and never set."""
+    counts = Counts(tmp_path)
+    gauge = Gauge(counts, "g", "", ["kind"], "latest")
+    gauge.of("a")[0] += 2.0
+
+    assert {"a": 2.0} == values(counts, gauge)
+    assert counts.cells("g", ("a",), 2)[1] > 0
+
+
+def test_series_of_metrics_are_looked_up_anew_once_they_were_dropped() -> None:
+    counts = Counts(None)
+    counter, histogram = Counter(counts, "c_total", "", []), Histogram(counts, "h", "", [], BOUNDS)
+    gauge = Gauge(counts, "g", "", [], "sum")
+    for _ in range(2):
+        counter.of()[0] += 1.0
+        histogram.of().observe(0.1)
+        gauge.set(3.0)
+        shown = text(counts, counter, histogram, gauge)
+        counts.drop(lambda _name, _labels: True)
+        for one in (counter, histogram, gauge):
+            one.forget()
+
+    assert "c_total 1.0" in shown
+    assert "h_count 1.0" in shown
+    assert "g 3.0" in shown

@@ -70,6 +70,84 @@ def test_a_window_holds_its_slices_and_no_others(moments: list[float]) -> None:
         assert sum(moment >= first for moment in moments) == several
 
 
+def test_a_window_begins_with_a_slice() -> None:
+    """Slices of 15 s: at 1010 s the current one began at 1005, so the last minute at 945."""
+    before, first, current, next_one = 944.9, 945.0, 1005.0, 1020.0
+    cells = [0.0] * recent.size(1)
+    for moment in (before, first, current, next_one):
+        recent.add(cells, moment // SECONDS, 0)
+
+    found = within([cells], 1010.0)
+
+    assert 15 == SECONDS
+    assert [2.0, 3.0, 3.0] == found[:, 0].tolist()
+
+
+def test_quantiles_of_a_hundred_known_times(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    for number in range(1, 101):
+        # Apart by more than a bucket: 1.3 ^ (number / 4) ms, the 50th, 90th, 95th and 99th of them.
+        series.ranked("web", {"total": 1.3 ** (number / 4)})
+
+    found = series.shown(counts.counted(), clock.now, uptime=1e4)["1m"]["milliseconds"]["total"]
+
+    for name, rank in {"p50": 50, "p90": 90, "p95": 95, "p99": 99}.items():
+        assert 1.3 ** (rank / 4) == pytest.approx(found[name], rel=0.1)
+
+
+def test_times_are_told_apart_from_10_microseconds_to_a_minute() -> None:
+    assert BOUNDS[0] == pytest.approx(1e-5)
+    assert BOUNDS[-2] < 60 <= BOUNDS[-1]
+
+
+def test_a_window_lasts_no_longer_than_the_service(clock: Clock) -> None:
+    """The clock stands 10 s behind the beginning of a slice."""
+    counts = Counts(None)
+    series = Recent(counts)
+    for _ in range(14):
+        series.ranked("web", {"total": 1.0})
+
+    young = series.shown(counts.counted(), clock.now, uptime=7.0)
+    old = series.shown(counts.counted(), clock.now, uptime=1e4)
+
+    assert [7.0, 7.0, 7.0] == [window["seconds"] for window in young.values()]
+    assert [2.0, 2.0, 2.0] == [window["per_second"] for window in young.values()]
+    assert [70.0, 310.0, 910.0] == [window["seconds"] for window in old.values()]
+    assert 14 / 70 == old["1m"]["per_second"] == old["1m"]["models"]["web"]["per_second"]
+
+
+def test_models_are_those_that_were_named_and_asked(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    series.ranked("old", {"total": 1.0})
+    clock.now += 950.25  # the ring still holds it, and no window does
+    series.refused("", "invalid")
+    series.ranked("web", {"total": 1.0})
+
+    found = series.series(counts.counted(), clock.now)
+    windows = series.shown(counts.counted(), clock.now, uptime=1e4)
+
+    assert {"web"} == found["models"].keys() == windows["15m"]["models"].keys()
+    assert (1, 1) == (found["invalid"][-1], windows["15m"]["requests"]["invalid"])
+    # The clock stood 10 s behind the beginning of a slice, and 960 is a multiple of 15.
+    assert 0.25 == found["latest_seconds"]
+
+
+def test_what_was_forgotten_is_looked_up_anew(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    series.ranked("web", {"total": 1.0})
+    counts.drop(lambda name, _labels: name in Recent.SERIES)
+    series.forget()
+
+    series.ranked("web", {"total": 1.0})
+
+    window = series.shown(counts.counted(), clock.now, uptime=1e4)["1m"]["models"]["web"]
+    assert {"ok": 1, "invalid": 0, "error": 0} == window["requests"]
+    assert 1.0 == pytest.approx(window["milliseconds"]["total"]["p50"], rel=0.1)
+
+
 def test_workers_add_up_and_a_window_moves_on(tmp_path: Path, clock: Clock) -> None:
     counts = [Counts(tmp_path), Counts(tmp_path)]
     one, other = map(Recent, counts)
