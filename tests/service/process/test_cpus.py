@@ -98,3 +98,45 @@ async def test_a_worker_keeps_to_one_thread_for_linear_algebra_whatever_it_was_s
 
     assert threads
     assert {1} == set(threads.values())
+
+
+def test_bare_and_malformed_limits_are_none_and_the_others_count(tmp_path: Path) -> None:
+    group(tmp_path / "pods" / "one", cpu__max="many 100000")
+    group(tmp_path / "pods", cpu__max="250000 100000")
+
+    assert 2.5 == cpus.quota(tmp_path, member(tmp_path, "0::/pods/one"))
+
+
+def test_lines_of_other_controllers_are_passed_over(tmp_path: Path) -> None:
+    group(tmp_path / "cpu" / "docker", cpu__cfs_quota_us="0", cpu__cfs_period_us="100000")
+    group(tmp_path / "docker", cpu__max="100000 100000")
+
+    lines = member(tmp_path, "12:cpuset:/docker", "4:cpuacct,cpu:/docker")
+
+    assert 0.0 == cpus.quota(tmp_path, lines)
+
+
+def test_groups_above_the_mounted_ones_are_not_read(tmp_path: Path) -> None:
+    group(tmp_path, cpu__max="100000 100000")
+    group(tmp_path / "mounted", cpu__max="300000 100000")
+
+    assert 3.0 == cpus.quota(tmp_path / "mounted", member(tmp_path, "0::/"))
+
+
+@pytest.mark.parametrize(("affinity", "count", "expected"), [({0, 3}, 8, 2), (None, 8, 8), (None, None, 1)])
+def test_processors_are_those_that_it_may_run_on(
+    affinity: set[int] | None, count: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every system knows the affinity of a process."""
+    monkeypatch.setattr("os.cpu_count", lambda: count)
+    if affinity is None:
+        monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    else:
+        monkeypatch.setattr("os.sched_getaffinity", lambda _process: affinity, raising=False)
+
+    assert expected == cpus.bound()
+
+
+def test_at_most_8_workers_are_started_unasked() -> None:
+    """As docs/operations.md says."""
+    assert 8 == cpus.MOST_WORKERS

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,98 @@ def test_the_module_has_no_other_surprises() -> None:
 
     with pytest.raises(AttributeError, match="application"):
         _ = localrank_service.app.application
+
+
+def documented_defaults() -> dict[str, str]:
+    """The default of each variable in the table of docs/operations.md, if it names one."""
+    rows = re.findall(r"^\| `LOCALRANK_(\w+)` \|([^|]*)\|", OPERATIONS.read_text(), re.MULTILINE)
+    return {name.lower(): text.strip().strip("`") for name, text in rows}
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    documented = documented_defaults()
+    made_at_start = {"admin_key", "runtime_dir"}
+
+    for name, default in Settings():
+        text = documented[name]
+        if not text or name in made_at_start:
+            assert default in (None, ""), name
+        else:
+            assert default == getattr(Settings.model_validate({name: text}), name), name
+            assert type(default) is type(getattr(Settings.model_validate({name: text}), name))
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "below", "most", "above"),
+    [
+        ("port", 0, -1, 65535, 65536),
+        ("workers", 0, -1, 1024, 1025),
+        ("models_url_seconds", 1e-3, 0, 86_400, 86_401),
+        ("max_documents", 1, 0, 100_000, 100_001),
+        ("max_body_bytes", 1, 0, 2**31, 2**31 + 1),
+        ("max_concurrent_requests", 1, 0, 1_000_000, 1_000_001),
+        ("max_documents_in_flight", 1, 0, 2**31, 2**31 + 1),
+        ("max_queue_ms", 1e-3, 0, 600_000, 600_001),
+        ("overload_queue_ms", 1e-3, 0, 600_000, 600_001),
+        ("overload_degrade", 0, -0.1, 1, 1.1),
+        ("max_connections", 1, 0, 1_000_000, 1_000_001),
+        ("head_timeout_seconds", 1e-3, 0, 3600, 3601),
+        ("body_timeout_seconds", 1e-3, 0, 3600, 3601),
+        ("min_body_rate", 0, -1, 2**31, 2**31 + 1),
+        ("keep_alive_seconds", 1e-3, 0, 86_400, 86_401),
+        ("extra_versions", 0, -1, 1000, 1001),
+        ("poll_seconds", 1e-3, 0, 3600, 3601),
+        ("switch_timeout_seconds", 1e-3, 0, 3600, 3601),
+        ("drain_seconds", 0, -0.1, 3600, 3601),
+        ("hang_seconds", 1e-3, 0, 3600, 3601),
+        ("access_log", 0, -0.1, 1, 1.1),
+        ("access_log_features", 0, -1, 1000, 1001),
+        ("impression_log", 0, -0.1, 1, 1.1),
+        ("impression_log_bytes", 2**20, 2**20 - 1, 2**50, None),
+        ("evaluate_seconds", 0, -0.1, 3600, 3601),
+        ("evaluate_queries", 1, 0, 1_000_000, 1_000_001),
+        ("evaluate_documents", 1, 0, 10_000_000, 10_000_001),
+    ],
+)
+def test_numbers_have_limits(name: str, least: float, below: float, most: float, above: float | None) -> None:
+    for value in (least, most):
+        assert value == getattr(Settings.model_validate({name: value}), name)
+    for wrong in (below, above):
+        if wrong is not None:
+            with pytest.raises(InvalidConfiguration, match=f"LOCALRANK_{name.upper()}: .*, found "):
+                Settings.from_environ({f"LOCALRANK_{name.upper()}": str(wrong)})
+
+
+def test_a_wrong_flag_is_named_as_a_flag() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"^--max-documents: .* found '0'$"):
+        Settings.from_environ({}, max_documents="0")
+
+
+def test_keys_of_both_roles_come_from_their_own_settings(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("the-filed-key")
+    settings = Settings.model_validate(
+        {"api_key": "search:the-serving-key", "admin_key_file": tmp_path / "keys"}
+    )
+    neither = Settings()
+
+    serving, admin = settings.keyrings()
+
+    assert ("serving", "admin", True, True) == (
+        serving.role,
+        admin.role,
+        serving.configured,
+        admin.configured,
+    )
+    assert [False, False] == [ring.configured for ring in neither.keyrings()]
+
+
+def test_what_is_shown_of_the_settings_holds_no_key() -> None:
+    settings = Settings.model_validate(
+        {"api_key": "the-serving-key", "admin_key": "the-admin-key", "port": 1}
+    )
+
+    shown = settings.public()
+
+    assert Settings.model_fields.keys() == shown.keys()
+    assert (1, "models") == (shown["port"], shown["models_dir"])
+    assert "-key" not in str({shown["api_key"], shown["admin_key"]})
