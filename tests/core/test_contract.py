@@ -239,6 +239,13 @@ def test_the_digest_changes_with_every_part() -> None:
         ({"fill": [0.0]}, "fill, shift or scale has another length"),
         ({"shift": [0.0, NAN, 0.0]}, "a number is not finite"),
         ({"scale": [1.0, 0.0, 1.0]}, "a scale is not positive"),
+        ({"scale": [1.0, 1.0]}, "fill, shift or scale has another length"),
+        ({"shift": [1.0] * 4}, "fill, shift or scale has another length"),
+        ({"names": [], "missing": []}, "there are none"),
+        ({"missing": ["zero", "zero", 1]}, "the name or the policy of a feature is not a text"),
+        ({"normalise": 1}, "the name or the policy of a feature is not a text"),
+        ({"quantiles": {str(q): [0.0, 0.0] for q in QUANTILES}}, "quantiles have another shape"),
+        ({"quantiles": {str(q): [0.0, 0.0, 1e39] for q in QUANTILES}}, "a number is not finite"),
         ({"quantiles": {}}, "cannot be read"),
         ({"names": 3}, "cannot be read"),
     ],
@@ -246,6 +253,37 @@ def test_the_digest_changes_with_every_part() -> None:
 def test_a_contract_that_is_none_is_refused(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         FeatureContract.from_json({**learned().to_json(), **change})
+
+
+def test_a_constant_is_zero_unless_it_is_given() -> None:
+    learned_from = np.array([[1.0], [2.0]], np.float32)
+
+    assert [0.0] == FeatureContract.learn(learned_from, [2], missing="constant").fill.tolist()
+
+
+def test_every_feature_may_have_a_policy_of_its_own() -> None:
+    contract = FeatureContract.learn(
+        np.array([[1, 1, 1], [5, 5, 5]], np.float32), [2], missing=["zero", "median", "reject"]
+    )
+
+    cloud = contract.cloud(np.array([[NAN, NAN, 1], [NAN, 1, 1]], np.float32))
+
+    np.testing.assert_array_equal([[0, 3, 1], [0, 1, 1]], cloud.raw)
+    assert {0: 2, 1: 1} == cloud.imputed
+
+
+def test_the_columns_of_every_block_have_their_names() -> None:
+    assert ("log(documents)", "spectrum(1)", "spectrum(2)", "spectrum(3)") == learned().columns("list")
+    assert ("similarity", "share(0)", "share(1)") == learned().columns("route", 2)
+    assert ("a * a", "a * b", "a * c", "b * b", "b * c", "c * c") == learned().columns("quadratic")
+    wide = FeatureContract.learn(np.zeros((2, 12), np.float32), [2])
+    assert (9, 78, 12) == tuple(wide.widths()[name] for name in ("list", "quadratic", "rank"))
+
+
+def test_no_new_values_leave_quantiles_as_they_are() -> None:
+    before = np.arange(len(QUANTILES), dtype=np.float64)
+
+    np.testing.assert_array_equal(before, merged_quantiles(before, 10, np.zeros(0)))
 
 
 @pytest.mark.parametrize("normalise", ["query_minmax", "query_zscore"])

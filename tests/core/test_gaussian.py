@@ -150,3 +150,43 @@ def test_matrices_that_are_no_covariances_are_called_corrupt() -> None:
 def test_a_share_that_is_none_is_refused(shrink: float) -> None:
     with pytest.raises(InvalidConfiguration, match="shrink above 0 and at most 1"):
         GaussianRepresentation(np.eye(2), shrink)
+
+
+def test_all_of_the_pooled_covariance_may_be_taken() -> None:
+    made = representation(shrink=1.0)
+
+    np.testing.assert_allclose(
+        made.of(as_cloud(cloud(np.random.default_rng(2), 15, 4))).covariance, made.pooled
+    )
+
+
+def test_a_covariance_that_cannot_be_inverted_is_not_known() -> None:
+    """A pooled covariance of rank 1, and documents that are all alike."""
+    made = GaussianRepresentation(np.ones((3, 3)), 0.5)
+
+    point = made.of(as_cloud(np.ones((4, 3), np.float32)))
+
+    assert not point.known
+    np.testing.assert_array_equal(np.zeros(3), point.mean)
+    np.testing.assert_array_equal(np.eye(3), point.covariance)
+    np.testing.assert_array_equal(np.eye(3), point.precision)
+    assert 0.0 == point.log_determinant
+
+
+def test_what_is_no_distribution_is_like_nothing() -> None:
+    points = points_of(3)
+    broken = replace(points, means=np.full((3, 4), np.nan))
+
+    assert [0.0] * 3 == one_to_many(points.of(0), broken, "kl").tolist()
+
+
+def test_many_queries_are_those_of_each() -> None:
+    made = representation()
+    clouds = [as_cloud(cloud(np.random.default_rng(seed), seed, 4)) for seed in (0, 1, 5)]
+
+    points = made.of_all(clouds)
+
+    assert (3, [False, True, True]) == (len(points), points.known.tolist())
+    for query, one in enumerate(clouds):
+        for name in ("mean", "covariance", "precision", "log_determinant", "known"):
+            np.testing.assert_array_equal(getattr(made.of(one), name), getattr(points.of(query), name))

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +17,6 @@ from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 WHEN = "2026-01-31T12:00:00Z"
 
@@ -176,6 +178,113 @@ def test_forced_pruning_forgets_history_but_never_moves_an_alias(registry: Regis
 
     assert [4, 5] == registry.versions("web")
     assert [Promotion(5, WHEN)] == registry.history("web")
+
+
+def test_pruning_takes_signatures_and_reports_along(registry: Registry) -> None:
+    family = registry.models_dir / "web"
+    for version in (2, 5):
+        (family / f"{version}.report.html").write_text("")
+        (family / f"{version}.signatures.json").write_text("")
+
+    registry.prune("web", keep=1)
+
+    assert [".lock", "1", "3", "5", "5.report.html", "5.signatures.json", "aliases.json"] == sorted(
+        path.name for path in family.iterdir()
+    )
+
+
+def test_pruning_keeps_the_five_newest_by_default(registry: Registry, ranker: localrank.Ranker) -> None:
+    for _ in range(2):
+        registry.publish("web", ranker, provenance(ranker))
+
+    assert (1, 2) == registry.prune("web", force=True).versions
+
+
+def test_the_report_of_a_version_stands_beside_it(registry: Registry) -> None:
+    assert registry.models_dir / "web" / "3.report.html" == registry.report_path(registry.resolve("web"))
+
+
+def test_an_alias_notes_when_it_was_moved(registry: Registry) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+
+    registry.promote("web", 4)
+
+    since = datetime.strptime(registry.history("web")[-1].since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    assert before <= since <= datetime.now(UTC)
+
+
+class Acts:
+    """What reaches the disk, in its order: ``(what, path, bytes at that time)``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[tuple[str, Path, int]] = []
+        rename, replace = Path.rename, Path.replace
+
+        def fsync(handle: int) -> None:
+            self.done.append(("sync", Path(f"/proc/self/fd/{handle}").readlink(), os.fstat(handle).st_size))
+
+        def moved(real: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+            def move(path: Path, target: Path) -> Path:
+                self.done.append(("move", target, 0))
+                return real(path, target)
+
+            return move
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "rename", moved(rename))
+        monkeypatch.setattr(Path, "replace", moved(replace))
+
+    def around(self, target: Path) -> tuple[dict[str, int], list[Path]]:
+        """Return the names and sizes of what was synchronised before a move to the target, and the paths behind it."""
+        at = next(i for i, (what, path, _) in enumerate(self.done) if (what, path) == ("move", target))
+        return (
+            {path.name: size for what, path, size in self.done[:at] if what == "sync"},
+            [path for what, path, _ in self.done[at:] if what == "sync"],
+        )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_version_is_on_the_disk_before_it_has_its_number(
+    registry: Registry, ranker: localrank.Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = Acts(monkeypatch)
+
+    reference = registry.publish("web", ranker, provenance(ranker))
+
+    before, after = acts.around(reference.path)
+    assert {path.name: path.stat().st_size for path in reference.path.iterdir()}.items() <= before.items()
+    # The folder, too: as last before the move, and the one above right after it.
+    assert list(before)[-1].startswith(".staging-")
+    assert registry.models_dir / "web" == after[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_aliases_are_on_the_disk_before_they_replace_the_old_ones(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliases = registry.models_dir / "web" / "aliases.json"
+    acts = Acts(monkeypatch)
+
+    registry.promote("web", 5)
+
+    before, after = acts.around(aliases)
+    assert [aliases.stat().st_size] == list(before.values())
+    assert [registry.models_dir / "web"] == after
+    assert 0o644 == aliases.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_name_of_a_removed_version_is_gone_from_the_disk_before_its_files(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = Acts(monkeypatch)
+
+    registry.prune("web", keep=3)
+
+    (what, hidden, _), (then, family, _) = acts.done
+    assert ("move", "2", "sync") == (what, hidden.name, then)
+    assert registry.models_dir / "web" == family
+    assert not hidden.parent.exists()
 
 
 def test_a_number_is_not_given_twice_while_its_version_stands(

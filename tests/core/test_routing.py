@@ -13,7 +13,15 @@ from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
 from localrank.measures import measure_of
 from localrank.nearest import CompiledSearch, NumpySearch
 from localrank.overlap import OverlapRouter
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
+from localrank.routing import (
+    CentroidRouter,
+    ExactRouter,
+    GlobalRouter,
+    LshRouter,
+    MedoidRouter,
+    Router,
+    exact_below,
+)
 from localrank.signature import PcaRepresentation, Signature, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, one_to_many
 from localrank.vectors import VectorPoint, VectorPoints
@@ -301,6 +309,7 @@ def test_routers_work_on_read_only_maps(
         ({"cap": -1}, "cap"),
         ({"probes": -1}, "probes"),
         ({"exemplars": (400,)}, "exemplars among 400"),
+        ({"exemplars": (-1,)}, "exemplars among 400"),
         ({"similarity": "cosine"}, "eq5"),
     ],
 )
@@ -338,6 +347,43 @@ def test_settings_beyond_what_tables_hold_are_refused(name: str, value: int) -> 
         InvalidConfiguration, match=f"routing: expected {name} from . to 2147483647, found {value}"
     ):
         LshRouter(known, np.array([0]), tables, **{name: value})  # type: ignore[arg-type]
+
+
+def test_settings_may_be_as_large_as_tables_hold_and_exemplars_any_query(
+    known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    least = lsh(*known, rerank=1, cap=0, probes=0, exact_below=0, exemplars=(0, 399))
+    most = lsh(*known, rerank=2**31 - 1, cap=2**31 - 1, probes=2**31 - 1, exact_below=2**31 - 1)
+
+    assert 3 == least.route(asked.of(0)).candidates
+    assert 400 == most.route(asked.of(0)).candidates
+
+
+def test_settings_that_are_not_given_are_those_of_the_documentation() -> None:
+    """docs/configuration.md: rerank 256, cap 64, probes 0."""
+    signatures, clusters = clustered(10, 2, 0.5)
+    router = LshRouter(
+        signatures, clusters, HyperplaneTables.build(signatures, draw_planes(24, 2, 2, seed=0))
+    )
+
+    assert (256, 64, 0, None, ()) == (
+        router.rerank,
+        router.cap,
+        router.probes,
+        router.exact_below,
+        router.exemplars,
+    )
+
+
+@pytest.mark.parametrize(("components", "features"), [(1, 1), (4, 46), (8, 700)])
+def test_hash_tables_begin_where_all_queries_hold_a_million_and_a_half_numbers(
+    components: int, features: int
+) -> None:
+    """Each query counts for 200 more than its directions hold."""
+    below = exact_below(components, features)
+
+    assert below * (components * features + 200) <= 1_500_000
+    assert (below + 1) * (components * features + 200) > 1_500_000
 
 
 def test_every_router_sends_training_queries_to_their_cluster(arithmetic: str) -> None:

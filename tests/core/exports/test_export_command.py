@@ -39,7 +39,15 @@ def test_the_command_prints_or_writes_the_body(tmp_path: Path, capsys: pytest.Ca
     file = tmp_path / "web.json"
     assert 0 == main(["models", "export", "web", "--to", "solr", "--out", str(file), *where])
     assert {"a": 1.0, "b": 2.0, "c": 3.0} == json.loads(file.read_text())["params"]["weights"]
+    assert file.read_text().startswith('{\n "class": ')
+    assert f"wrote web@1 for solr to {file}\n" == capsys.readouterr().out
 
-    capsys.readouterr()
+    assert 0 == main(["models", "export", "web", "--to", "opensearch", "--out", str(file), "--json", *where])
+    said = json.loads(capsys.readouterr().out)
+    assert ("web@1", "opensearch", str(file)) == (said["model"], said["to"], said["file"])
+    assert any("but the engine does not" in note for note in said["notes"])
+    # Its name there is that of the model, unless another one is given.
+    assert "web" == json.loads(file.read_text())["model"]["name"]
+
     assert 2 == main(["models", "export", "web", "--to", "vespa", *where])
     assert "choose from elasticsearch, opensearch, solr" in capsys.readouterr().err.replace("'", "")

@@ -31,6 +31,7 @@ from localrank.remote.mirror import Mirror, Pulled, leading, pulling, read_note,
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
 from tests.core.examples import example_ranker, provenance
+from tests.core.test_registry import Acts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -576,6 +577,99 @@ def test_the_commands_push_and_pull(
         f"localrank: {url}: web@challenger: version 2: web/2/probe.scores.npy: expected"
     )
     assert 1 == complaint.count("\n")
+
+
+def test_the_commands_answer_in_json_too(
+    origin: Registry, there: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"file://{there}"
+    main(["models", "push", url, "web", "--json", "--models-dir", str(origin.models_dir)])
+    pushed = json.loads(capsys.readouterr().out)
+    main(["models", "pull", url, "web", "--json", "--models-dir", str(here)])
+    pulled = json.loads(capsys.readouterr().out)
+    main(["models", "pull", url, "--models-dir", str(here)])
+
+    assert [{"name": "web", "sent": [1, 2], "aliases": {"champion": 1, "challenger": 2}}] == pushed
+    assert {
+        "fetched": ["web@1", "web@2"],
+        "moved": [
+            {"name": "web", "alias": "challenger", "version": 2, "before": None},
+            {"name": "web", "alias": "champion", "version": 1, "before": None},
+        ],
+        "removed": [],
+        "broken": {},
+    } == pulled | {"fetched": sorted(pulled["fetched"])}
+    assert "nothing has changed\n" == capsys.readouterr().out
+
+
+def test_of_several_broken_versions_the_first_is_named_and_the_others_are_counted(
+    origin: Registry, store: Store, there: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    push(store, origin, "web")
+    for version in ("1", "2"):
+        damage(there / "web" / version / "probe.scores.npy")
+
+    code = main(["models", "pull", store.url, "--models-dir", str(here)])
+
+    out, errors = capsys.readouterr()
+    assert (1, "") == (code, out)
+    assert errors.endswith(" (and 1 more)\n")
+
+
+def test_what_was_fetched_is_on_the_disk_before_it_has_its_number(
+    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(store, origin, "web")
+    acts = Acts(monkeypatch)
+
+    Mirror(store, here).pull()
+
+    for version in ("1", "2"):
+        folder = here / "web" / version
+        before, after = acts.around(folder)
+        assert {path.name: path.stat().st_size for path in folder.iterdir()}.items() <= before.items()
+        assert list(before)[-1].startswith(".staging-")
+        assert here / "web" == after[0]
+
+
+def test_a_folder_is_compared_thoroughly_again_after_five_minutes(
+    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [1000.0]
+    monkeypatch.setattr("localrank.remote.mirror.time.monotonic", lambda: times[-1])
+    push(store, origin, "web")
+    mirror = Mirror(store, here)
+    mirror.pull()
+    shutil.rmtree(here / "web" / "1")
+
+    times.append(1299.0)
+    before = mirror.pull()
+    times.append(1300.0)
+    after = mirror.pull()
+
+    assert ([], ["web@1"]) == (before.fetched, after.fetched)
+
+
+def test_what_is_larger_than_it_may_be_is_refused(store: Store, there: Path) -> None:
+    (there / "web").write_bytes(b"12345678")
+
+    assert b"12345678" == store.read("web", 8)
+    with pytest.raises(ArtifactCorrupt, match="web: expected at most 7 bytes, found 8"):
+        store.read("web", 7)
+    assert None is store.read("none", 7)
+
+
+def test_a_small_file_that_is_written_is_whole_before_it_is_seen(
+    store: Store, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (there / "web").mkdir()
+    acts = Acts(monkeypatch)
+
+    store.write("web/aliases.json", b"12345678")
+
+    before, after = acts.around(there / "web" / "aliases.json")
+    assert ([8], [there / "web"]) == (list(before.values()), after)
+    assert ["aliases.json"] == [path.name for path in (there / "web").iterdir()]
 
 
 def test_a_url_that_needs_another_library_says_which(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
