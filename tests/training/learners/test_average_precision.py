@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank_training.learners.average_precision import AveragePrecisionLoss
+from localrank_training.learners.average_precision import _CELLS, AveragePrecisionLoss
 
 if TYPE_CHECKING:
     import pytest
@@ -136,3 +136,40 @@ def test_the_threshold_of_relevance_is_a_setting(judged: Judged) -> None:
     np.testing.assert_array_equal(strict.n_relevant, [1])
     np.testing.assert_array_equal(AveragePrecisionLoss(queries).n_relevant, [2])
     np.testing.assert_array_equal(AveragePrecisionLoss(queries, relevant=3.0).usable, [False])
+
+
+def test_padding_stays_below_half_of_the_work(judged: Judged) -> None:
+    """Every query with something to learn is in one batch; a batch ends only where the next query would not fit."""
+    rng = np.random.default_rng(6)
+    sizes = rng.integers(1, 200, 150)
+    queries = judged(
+        [np.zeros((n, 1)) for n in sizes], [(rng.random(n) < rng.random()).astype(int) for n in sizes]
+    )
+    loss = AveragePrecisionLoss(queries)
+
+    def fits(some: np.ndarray) -> bool:
+        """Rows of other documents times places, padded to the largest of each, against the same without padding."""
+        places, others = loss.n_relevant[some] + 1, loss.n_other[some]
+        cells = len(some) * places.max() * others.max()
+        return bool(cells <= _CELLS and cells <= 2 * (places * others).sum() + 1024)
+
+    batches = loss._batches
+    for batch in batches:
+        assert (len(batch.queries), loss.n_relevant[batch.queries].max()) == batch.relevant.shape
+        assert (len(batch.queries), loss.n_other[batch.queries].max()) == batch.other.shape
+        assert len(batch.queries) == 1 or fits(batch.queries)
+    for batch, following in pairwise(batches):
+        assert not fits(np.append(batch.queries, following.queries[0]))
+    together = np.concatenate([batch.queries for batch in batches])
+    assert np.flatnonzero(loss.usable).tolist() == sorted(together.tolist())
+    assert 3 < len(batches) < len(together) / 3
+
+
+def test_relevance_begins_at_one_unless_told_otherwise(judged: Judged) -> None:
+    queries = judged([np.zeros((4, 1))], [[0, 0.75, 1, 3]])
+
+    assert ([2], [2]) == (
+        AveragePrecisionLoss(queries).n_relevant.tolist(),
+        AveragePrecisionLoss(queries).n_other.tolist(),
+    )
+    assert [1] == AveragePrecisionLoss(queries, relevant=1.5).n_relevant.tolist()

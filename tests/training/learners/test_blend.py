@@ -19,7 +19,7 @@ from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.learners.rehearsal import Rehearsal, Tried, parts_of
+from localrank_training.learners.rehearsal import Frontier, Rehearsal, Tried, parts_of
 from localrank_training.learners.seen import scores_of
 from localrank_training.prototypes import Locality
 
@@ -392,3 +392,99 @@ def test_a_member_alone_is_scored_by_what_the_other_parts_chose(queries: QuerySe
         (best, _) = found.choose(~held)
         rows = found.rows_of(held)
         np.testing.assert_array_equal(first[rows], found.tried[0].scores[best][rows])
+
+
+def of_few(judged: Judged, n_queries: int) -> QuerySet:
+    """Every query teaches."""
+    rng = np.random.default_rng(5)
+    return judged([rng.standard_normal((5, 4)) for _ in range(n_queries)], [[0, 1, 2, 0, 1]] * n_queries)
+
+
+def test_eight_queries_that_teach_and_count_are_enough_to_choose_by(judged: Judged) -> None:
+    queries = of_few(judged, 8)
+    flat = replace(queries, labels=np.where(queries.query_of == 3, 1.0, queries.labels))
+    without_one = np.where(np.arange(8) == 3, 0.0, 1.0)
+
+    assert blend(LINEAR).rehearsed(Lesson(queries)) is not None
+    for lesson in (Lesson(flat), Lesson(queries, without_one), Lesson(queries.select(range(7)))):
+        with collected() as notes:
+            assert blend(LINEAR).rehearsed(lesson) is None
+        assert "7 queries can teach, which is too few: all members get the same weight" == notes[0].text
+
+
+@pytest.mark.parametrize(("ridges", "middle"), [([0.1, 1.0, 100.0], 1.0), ([0.1, 50.0], 50.0), ([3.0], 3.0)])
+def test_of_few_queries_a_member_has_the_setting_in_the_middle(
+    judged: Judged, ridges: list[float], middle: float
+) -> None:
+    queries = of_few(judged, 3)
+
+    scorer = blend({**LINEAR, "ridge": ridges}).fit(Lesson(queries))
+
+    expected = LeastSquares(ridge=middle, blocks="raw").fit(Lesson(queries))
+    assert isinstance(scorer.rankers[0], LinearScorer)
+    np.testing.assert_array_equal(expected.weights, scorer.rankers[0].weights)
+
+
+@pytest.mark.parametrize(
+    ("latency", "members"), [(None, (0, 1)), (101, (0, 1)), (100, (0, 1)), (99, (1,)), (3, (1,))]
+)
+def test_as_many_members_stay_as_the_latency_allows(
+    queries: QuerySet, latency: int | None, members: tuple[int, ...]
+) -> None:
+    found = rehearsed(blend(), Lesson(queries))
+    frontier = [Frontier((0, 1), 100.0, 0.5), Frontier((1,), 9.0, 0.4)]
+
+    with collected() as notes:
+        kept = blend(latency=latency).affordable(found, frontier)
+
+    assert tuple(found.tried[position] for position in members) == kept.tried
+    said = [f"1 of 2 members together stay within {latency} microseconds (about 9)"]
+    assert (said if len(members) == 1 else []) == [one.text for one in notes]
+
+
+def test_a_blend_settles_to_the_members_that_could_learn(queries: QuerySet) -> None:
+    """The second of three could not; the local member is counted among the others, and none if it was that one."""
+    hopeless = {"method": "gbrt", "blocks": "raw", "members": 1, "min_data_in_leaf": 10_000}
+    learner = blend({**LINEAR, "ridge": [1e9, 0.1]}, hopeless, {**TREES, "trees": 2})
+    found = rehearsed(learner, Lesson(queries))
+    weighed = found.weigh([1, 0])
+
+    for local, found_at, settled_local in ((0, None, 0), (1, 0, 1), (2, None, 0), (3, 1, 2)):
+        own = replace(learner, local=local)
+        settled = own.settled_to(found, weighed)
+        assert found_at == own.position_in(found)
+        assert settled_local == settled.local
+        first, second = (member.candidates() for member in settled.members)
+        assert [LeastSquares(ridge=0.1, blocks="raw")] == first
+        assert [make("extra_trees", {"blocks": "raw", "trees": 2, "min_samples_leaf": 2})] == second
+
+
+def test_a_local_member_that_the_global_blend_left_out_is_not_learned(queries: QuerySet) -> None:
+    globally = blend(LINEAR, TREES).fit(Lesson(queries))
+    elsewhere = blend({**LINEAR, "blocks": "zscore"}, LINEAR, local=1)
+
+    assert elsewhere.own(Lesson(queries), globally) is globally
+
+
+def test_fitting_the_members_tells_how_far_it_is(queries: QuerySet) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    blend().composed(Lesson(queries), None, None, progress=lambda *said: told.append(said))
+
+    assert [("blend", 1, 2), ("blend", 2, 2)] == told
+
+
+def test_parts_pairs_and_seed_reach_the_rehearsal(queries: QuerySet) -> None:
+    few, many, other = (
+        rehearsed(blend(LINEAR, **settings), Lesson(queries))
+        for settings in ({"pairs": 2}, {"pairs": 9, "parts": 5}, {"pairs": 9, "parts": 5, "seed": 1})
+    )
+
+    assert (4, 5) == (len(set(few.part_of.tolist())), len(set(many.part_of.tolist())))
+    assert (2, 9) == tuple(max(np.bincount(one.pairs.query)) for one in (few, many))
+    assert (many.part_of != other.part_of).any()
+
+
+def test_the_default_local_member_is_the_third_unless_another_is_asked_for() -> None:
+    assert (3, 5) == (Blend().local, Blend(local=5).local)
+    assert 0 == blend().local

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from localrank.__main__ import main
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.blend import Blend
-from localrank_training.learners.budget import plan_fits, seconds_of, without
+from localrank_training.learners.budget import Fits, Plan, plan_fits, seconds_of, without
 from localrank_training.learners.catalogue import make
 from localrank_training.training import plan_for, train
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localrank.scorers import BlendScorer
 
 DOCUMENTS, FEATURES = 12_000, 46
-MEMBERS = [
+MEMBERS: list[dict[str, Any]] = [
     {"method": "linear", "blocks": "zscore", "ridge": [0.01, 0.03, 0.3, 1.0]},
     {"method": "extra_trees", "blocks": "raw", "trees": 9},
 ]
@@ -171,3 +171,136 @@ def test_seven_hundred_features_can_be_learned() -> None:
     assert np.isfinite(trained.built.ranker.rank(queries.documents_of(0)).scores).all()
     assert trained.cross_fitted is not None
     assert trained.cross_fitted.rehearsal is not None
+
+
+def of_members(*members: dict[str, Any], **settings: Any) -> Blend:
+    made = make("blend", {"members": list(members), **settings})
+    assert isinstance(made, Blend)
+    return made
+
+
+NARROW = {"method": "linear", "blocks": "raw", "ridge": 0.1}
+WIDE = {"method": "linear", "blocks": "[raw, zscore, rank]", "ridge": 0.1}
+BETWEEN = {"method": "linear", "blocks": "[raw, zscore]", "ridge": 0.1}
+
+
+@pytest.mark.parametrize(("parts", "times"), [(4, 3 * 2 + 1), (2, 1 * 2 + 1), (10, 9 * 2 + 1)])
+def test_each_candidate_is_fitted_without_each_part_and_one_on_everything(parts: int, times: int) -> None:
+    """Ten fits on nine tenths of the documents take as long as nine on all."""
+    one = seconds_of(make("linear", {"blocks": "raw"}), 1000, 5)
+
+    plan = plan_fits(of_members({**NARROW, "ridge": [0.1, 1.0]}, parts=parts), 1000, 5)
+
+    (fits,) = plan.members
+    assert ("linear on raw", 2, 2 * parts + 1) == (fits.member, fits.candidates, fits.fits)
+    assert fits.seconds == pytest.approx(times * one)
+    assert plan.seconds == pytest.approx(1.2 * times * one)
+
+
+def test_every_cut_is_made_before_the_last_member_goes_over_its_budget() -> None:
+    """The two values in the middle of each choice; of three the first two. A list of rounds is no choice."""
+    boosted = {
+        "method": "lambdamart", "blocks": "raw", "num_iterations": 501, "averaged": [1, 50, 100, 101], "members": 5,
+        "learning_rate": [0.01, 0.02, 0.03, 0.04, 0.05], "num_leaves": [3, 7, 15, 31], "max_depth": [2, 3, 4],
+        "lambda_l2": [0.0, 1.0],
+    }  # fmt: skip
+
+    plan = plan_fits(of_members(boosted, budget=1e-9), 1000, 5)
+
+    assert ("one seed", "two values of every choice", "half the rounds") == plan.cuts
+    settings = plan.blend.members[0].settings
+    assert (250, [1, 25, 50], 1) == (settings["num_iterations"], settings["averaged"], settings["members"])
+    assert ([0.02, 0.03], [7, 15]) == (settings["learning_rate"], settings["num_leaves"])
+    assert ([2, 3], [0.0, 1.0]) == (settings["max_depth"], settings["lambda_l2"])
+    assert 16 == plan.members[0].candidates
+
+
+@pytest.mark.parametrize(
+    ("member", "cuts", "left"),
+    [
+        ({"method": "extra_trees", "trees": 10}, ("a third of the trees",), {"trees": 3}),
+        ({"method": "extra_trees", "trees": 2}, ("a third of the trees",), {"trees": 1}),
+        ({"method": "extra_trees", "trees": 1}, (), {"trees": 1}),
+        ({"method": "gbrt", "num_iterations": 3}, ("half the rounds",), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 2}, ("half the rounds",), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 1}, (), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 1, "members": 2}, ("one seed",), {"members": 1}),
+    ],
+)
+def test_nothing_is_cut_to_less_than_one(
+    member: dict[str, Any], cuts: tuple[str, ...], left: dict[str, int]
+) -> None:
+    plan = plan_fits(of_members(member, budget=1e-9), 1000, 5)
+
+    assert cuts == plan.cuts
+    assert left.items() <= plan.blend.members[0].settings.items()
+
+
+def test_a_budget_that_just_suffices_cuts_nothing() -> None:
+    exactly = plan_fits(of_members(MEMBERS[0], MEMBERS[1]), 1000, 5).seconds
+
+    assert () == plan_fits(of_members(*MEMBERS, budget=exactly), 1000, 5).cuts
+    assert plan_fits(of_members(*MEMBERS, budget=0.999 * exactly), 1000, 5).cuts
+
+
+def test_the_member_that_takes_longest_goes_first_and_the_local_one_is_followed() -> None:
+    without_it = plan_fits(of_members(NARROW, BETWEEN), 1000, 5)
+
+    plan = plan_fits(of_members(NARROW, WIDE, BETWEEN, local=3, budget=without_it.seconds), 1000, 5)
+
+    assert ("without linear on [raw, zscore, rank]",) == plan.cuts
+    assert ["linear on raw", "linear on [raw, zscore]"] == [one.member for one in plan.members]
+    assert (2, without_it.seconds) == (plan.blend.local, plan.seconds)
+
+
+def test_no_more_documents_are_counted_than_are_learned_from() -> None:
+    blend = of_members(NARROW, TREES := MEMBERS[1], documents=500)
+
+    assert TREES == blend.members[1].to_table()
+    assert plan_fits(blend, 1000, 5).seconds == plan_fits(blend, 500, 5).seconds
+    assert plan_fits(blend, 400, 5).seconds < plan_fits(blend, 500, 5).seconds
+
+
+def test_boosting_takes_time_for_each_round_document_and_number() -> None:
+    """Seconds are a line in each of them; blocks of a list's own are not counted, but one block at least is."""
+    few, many = (make("gbrt", {"num_iterations": rounds, "members": 2}) for rounds in (10, 40))
+    alone = make("gbrt", {"num_iterations": 10, "members": 1})
+
+    assert seconds_of(many, 1000, 5) == pytest.approx(4 * seconds_of(few, 1000, 5))
+    assert seconds_of(few, 1000, 5) == pytest.approx(2 * seconds_of(alone, 1000, 5))
+    nothing, once, twice = (seconds_of(few, number, 5) for number in (0, 1000, 2000))
+    assert twice - once == pytest.approx(once - nothing)
+    assert 0 < nothing < once
+    narrow, wider, widest = (seconds_of(few, 1000, width) for width in (5, 10, 15))
+    assert widest - wider == pytest.approx(wider - narrow)
+    assert narrow < wider
+    raw, listed = (
+        seconds_of(make("linear", {"blocks": blocks}), 1000, 5) for blocks in ("raw", "[raw, list]")
+    )
+    assert raw == listed == seconds_of(make("linear", {"blocks": "list"}), 1000, 5)
+
+
+def test_a_plan_is_told_as_a_table_and_as_json() -> None:
+    fits = Fits("linear on raw", 2, 9, 1.26)
+    free = Plan(of_members(NARROW), (fits,), 12.6)
+    cut = Plan(of_members(NARROW, budget=20.0), (fits,), 12.6, ("one seed", "half the rounds"))
+
+    assert "Plan: about 13 processor seconds" == free.table()[0]
+    title, header, rows = cut.table()
+    assert "Plan: about 13 processor seconds of 20; cut: one seed, half the rounds" == title
+    assert ("member", "candidates", "fits", "CPU s") == header
+    assert [("linear on raw", 2, 9, "1.3")] == rows
+    kept = {"member": "linear on raw", "candidates": 2, "fits": 9, "seconds": 1.26}
+    assert {
+        "budget": 20.0, "seconds": 12.6, "members": [kept], "cuts": ["one seed", "half the rounds"],
+    } == cut.to_json()  # fmt: skip
+
+
+@pytest.mark.parametrize(("local", "expected"), [(0, 0), (1, 1), (2, 0), (3, 2), (4, 3)])
+def test_a_local_member_after_one_that_goes_has_a_smaller_number(local: int, expected: int) -> None:
+    blend = of_members(NARROW, WIDE, BETWEEN, MEMBERS[1], local=local)
+
+    left = without(blend, 1)
+
+    assert expected == left.local
+    assert (blend.members[0], *blend.members[2:]) == left.members

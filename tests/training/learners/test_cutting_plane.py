@@ -114,3 +114,53 @@ def test_a_start_at_the_optimum_costs_fewer_cuts() -> None:
 
     assert warm.objectives[0] <= cold.objective * (1 + 1e-12)
     assert warm.cuts <= cold.cuts
+
+
+def test_one_cut_stays_at_the_start() -> None:
+    """P(w) = 1/2 |w|^2 + C max(0, 2 - w): at w = 1 that is 1/2 + 3 = 7/2, and the cut alone has its minimum at w = 2."""
+    found = minimise(
+        lambda w: hinge_oracle(np.ones((1, 1)), np.full(1, 2.0), w), np.ones(1), C=3.0, max_cuts=1
+    )
+
+    assert ([1.0], 3.5, 1) == (found.weights.tolist(), found.objective, found.cuts)
+    np.testing.assert_allclose([found.bound, found.gap], [2.0, 1.5])
+
+
+def test_a_start_that_is_good_enough_is_left_all_the_same() -> None:
+    """Zero ranks nothing, even if its objective is next to the optimum's."""
+    found = minimise(
+        lambda w: hinge_oracle(np.ones((1, 1)), np.ones(1), w), np.zeros(1), C=1e-6, tolerance=0.5
+    )
+
+    assert 2 == found.cuts
+    assert found.weights[0] > 0
+
+
+def test_more_cuts_than_there_is_room_for_at_first_change_nothing() -> None:
+    """There is room for 64 of them."""
+    rng = np.random.default_rng(5)
+    directions, losses = rng.standard_normal((600, 40)), rng.random(600)
+
+    found = minimise(lambda w: hinge_oracle(directions, losses, w), np.zeros(40), C=1000.0, tolerance=1e-5)
+
+    assert found.cuts > 64
+    value = 0.5 * found.weights @ found.weights + 1000 * max(0.0, (losses - directions @ found.weights).max())
+    assert found.objective == pytest.approx(value)
+    assert -1e-9 <= found.gap <= 1e-5 * found.objective
+
+
+def test_a_loss_of_zero_needs_no_weights() -> None:
+    found = minimise(lambda w: (0.0, np.zeros(len(w))), np.zeros(3), C=1.0)
+
+    assert ([0.0] * 3, 0.0, 0.0) == (found.weights.tolist(), found.objective, found.gap)
+
+
+def test_the_default_tolerance_is_a_thousandth() -> None:
+    rng = np.random.default_rng(2)
+    directions, losses = rng.standard_normal((300, 8)), rng.random(300)
+
+    found = minimise(lambda w: hinge_oracle(directions, losses, w), np.zeros(8), C=100.0)
+
+    assert found.gap <= 1e-3 * found.objective
+    gaps = np.array(found.objectives) - np.array(found.bounds)
+    assert (gaps[1:-1] > 1e-3 * np.array(found.objectives)[1:-1]).all()

@@ -314,3 +314,86 @@ def test_queries_that_lose_all_weights_have_equal_ones(judged: Judged) -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("lgmml", settings)
+
+
+@pytest.mark.parametrize(
+    ("available", "wanted", "size", "count"),
+    [(2, 10, 1, 2), (3, 10, 2, 3), (4, 10, 2, 6), (5, 10, 3, 10), (6, 2, 2, 15), (6, 1, 1, 6), (7, 3, 3, 35)],
+)
+def test_a_set_has_as_many_queries_as_wanted_but_half_of_all_at_most(
+    available: int, wanted: int, size: int, count: int
+) -> None:
+    """Half is rounded up. With many tries every set is drawn; queries without a share are in none."""
+    shares = np.append(np.full(available, 1 / available), 0.0)
+    learner = LocalGeometricMeanMetrics(metrics=300, queries_per_set=wanted)
+
+    with collected() as notes:
+        drawn = [tuple(one.tolist()) for one in learner._drawn(shares, np.random.default_rng(0))]
+
+    assert sorted(drawn) == list(combinations(range(available), size)) if size > 1 else True
+    assert {(size, count)} == {(len(one), len(set(drawn))) for one in drawn}
+    assert count == notes[0].figures["metrics"]
+
+
+def test_as_many_sets_as_metrics_are_drawn_without_a_note() -> None:
+    with collected() as notes:
+        alone = LocalGeometricMeanMetrics(metrics=3, queries_per_set=1)._drawn(
+            np.full(3, 1 / 3), np.random.default_rng(0)
+        )
+
+    assert {(0,), (1,), (2,)} == {tuple(one.tolist()) for one in alone}
+    assert not notes
+
+
+def test_how_signatures_are_compared_reaches_the_scorer(judged: Judged) -> None:
+    queries, _ = two_kinds(judged, n_queries=4)
+
+    scorer = LocalGeometricMeanMetrics(
+        metrics=2, rounds=1, weights="similarity", similarity="subspace", bandwidth=0.5, components=2
+    ).fit(Lesson(queries, weights=np.array([1.0, 3.0, 2.0, 2.0])))
+
+    assert isinstance(scorer, AnchoredBySimilarityScorer)
+    assert ("subspace", 0.5) == (scorer.similarity, scorer.bandwidth)
+    assert (4, 2, 4) == scorer.signatures.directions.shape
+    np.testing.assert_allclose([1 / 8, 3 / 8, 2 / 8, 2 / 8], scorer.shares)
+
+
+def test_of_many_queries_some_tell_the_scale(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The farthest document of those drawn is at a distance of one, of all queries if there are no more."""
+    queries, _ = two_kinds(judged, n_queries=4)
+    learner = LocalGeometricMeanMetrics(metrics=1, weights="uniform")
+    for enough, drawn in ((1, 1), (3, 3), (4, 4)):
+        monkeypatch.setattr(lgmml, "_ENOUGH", enough)
+
+        scorer = learner.fit(Lesson(queries))
+
+        assert isinstance(scorer, AnchoredScorer)
+        farthest = scorer.distances(queries.documents)[:, 0].reshape(4, 30).max(axis=1)
+        assert any(np.isclose(max(some), 1.0) for some in combinations(farthest, drawn))
+        assert bool(np.isclose(farthest.max(), 1.0)) or enough < 4
+
+
+def test_candidate_documents_come_from_queries_that_count(
+    judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an odd number half is rounded down; kinds with fewer documents give all that they have."""
+    queries, _ = two_kinds(judged, n_queries=4)
+    marked = queries.with_documents(
+        queries.documents + 10 * (queries.query_of == 2)[:, None].astype(np.float32)
+    )
+    seen: list[QuerySet] = []
+
+    def remember(some: QuerySet, relevant: Bits, shares: Vector, **options: Any) -> PairScatter:
+        seen.append(some)
+        return PairScatter.of(some, relevant, shares, **options)
+
+    monkeypatch.setattr(lgmml, "PairScatter", SimpleNamespace(of=remember))
+    for most in (21, 10_000):
+        LocalGeometricMeanMetrics(
+            metrics=1, weights="uniform", candidate_sets="documents", documents_per_set=most
+        ).fit(Lesson(marked, weights=np.array([1.0, 1.0, 0.0, 1.0])))
+
+    assert (20, 90) == (seen[0].n_docs, seen[1].n_docs)
+    assert 10 == np.count_nonzero(seen[0].labels)
+    assert all(one.documents.max() < 10 for one in seen)
+    assert all(len(one.lines) == one.n_docs for one in seen)

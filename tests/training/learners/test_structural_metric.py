@@ -117,3 +117,39 @@ def test_the_number_of_cuts_is_bounded() -> None:
     losses, directions = problem(8, 3, n=30)
 
     assert minimise_metric(oracle_of(losses, directions), 3, C=50.0, tolerance=1e-9, max_cuts=2).cuts == 2
+
+
+@pytest.mark.parametrize("C", [0.4, 0.6, 5.0])
+def test_of_small_trace_one_cut_is_met_along_its_direction(C: float) -> None:
+    """For G = 2 v v' minimise m + C max(0, 1 - 2 m) with M = m v v': nothing below C = 1/2, else m = 1/2."""
+    v = np.array([0.6, 0.8])
+    direction = 2 * np.outer(v, v)
+
+    solution = minimise_metric(oracle_of(np.ones(1), direction[None]), 2, C=C, tolerance=1e-6, size="trace")
+
+    m = 0.5 if C > 0.5 else 0.0
+    np.testing.assert_allclose(solution.matrix, m * np.outer(v, v), atol=1e-5)
+    np.testing.assert_allclose(solution.objective, min(C, 0.5), rtol=1e-5)
+    assert solution.bound <= min(C, 0.5) * (1 + 1e-9)
+    assert -1e-12 <= solution.gap <= 1e-5
+
+
+@pytest.mark.parametrize("size", ["rows", "trace"])
+@pytest.mark.parametrize(("seed", "d"), [(1, 2), (4, 3)])
+def test_the_gap_is_within_the_tolerance_and_the_value_that_of_the_metric(
+    seed: int, d: int, size: Size
+) -> None:
+    losses, directions = problem(seed, d)
+
+    solution = minimise_metric(oracle_of(losses, directions), d, C=5.0, tolerance=1e-3, size=size)
+
+    np.testing.assert_allclose(
+        solution.objective, objective(solution.matrix, losses, directions, 5.0, size), rtol=1e-9
+    )
+    assert -1e-12 <= solution.gap == solution.objective - solution.bound <= 1e-3 * solution.objective
+    np.testing.assert_allclose(solution.matrix, solution.matrix.T, atol=1e-12)
+    assert np.linalg.eigvalsh(solution.matrix).min() >= -1e-12
+
+
+def test_lengths_of_rows_are_euclidean() -> None:
+    assert [5.0, 0.0, 13.0] == row_lengths(np.array([[3.0, 4.0], [0.0, 0.0], [-5.0, 12.0]])).tolist()
