@@ -614,6 +614,23 @@ async def test_an_answer_waits_for_a_client_that_does_not_take_it() -> None:
     assert ([0, 1, 2], b"012") == (sent, wire.answers()[0].body)
 
 
+async def test_what_is_sent_ahead_waits_for_a_client_that_does_not_take_its_answer() -> None:
+    """It is counted as long as it is kept."""
+    app = Held()
+    http, wire = Worker(app).connect()
+    second = request(body=b"second")
+    await feed(http, request(body=b"first") + second)
+    http.pause_writing()
+
+    app.go.set()
+    await settle()
+    assert ([b"first"], len(second)) == ([answer.body for answer in wire.answers()], http.held)
+    http.resume_writing()
+    await settle()
+
+    assert ([b"first", b"second"], 0) == ([answer.body for answer in wire.answers()], http.held)
+
+
 async def test_an_answer_is_given_up_if_its_client_goes() -> None:
     ended = asyncio.Event()
 

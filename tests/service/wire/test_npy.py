@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 from localrank_service.wire import npy
-from localrank_service.wire.query import Limits
+from localrank_service.wire.query import Limits, Options
+from tests.service.conftest import three_kinds
 
 if TYPE_CHECKING:
     import httpx
@@ -271,3 +272,84 @@ def test_a_damaged_array_is_ranked_or_refused_never_a_failure(data: st.DataObjec
         status = problem.status
 
     assert status in {200, 400, 422}
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "expected"),
+    [
+        (ROW, [], 0),
+        (ROW.astype("<f8"), [], 1),
+        (ROW.astype(">f4"), [], 1),
+        (np.asfortranarray(np.repeat(ROW, 2, axis=0)), [], 1),
+        (ROW, [("feature_names", name) for name in NAMES], 1),
+    ],
+    ids=["as it is needed", "doubles", "big-endian", "by columns", "named"],
+)
+async def test_only_numbers_that_have_to_be_changed_cost_something(
+    array: Any, options: list[tuple[str, str]], expected: int
+) -> None:
+    body = saved(array)
+
+    assert expected * len(body) == npy.read(body, options, LIMITS).cost
+
+
+@pytest.mark.parametrize(("padding", "expected"), [(0, 0), (1, 1), (2, 1), (3, 1), (4, 0)])
+async def test_numbers_at_an_odd_place_cost_a_copy(padding: int, expected: int) -> None:
+    header = "{'shape': (1, 4), 'fortran_order': False, 'descr': '<f4'}"
+    # The header begins at byte 10 of the file.
+    header += " " * (-(len(header) + 10) % 4 + padding)
+    body = written(header, ROW.tobytes())
+
+    assert expected * len(body) == npy.read(body, [], LIMITS).cost
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_the_longest_header_is_exact(version: int) -> None:
+    most = SIMPLE + " " * (4096 - len(SIMPLE))
+
+    assert (1, 4) == npy.read(written(most, ROW.tobytes(), version=version), [], LIMITS)._header.shape
+    with pytest.raises(Problem, match="the npy header has 4097 bytes; expected at most 4096"):
+        npy.read(written(most + " ", ROW.tobytes(), version=version), [], LIMITS)
+
+
+async def test_every_option_is_taken_from_the_query_string() -> None:
+    options = npy.read(
+        saved(ROW),
+        [
+            *(("model", "m"), ("query_id", "q"), ("session_id", "s"), ("top_n", "3"), ("contract", "c")),
+            *(("timeout_ms", "1.5"), ("allow_degraded", "false"), ("fallback_feature", "f")),
+        ],
+        LIMITS,
+    ).options
+    compared = npy.read(saved(ROW), [("explain", "contributions"), ("compare", "0,12")], LIMITS).options
+
+    assert options == Options(
+        model="m",
+        query_id="q",
+        session_id="s",
+        top_n=3,
+        contract="c",
+        timeout_ms=1.5,
+        allow_degraded=False,
+        fallback_feature="f",
+        timeout_at=None,
+    )
+    assert ("contributions", (0, 12)) == (compared.explain, compared.compare)
+
+
+@pytest.mark.parametrize(("digits", "status"), [(18, 200), (19, 422)])
+async def test_a_number_of_results_has_so_many_digits(digits: int, status: int) -> None:
+    try:
+        options = npy.read(saved(ROW), [("top_n", "9" * digits)], LIMITS).options
+        assert (200, 10**digits - 1) == (status, options.top_n)
+    except Problem as problem:
+        assert status == problem.status  # noqa: PT017 - one of the cases
+
+
+async def test_no_documents_have_no_feature_that_is_ignored() -> None:
+    options = [("feature_names", name) for name in (*NAMES, "new")]
+
+    empty = npy.read(saved(np.zeros((0, 5), "<f4")), options, LIMITS).documents(three_kinds().contract)
+    some = npy.read(saved(np.ones((2, 5), "<f4")), options, LIMITS).documents(three_kinds().contract)
+
+    assert ({}, {"new": 2}) == (empty.ignored, some.ignored)
