@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from localrank.errors import InvalidData
-from localrank_training.data import rows, scanning, sources
+from localrank_training.data import letor, rows, scanning, sources
+from localrank_training.data.columns import Columns
+from localrank_training.data.queries import QuerySet, concatenated
 from localrank_training.data.reading import read
+from localrank_training.data.writing import convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -439,3 +444,321 @@ def test_every_document_knows_its_file_and_line(tmp_path: Path) -> None:
         f"{second}:2, query '4'",
     ] == [queries.where(document) for document in range(5)]
     assert f"{second}:2, query '4'" == queries.select([3, 1]).where(0)
+
+
+# --------------------------------------------------------------------------------------------------- limits, order
+
+
+@pytest.mark.parametrize("n", [1, 100_000])
+def test_one_feature_to_a_hundred_thousand_may_be_asked_for(tmp_path: Path, n: int) -> None:
+    path = written(tmp_path / "a.txt", "1 qid:1 1:1\n")
+
+    if n == 1:
+        assert (1, 1) == read([path], n_features=n).documents.shape
+    with pytest.raises(InvalidData, match=f"expected 1 to 100000 features, found {n + 100_000} asked for"):
+        read([path], n_features=n + 100_000)
+    with pytest.raises(InvalidData, match="found -1 asked for"):
+        read([path], n_features=-1)
+
+
+def test_text_without_any_value_has_no_features(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "1 qid:1\n0 qid:1\n")
+
+    assert f"{path}: expected at least one feature, found none" == refused(path)
+    assert [[0, 0], [0, 0]] == read([path], n_features=2, columns=Columns(sparse=True)).documents.tolist()
+
+
+def test_progress_goes_on_from_file_to_file(tmp_path: Path) -> None:
+    first = written(tmp_path / "a.txt", "1 qid:1 1:1\n" * 3)
+    second = written(tmp_path / "b.txt", "1 qid:2 1:1\n" * 5)
+    told: list[tuple[str, int, int]] = []
+
+    read([first, second], progress=lambda task, done, total: told.append((task, done, total)))
+
+    assert {("reading", 96)} == {(task, total) for task, _, total in told}
+    assert {36, 96} <= {done for _, done, _ in told}
+    assert min(done for _, done, _ in told) >= 36
+    assert ("reading", 96, 96) == told[-1]
+
+
+def names_in(tmp_path: Path, name: str, query: str, names: list[str]) -> Path:
+    line = f"1 qid:{query} " + " ".join(f"{i}:{i}" for i in range(1, len(names) + 1)) + "\n"
+    written(tmp_path / f"{name}.names", "\n".join(names) + "\n")
+    return written(tmp_path / name, line)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["x", "y"], "found another feature 3: no more instead of 'z'"),
+        (["x", "y", "z", "w"], "found another feature 4: 'w' instead of no more"),
+        (["y", "x", "z"], "found another feature 1: 'y' instead of 'x'"),
+    ],
+)
+def test_the_first_name_that_differs_is_named(tmp_path: Path, names: list[str], words: str) -> None:
+    a = names_in(tmp_path, "a.txt", "1", ["x", "y", "z"])
+    b = names_in(tmp_path, "b.txt", "2", names)
+
+    assert f"{b}.names: expected the features of {a}.names, {words}" == refused(a, b)
+
+
+def test_a_file_before_the_names_may_have_as_many_features(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", "1 qid:1 1:1 2:2\n")
+    b = names_in(tmp_path, "b.txt", "2", ["x", "y"])
+
+    assert ("x", "y") == read([a, b]).feature_names
+    assert [[1, 2], [1, 2]] == read([a, b]).documents.tolist()
+
+
+def test_a_query_that_another_file_has_is_named_with_its_line(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.txt", "0 qid:1 1:1\n")
+    b = written(tmp_path / "b.txt", "# head\n0 qid:3 1:1\n0 qid:3 1:2\n0 qid:1 1:1\n0 qid:1 1:1\n")
+
+    assert f"{b}:4: expected every query in one file, found query '1', which {a} has as well" == refused(a, b)
+
+
+def test_names_may_begin_with_a_byte_order_mark_and_need_no_last_line_feed(tmp_path: Path) -> None:
+    assert ("a", "b") == scanning.read_names(written(tmp_path / "x", b"\xef\xbb\xbfa\n b \r\n"))
+    assert ("a", "b") == scanning.read_names(written(tmp_path / "y", "a\nb"))
+    with pytest.raises(InvalidData, match=r"z: cannot be read: No such file or directory"):
+        scanning.read_names(tmp_path / "z")
+
+
+def test_a_mapped_set_comes_in_the_order_of_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_CELLS", 4)  # two documents at a time
+    path = written(
+        tmp_path / "a.txt",
+        "2 qid:a 1:1 2:2 # x\n0 qid:b 1:3 2:4\n1 qid:a 1:5 2:6\n0 qid:c 1:7 2:8\n0 qid:b 1:9 2:0\n",
+    )
+    expected = read([path])
+    convert([path], tmp_path / "m", to="mapped")
+    other = written(tmp_path / "b.txt", "1 qid:z 1:1 2:1\n")
+
+    found = read([tmp_path / "m", other])
+
+    assert [*expected.lines.tolist(), 5] == found.lines.tolist()
+    np.testing.assert_array_equal(expected.documents, found.documents[:5])
+    assert [*(expected.comments or ()), ""] == list(found.comments or ())
+    assert found.origin is None
+    sizes = [len(block) for block in scanning.blocks_of(expected, np.arange(3))]
+    assert [2, 2, 1] == sizes
+    assert [1, 1, 1, 1, 1] == [len(block) for block in _wide_blocks(expected, monkeypatch)]
+
+
+def _wide_blocks(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> list[scanning.Block]:
+    """The blocks of a set that is wider than what is handled at a time."""
+    monkeypatch.setattr(scanning, "_CELLS", 1)
+    return list(scanning.blocks_of(queries, np.arange(len(queries))))
+
+
+def test_a_mapped_set_has_the_features_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "2 qid:a 1:1 2:2\n")
+    convert([path], tmp_path / "m", to="mapped")
+
+    assert 2 == read([tmp_path / "m"], n_features=2).n_features
+    assert f"{tmp_path / 'm'}: expected 3 features, found 2" == refused(tmp_path / "m", n_features=3)
+    # Features with names of their own are not counted.
+    written(tmp_path / "a.txt.names", "x\ny\n")
+    convert([path], tmp_path / "n", to="mapped")
+    assert ("x", "y") == read([tmp_path / "n"], n_features=3).feature_names
+
+
+def test_rows_of_a_table_are_counted_from_block_to_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localrank_training.data.parquet._CELLS_READ", 1)
+    n = 150
+    table = {
+        "label": [i % 2 for i in range(n)],
+        "qid": ["a"] * n,
+        "x": list(range(n)),
+        "docid": [f"d{i}" for i in range(n)],
+    }
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table(table), first)
+    pq.write_table(pa.table({**table, "qid": ["b"] * n}), second)
+    told: list[int] = []
+
+    queries = read([first, second], progress=lambda _task, done, _total: told.append(done))
+
+    assert queries.origin is not None
+    assert [*range(1, n + 1), *range(1, n + 1)] == queries.origin.numbers.tolist()
+    assert [0, n] == queries.origin.starts.tolist()
+    assert (f"{first}:150", f"{second}:1") == (queries.origin.of(149), queries.origin.of(150))
+    # 64 rows at a time: the share of the file that has been read is 64, 128 and 150 of 150.
+    size = first.stat().st_size
+    assert [int(size * 64 / n), int(size * 128 / n), size] == told[:3]
+    assert 2 * size == told[-1]
+
+
+def test_a_block_writes_its_values_into_rows_of_a_wider_matrix() -> None:
+    lines = letor.parse(b"1 qid:1 1:1 3:3\n0 qid:1 2:2\n", name="x")
+    block = scanning.Block(lines.labels, lines.queries, None, lines=lines)
+    dense = scanning.Block(lines.labels, lines.queries, None, matrix=np.ones((2, 2), np.float32))
+
+    assert [[1, 0, 3, 0], [0, 2, 0, 0]] == block.dense(4).tolist()
+    assert [[1, 1, 0], [1, 1, 0]] == dense.dense(3).tolist()
+    assert dense.dense(2) is dense.matrix
+    rows = np.zeros((4, 3), np.float32)
+    block.fill(rows, np.array([3, 0]))
+    assert [[0, 2, 0], [0, 0, 0], [0, 0, 0], [1, 0, 3]] == rows.tolist()
+
+
+# ------------------------------------------------------------------------------------------------- sets in memory
+
+
+@pytest.fixture
+def six() -> QuerySet:
+    """Six queries of 1, 4, 2, 3, 1 and 5 documents of two features, with comments."""
+    lengths = [1, 4, 2, 3, 1, 5]
+    return QuerySet(
+        documents=np.arange(32, dtype=np.float32).reshape(16, 2),
+        labels=np.arange(16.0),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        query_ids=tuple("abcdef"),
+        feature_names=("f1", "f2"),
+        lines=np.arange(16)[::-1].copy(),
+        comments=tuple(f"d{i}" for i in range(16)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "portions"),
+    [
+        (10, [(0, 2), (2, 4), (4, 5), (5, 6)]),  # five documents
+        (12, [(0, 2), (2, 5), (5, 6)]),
+        (8, [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6)]),
+        (1, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]),
+        (1 << 20, [(0, 6)]),
+    ],
+)
+def test_portions_are_as_many_whole_queries_as_fit(
+    six: QuerySet, cells: int, portions: list[tuple[int, int]]
+) -> None:
+    assert portions == list(six.portions(cells))
+
+
+def test_a_set_is_looked_at_query_by_query(six: QuerySet) -> None:
+    assert (6, 16, 2) == (len(six), six.n_docs, six.n_features)
+    assert [1, 4, 2, 3, 1, 5] == six.lengths.tolist()
+    assert [0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 5, 5, 5, 5] == six.query_of.tolist()
+    assert slice(5, 7) == six.span(2)
+    assert [5, 6] == six.labels_of(2).tolist()
+    assert [[10, 11], [12, 13]] == six.documents_of(2).tolist()
+    assert 6 == len(six.lists)
+    assert [1, 4, 2, 3, 1, 5] == [len(cloud) for cloud in six.clouds()]
+    np.testing.assert_array_equal(six.documents_of(5), six.lists[-1])
+    assert [[[10, 11], [12, 13]], [[20, 21]]] == [documents.tolist() for documents in six.lists[2::2]]
+    with pytest.raises(IndexError):
+        six.lists[6]
+    assert six is six.held()
+    assert ["query 'a'", "query 'b'", "query 'b'", "query 'f'"] == [six.where(i) for i in (0, 1, 4, 15)]
+
+
+def test_chosen_queries_keep_everything_of_their_documents(
+    six: QuerySet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for held in (1 << 30, 0):
+        monkeypatch.setattr(rows, "HELD", held)
+
+        chosen = six.select([3, 0])
+
+        assert ("d", "a") == chosen.query_ids
+        assert [0, 3, 4] == chosen.offsets.tolist()
+        assert [7, 8, 9, 0] == chosen.labels.tolist()
+        assert [8, 7, 6, 15] == chosen.lines.tolist()
+        assert [[14, 15], [16, 17], [18, 19], [0, 1]] == chosen.documents[:].tolist()
+        assert chosen.comments is not None
+        assert ["d7", "d8", "d9", "d0"] == list(chosen.comments)
+        assert ("d8", "d9") == tuple(chosen.comments[1:3])
+        assert ("d0", 4) == (chosen.comments[-1], len(chosen.comments))
+        assert isinstance(chosen.comments, tuple) == (held > 0)
+
+
+def test_one_part_is_itself_and_parts_of_other_files_have_no_origin(tmp_path: Path) -> None:
+    a, b = (read([written(tmp_path / name, f"1 qid:{name} 1:1\n")]) for name in ("a", "b"))
+
+    assert a is concatenated([a])
+    joined = concatenated([a, b])
+    assert ("a", "b") == joined.query_ids
+    assert joined.origin is None
+    assert a.origin is concatenated([a, a.select([0])]).origin
+
+
+# --------------------------------------------------------------------------------------------------- kinds of files
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b"\xfd7zXZ\x00", "xz"),
+        (b"\x80\x04\x95", "a pickle"),
+        (b"\x80\x05\x95", "a pickle"),
+        (b"ARROW1", "an Arrow file"),
+        (b"\x89HDF", "HDF5"),
+        (b"\xfe\xff\x00a", "UTF-16 text"),
+        (b"  \n{", "JSON"),
+        (b"[1]", "JSON"),
+        (b"1 qid:1 1:1\n\x00", "a binary file (byte 13 is 0x00)"),
+    ],
+)
+def test_other_files_are_called_what_they_are(tmp_path: Path, head: bytes, found: str) -> None:
+    assert refused(written(tmp_path / "data", head)).endswith(f", found {found}")
+
+
+def test_what_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    assert (
+        f"{tmp_path / 'pipe'}: expected a file or a folder, which can be read twice, found neither"
+        == refused(tmp_path / "pipe")
+    )
+    with pytest.raises(InvalidData, match="expected the path of a file or folder, found nothing"):
+        read("")
+
+
+def test_names_and_folders_in_a_folder_are_no_data(tmp_path: Path) -> None:
+    names_in(tmp_path, "a.txt", "1", ["x", "y"])
+    written(tmp_path / "features.txt", "u\nv\n")
+    written(tmp_path / "b.txt", "1 qid:2 1:1 2:2\n")
+    (tmp_path / "folder").mkdir()
+    written(tmp_path / "folder" / "c.txt", "1 qid:3 1:1 2:2\n")
+
+    found = {source.path.name: source.names for source in sources.locate([tmp_path])}
+
+    assert {"a.txt": tmp_path / "a.txt.names", "b.txt": tmp_path / "features.txt"} == found
+
+
+def test_the_size_of_a_source_is_that_of_its_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "1 qid:1 1:1\n")
+    convert([path], tmp_path / "m", to="mapped")
+
+    assert [12, 0] == [source.size for source in sources.locate([path, tmp_path / "m"])]
+
+
+def test_a_line_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "BLOCK", 8)
+    monkeypatch.setattr(sources, "_PIECE", 8)
+    monkeypatch.setattr(sources, "_LONGEST_LINE", 16)
+    (source,) = sources.locate([written(tmp_path / "a.txt", "1 qid:1 1:12\n1 qid:1 1:1234567890123\n")])
+
+    with pytest.raises(InvalidData, match=r"a\.txt: expected lines, found one longer than 1 GiB"):
+        list(sources.blocks(source, lambda _: None))
+
+    monkeypatch.setattr(sources, "_LONGEST_LINE", 24)
+    told: list[int] = []
+    assert [b"1 qid:1 1:12\n", b"1 qid:1 1:1234567890123\n"] == list(sources.blocks(source, told.append))
+    assert [8, 16, 24, 32, 37, 37] == told
+
+
+def test_the_first_line_is_neither_blank_nor_a_comment(tmp_path: Path) -> None:
+    for text, first in (
+        ("\n  # c\n\t\n1 qid:1 1:1\n0 qid:1 1:2\n", b"1 qid:1 1:1"),
+        ("# c\n", b""),
+        ("", b""),
+        ("label,x", b"label,x"),
+    ):
+        (source,) = sources.locate([written(tmp_path / "a.txt", text)])
+        assert first == sources.first_line(source)

@@ -9,8 +9,9 @@ import pytest
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import measure
 from localrank_training.config import TrainingConfig
+from localrank_training.data import synthetic
 from localrank_training.data.demo import FEATURES, KINDS, demo_queries, hidden_kinds
-from localrank_training.data.synthetic import STRENGTHS, Kinds, Recipe, synthesize
+from localrank_training.data.synthetic import STRENGTHS, Drawn, Kinds, Recipe, synthesize
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
@@ -291,3 +292,155 @@ def test_the_demos_scorers_show_what_their_kind_looks_for() -> None:
         scorer = RankSvm().fit(Lesson(lesson.select(np.flatnonzero(kinds == number))))
         favourite = next(iter(wanted))
         assert scorer.weights[lesson.feature_names.index(favourite)] > 0.5 * np.abs(scorer.weights).max()
+
+
+# ---------------------------------------------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"documents": (1, 1_000_000)},
+        {"documents": (7, 7)},
+        {"features": 1},
+        {"kinds": 1},
+        {"separation": 0.0},
+        {"shapes": 1.0},
+        {"noise": 0.0},
+        {"noise_features": 9},
+        {"levels": 2},
+        {"levels": 1001},
+        {"missing": 1.0},
+        {"levels": 3, "label_shares": (1e-9, 1.0, 5.0)},
+    ],
+    ids=str,
+)
+def test_recipes_may_go_to_their_limits(settings: dict[str, Any]) -> None:
+    recipe = Recipe(**settings)
+
+    for name, value in settings.items():
+        assert value == getattr(recipe, name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"documents": (1, 1_000_001)}, "documents: expected at most 1000000, found 1000001"),
+        ({"features": 0}, "features: expected at least 1, found 0"),
+        ({"separation": -0.1}, r"separation: expected at least 0, found -0\.1"),
+        ({"shapes": 1.1}, r"shapes: expected at most 1, found 1\.1"),
+        ({"shapes": -0.1}, "shapes: expected at least 0"),
+        ({"noise": -0.1}, "noise: expected at least 0"),
+        ({"noise": float("inf")}, "noise: expected finite numbers"),
+        ({"noise_features": -1}, "noise_features: expected at least 0"),
+        ({"noise_features": 10}, "noise_features: expected fewer than the 10 features, found 10"),
+        ({"levels": 1}, "levels: expected at least 2, found 1"),
+        ({"levels": 1002}, "levels: expected at most 1001, found 1002"),
+        ({"levels": 2, "label_shares": (1.0, 0.0)}, r"label_shares: expected more than 0, found 0\.0"),
+        ({"missing": 1.1}, "missing: expected at most 1"),
+        ({"missing": -0.1}, "missing: expected at least 0"),
+    ],
+    ids=str,
+)
+def test_recipes_beyond_their_limits_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        Recipe(**settings)
+
+
+def test_places_are_drawn_before_the_rest_however_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many places are drawn together is no part of the seed."""
+    recipe = Recipe(documents=(1, 4), features=3)
+    expected, _ = synthesize(25, recipe, seed=2)
+
+    for together in (1, 7, 24, 25, 26):
+        monkeypatch.setattr(synthetic, "_TOGETHER", together)
+        np.testing.assert_array_equal(expected.documents, synthesize(25, recipe, seed=2)[0].documents)
+
+
+def test_clouds_lie_around_places_of_their_own() -> None:
+    """A query's place is standard normal: so are the means of large clouds, and no two are alike."""
+    queries, _ = synthesize(400, Recipe(documents=(200, 200), features=6), seed=4)
+
+    places = np.stack([cloud.mean(axis=0) for cloud in queries.clouds()])
+
+    # The mean of 200 documents deviates from the place by about 2.6 / sqrt(200) = 0.2.
+    np.testing.assert_allclose(places.std(axis=0), 1.0, atol=0.15)
+    np.testing.assert_allclose(places.mean(axis=0), 0.0, atol=0.2)
+
+
+def test_queries_are_numbered_from_one_and_samples_by_the_million() -> None:
+    assert ("1", "2", "3") == synthesize(3)[0].query_ids
+    assert ("2000001", "2000002", "2000003") == synthesize(3, sample=2)[0].query_ids
+
+
+def test_drawn_queries_are_the_same_each_time_they_are_gone_through() -> None:
+    recipe = Recipe(documents=(2, 5), missing=0.1)
+    drawn = Drawn(6, recipe, seed=1, sample=3)
+    queries, kinds = synthesize(6, recipe, seed=1, sample=3)
+
+    for _ in range(2):
+        documents, labels = zip(*drawn, strict=True)
+        np.testing.assert_array_equal(queries.documents, np.concatenate(documents).astype(np.float32))
+        np.testing.assert_array_equal(queries.labels, np.concatenate(labels))
+    np.testing.assert_array_equal(kinds, drawn.kind_of)
+    np.testing.assert_array_equal(queries.offsets, drawn.offsets)
+
+
+def test_names_may_be_given() -> None:
+    names = ["a", "b"]
+
+    assert ("a", "b") == synthesize(2, Recipe(features=2), feature_names=names)[0].feature_names
+    assert ("f1", "f2") == synthesize(2, Recipe(features=2))[0].feature_names
+
+
+def test_no_value_is_minus_zero() -> None:
+    documents = synthesize(60, Recipe(documents=(200, 200)))[0].documents
+
+    zeros = documents[documents == 0]
+    assert len(zeros)
+    assert not np.signbit(zeros).any()
+
+
+@pytest.mark.parametrize(("kinds", "useful"), [(3, 10), (4, 4), (5, 3), (2, 7)])
+def test_features_are_dealt_out_evenly(kinds: int, useful: int) -> None:
+    """Each kind gets as many as there are for each, between 0.5 and 1 in size; none is shared while there are enough."""
+    weights = synthetic._dealt(np.random.default_rng(0), kinds, useful)
+
+    share = max(1, useful // kinds)
+    assert [share] * kinds == (weights != 0).sum(axis=1).tolist()
+    sizes = np.abs(weights[weights != 0])
+    assert 0.5 <= sizes.min() <= sizes.max() <= 1.0
+    if kinds <= useful:
+        assert 1 == (weights != 0).sum(axis=0).max()
+
+
+def test_signed_weights_are_of_both_signs_and_between_a_half_and_one() -> None:
+    weights = synthetic._signed(np.random.default_rng(0), 2000)
+
+    assert np.abs(weights).min() == pytest.approx(0.5, abs=0.01)
+    assert np.abs(weights).max() == pytest.approx(1.0, abs=0.01)
+    assert (weights > 0).mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_patterns_of_signs_are_unit_rows_that_are_as_different_as_they_come() -> None:
+    patterns = synthetic._sign_patterns(np.random.default_rng(0), 6, 16)
+
+    np.testing.assert_allclose(np.abs(patterns), 1 / 4)
+    # Of 16 signs there are 16 patterns at right angles; among 256 tries one is always nearly so.
+    likeness = np.abs(patterns @ patterns.T)[np.triu_indices(6, 1)]
+    assert likeness.max() <= 0.25
+
+
+def test_what_lies_within_the_directions_is_kept_if_nothing_else_is_there() -> None:
+    directions = np.array([[2.0, 0, 0], [0, 3.0, 0]])
+
+    np.testing.assert_allclose([0, 0, 5], synthetic._across(np.array([1.0, 2, 5]), directions), atol=1e-12)
+    np.testing.assert_allclose([1, 2, 0], synthetic._across(np.array([1.0, 2, 0]), directions))
+
+
+def test_thresholds_split_the_relevance_as_the_shares_say() -> None:
+    """The relevance is normal with the variance 1 + noise²."""
+    thresholds = Recipe(levels=3, label_shares=(2.0, 1.0, 1.0), noise=0.75).thresholds
+
+    np.testing.assert_allclose([0.0, 0.6744897501960817 * 1.25], thresholds, atol=1e-12)
+    assert np.isinf(Recipe(levels=200).thresholds[-1])
