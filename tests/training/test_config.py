@@ -11,6 +11,7 @@ from localrank_training.config import (
     METHODS,
     ClusteringSettings,
     RepresentationSettings,
+    SelectionSettings,
     TrainingConfig,
 )
 from localrank_training.learners.catalogue import LEARNERS
@@ -255,3 +256,10 @@ def test_every_setting_says_what_it_means() -> None:
 def test_the_page_of_all_settings_is_current() -> None:
     """It is made by ``python -m localrank_training.reference > docs/configuration.md``."""
     assert (ROOT / "docs" / "configuration.md").read_text() == page()
+
+
+def test_settings_that_are_made_in_python_are_checked_too() -> None:
+    with pytest.raises(InvalidConfiguration, match="folds: expected at least 2, found 1"):
+        SelectionSettings(folds=1)
+    with pytest.raises(InvalidConfiguration, match="metric 'mapp': expected one of"):
+        SelectionSettings(metric="mapp")

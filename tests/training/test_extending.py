@@ -10,9 +10,17 @@ import pytest
 
 from localrank.artifact import Artifact, load
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.measures import all_pairs
 from localrank.registry import Registry
+from localrank.routing import AmongQueries, LshRouter, Route
 from localrank_training.config import TrainingConfig
-from localrank_training.extending import against_retraining, extend, publish_extended
+from localrank_training.extending import (
+    _cluster_of,
+    _mean_tau,
+    against_retraining,
+    extend,
+    publish_extended,
+)
 from localrank_training.publishing import described, fingerprint, known_as, publish
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
@@ -215,3 +223,81 @@ def test_validation_queries_are_known_if_the_model_learned_from_them(
     assert "was extended by" == known_as(source, fingerprint(two_kinds(6, seed=3)))
     assert known_as(source, fingerprint(two_kinds(6, seed=4))) is None
     assert known_as({"imported": {}}, fingerprint(two_kinds())) is None
+
+
+def test_similarities_of_new_and_of_known_queries_are_medians(
+    known: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, ranker = two_kinds(9, seed=5), known.ranker
+    assert isinstance(ranker.router, AmongQueries)
+    among = np.array(all_pairs(ranker.router.points, ranker.router.similarity), float)
+    np.fill_diagonal(among, -np.inf)
+    nearest = among.max(axis=1)
+
+    whole = extend(known, new)
+    monkeypatch.setattr("localrank_training.extending._LOOKED_AT", 10)
+    some = extend(known, new)
+
+    assert (
+        whole.near
+        == some.near
+        == pytest.approx(np.median([ranker.rank(one).route.similarity for one in new.clouds()]))
+    )
+    assert whole.usual == pytest.approx(np.median(nearest), abs=1e-5)
+    # Every third of the 24: no more than ten are looked at.
+    assert some.usual == pytest.approx(np.median(nearest[::3]), abs=1e-5)
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_hash_tables_of_two_planes_too_few_want_a_new_training(
+    known: Artifact, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = known.ranker.router
+    assert isinstance(router, LshRouter)
+    planes = int(router.tables.planes.shape[1])
+    asked: list[int] = []
+
+    def wanted(n_queries: int) -> int:
+        asked.append(n_queries)
+        return planes + more
+
+    monkeypatch.setattr("localrank_training.extending.automatic_planes", wanted)
+    notes = extend(known, two_kinds(6, seed=3)).notes
+
+    assert [30] == asked
+    told = [note for note in notes if note.startswith(f"the hash tables have {planes} planes")]
+    assert (more == 2) == bool(told)
+    assert all(f"now {planes + 2} would be better" in note for note in told)
+    assert not [note for note in notes if "holds no training queries" in note]
+
+
+def test_what_was_joined_becomes_json(known: Artifact) -> None:
+    extended = extend(known, lone_document(two_kinds(5, seed=6)))
+
+    found = extended.to_json()
+
+    counts = [int((extended.clusters == cluster).sum()) for cluster in range(2)]
+    assert (5, 61, counts, 1) == (
+        found["queries"],
+        found["documents"],
+        found["joined"],
+        found["in_no_cluster"],
+    )
+    assert (extended.near, extended.usual) == (found["median_similarity"], found["usual_similarity"])
+    assert list(extended.notes) == found["notes"]
+
+
+def test_kendalls_tau_is_the_mean_over_queries_that_both_sides_order() -> None:
+    queries = two_kinds(4, n_docs=4)
+    ours = np.array([1.0, 2, 3, 4, 1, 2, 3, 4, 5, 5, 5, 5, 1, 2, 3, 4])
+    theirs = np.array([1.0, 2, 3, 4, 1, 2, 4, 3, 1, 2, 3, 4, 7, 7, 7, 7])
+
+    # All pairs agree in the first query, five of six in the second; one side says nothing of the others.
+    assert _mean_tau(ours, theirs, queries) == pytest.approx((1 + (5 - 1) / 6) / 2)
+    assert np.isnan(_mean_tau(np.zeros(16), theirs, queries))
+
+
+def test_a_cluster_is_where_most_of_the_shares_are() -> None:
+    assert 2 == _cluster_of(Route("exact", 0, 0.5, 0.1, shares=(0.2, 0.3, 0.5)))
+    assert 1 == _cluster_of(Route("exact", 1, 0.5, 0.1))
+    assert -1 == _cluster_of(Route("exact", None, 0.5, 0.1))

@@ -15,7 +15,7 @@ from localrank.routing import Route
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.evaluation import Ranked, rank_all
-from localrank_training.guarding import Evidence, choose_guard, evidence_of
+from localrank_training.guarding import Evidence, choose_guard, evidence_of, pooled
 from localrank_training.publishing import publish
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
@@ -179,3 +179,107 @@ def test_the_evidence_of_a_blend_is_what_a_guard_makes_of_every_query() -> None:
     always = GuardedRanker.around(ranker, Guard(margin=Thresholds(blend=9.0)))
     expected = np.concatenate([always.rank(documents).scores for documents in exam.clouds()])
     np.testing.assert_array_equal(expected, blended.scores)
+
+
+@pytest.mark.parametrize(
+    ("unfit", "least", "errors", "threshold"),
+    [
+        # Values are 0, 0.005, … of 200 queries, and a threshold lies between two of them. It concerns a half at most,
+        (0.8, 10, 3.0, 0.4975),
+        # one in forty at least,
+        (0.025, 1, 1.5, 0.0225),
+        # and never fewer than `least`.
+        (0.1, 30, 3.0, 0.1475),
+        (0.1, 20, 3.0, 0.0975),
+    ],
+)
+def test_a_threshold_concerns_from_one_in_forty_to_a_half_of_the_queries(
+    unfit: float, least: int, errors: float, threshold: float
+) -> None:
+    queries, ranked, evidence = planted("margin", unfit=unfit)
+    tables = {"clustering": {"clusters": 2}, "guard": {"learn": True, "errors": errors, "least": least}}
+
+    guard, *_ = choose_guard(queries, ranked, evidence, TrainingConfig.from_tables(tables))
+
+    assert guard is not None
+    assert threshold == pytest.approx(guard.margin.alone)
+
+
+def test_a_threshold_never_parts_queries_of_equal_values() -> None:
+    queries, ranked, evidence = planted("margin", unfit=0.3)
+    coarse = tuple(
+        route._replace(margin=0.25 if (route.margin or 0) < 0.3 else 0.75) for route in ranked.routes
+    )
+
+    guard, answered, _ = choose_guard(queries, replace(ranked, routes=coarse), evidence, LEARN)
+
+    assert guard is not None
+    assert 0.5 == guard.margin.alone
+    assert [route.margin == 0.25 for route in coarse] == [bool(route.fallback) for route in answered.routes]
+
+
+def test_queries_without_a_value_and_those_of_the_global_scorer_are_left_alone() -> None:
+    queries, ranked, evidence = planted("margin", unfit=0.3)
+    values = [route.margin or 0.0 for route in ranked.routes]
+    routes = tuple(
+        route._replace(margin=None) if value < 0.05 else route._replace(local=False) if value < 0.1 else route
+        for route, value in zip(ranked.routes, values, strict=True)
+    )
+
+    guard, answered, _ = choose_guard(queries, replace(ranked, routes=routes), evidence, LEARN)
+
+    assert guard is not None
+    sent = [bool(route.fallback) for route in answered.routes]
+    assert [0.1 <= value < (guard.margin.alone or 0) for value in values] == sent
+    assert guard.margin.alone == pytest.approx(0.3, abs=0.03)
+    for query, gone in enumerate(sent):
+        span, mine = queries.span(query), ranked.global_scores if gone else ranked.scores
+        np.testing.assert_array_equal(mine[span], answered.scores[span])
+    assert {(None, (), False, "low_margin")} == {
+        (route.cluster, route.shares, route.local, route.fallback)
+        for route, gone in zip(answered.routes, sent, strict=True)
+        if gone
+    }
+
+
+def test_without_local_models_or_a_gain_there_is_no_guard_and_it_is_said() -> None:
+    queries, ranked, evidence = planted("margin", unfit=0.3)
+    alone = replace(ranked, routes=tuple(route._replace(local=False) for route in ranked.routes))
+    perfect = replace(ranked, scores=queries.labels)
+
+    for found, known, said in (
+        (alone, evidence, "guard: the global scorer answers every query, so there is nothing to guard"),
+        (ranked, None, "guard: the global scorer answers every query, so there is nothing to guard"),
+        (
+            perfect,
+            evidence,
+            "guard: no threshold gains enough on the held-out queries, so the model has no guard",
+        ),
+    ):
+        assert (None, found, [said]) == choose_guard(queries, found, known, LEARN)
+
+
+def test_the_sentence_names_each_threshold_and_what_it_gains() -> None:
+    queries, ranked, evidence = planted("distance", unfit=0.2)
+
+    guard, answered, (said,) = choose_guard(queries, ranked, evidence, LEARN)
+
+    assert guard is not None
+    assert said.startswith(f"guard: distance above {guard.distance.alone:.4g} to global; it concerns ")
+    far = evidence.distances > (guard.distance.alone or 0)
+    assert far.tolist() == [bool(route.fallback) for route in answered.routes]
+
+
+def test_evidence_of_splits_is_put_together_in_their_order() -> None:
+    _, first, of_first = planted("margin", unfit=0.2)
+    _, second, of_second = planted("margin", unfit=0.2, seed=1)
+
+    found = pooled([replace(of_first, blended=first), None, replace(of_second, blended=second)])
+
+    assert found is not None
+    assert found.blended is not None
+    np.testing.assert_array_equal([*of_first.distances, *of_second.distances], found.distances)
+    np.testing.assert_array_equal([*first.scores, *second.scores], found.blended.scores)
+    np.testing.assert_array_equal([*first.global_scores, *second.global_scores], found.blended.global_scores)
+    assert (*first.routes, *second.routes) == found.blended.routes
+    assert pooled([None, None]) is None

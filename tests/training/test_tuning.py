@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ from localrank.metrics import Judgements
 from localrank_training.config import LearnerSettings, TrainingConfig
 from localrank_training.toml_text import to_toml
 from localrank_training.training import train
-from localrank_training.tuning import combinations, edges_of, tune, tune_routing
-from localrank_training.tuning_report import against_best, draw, write_best
+from localrank_training.tuning import Setting, Tuned, combinations, edges_of, tune, tune_routing
+from localrank_training.tuning_report import against_best, draw, named, write_best
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -211,3 +212,110 @@ def test_without_hash_tables_there_is_nothing_to_choose() -> None:
     settings = TrainingConfig.read(method="global")
 
     assert (settings, ()) == tune_routing(two_kinds(), settings, 0.95)
+
+
+def setting(mean: float, **choices: Any) -> Setting:
+    """Eight queries that differ from others, so that there are intervals."""
+    local = mean + np.linspace(-0.08, 0.08, 9)
+    named = {f"learner.{name}": value for name, value in choices.items()}
+    return Setting(named, TrainingConfig.read(method="global"), local, local - 0.1)
+
+
+def test_values_of_an_effect_are_in_the_order_of_numbers_and_then_of_texts() -> None:
+    values = [10, "b", 9, True, 2.5, "a"]
+    tuned = Tuned(tuple(setting(number / 10, C=value) for number, value in enumerate(values)), "ndcg@10", 5)
+
+    (effect,) = tuned.effects()
+
+    assert (2.5, 9, 10, "a", "b", True) == effect.values
+    assert [0.4, 0.2, 0.0, 0.5, 0.1, 0.3] == pytest.approx(effect.means)
+    assert effect.best == pytest.approx(effect.means)
+    assert 0.5 == pytest.approx(effect.spread)
+
+
+def test_the_largest_effect_comes_first_and_settings_without_a_choice_are_left_out() -> None:
+    found = (setting(0.9, C=1.0, rounds=2), setting(0.7, C=1.0, rounds=1), setting(0.5, C=2.0))
+
+    effects = Tuned(found, "ndcg@10", 5).effects()
+
+    assert ["learner.C", "learner.rounds"] == [one.name for one in effects]
+    assert [0.8, 0.5] == pytest.approx(effects[0].means)
+    assert [0.9, 0.5] == pytest.approx(effects[0].best)
+    assert [0.7, 0.9] == pytest.approx(effects[1].means)
+    assert [0.3, 0.2] == pytest.approx([one.spread for one in effects])
+
+
+def test_settings_are_named_by_their_choices() -> None:
+    assert "C = 1.0, rounds = 2" == named(setting(0.5, C=1.0, rounds=2))
+    assert "as configured" == named(setting(0.5))
+
+
+def test_shortfalls_are_differences_on_the_same_queries() -> None:
+    best, other = setting(0.5), setting(0.45)
+    lost = np.linspace(-0.08, 0.0, 9)
+    worse = Setting({}, best.config, best.local + lost, best.local)
+
+    found = against_best(Tuned((best, worse, other), "ndcg@10", 5))
+
+    # Eight of nine queries differ: Student's quantile of seven degrees of freedom.
+    half = 2.364624 * lost.std(ddof=1) / 3
+    assert found[1].difference == pytest.approx(-0.04)
+    assert found[1].interval is not None
+    assert (found[1].interval.low, found[1].interval.high) == pytest.approx(
+        (-0.04 - half, -0.04 + half), abs=1e-6
+    )
+    assert found[1].to_json()["difference"] == found[1].difference
+    assert found[2].difference == pytest.approx(-0.05)
+
+
+def test_the_file_of_the_best_settings_says_what_they_reach(tmp_path: Path) -> None:
+    other = TrainingConfig.read(method="global", overrides=["seed=7"])
+    tuned = Tuned((setting(0.5, C=1.0), setting(0.4, C=2.0)), "ndcg@10", 5)
+
+    write_best(tuned, tmp_path / "best.toml", other)
+
+    assert (
+        (tmp_path / "best.toml")
+        .read_text()
+        .startswith(
+            "# ndcg@10 0.5000 (its global scorer 0.4000) over 9 queries,\n# cross-validated in 5 folds; the best of 2 settings.\n"
+        )
+    )
+    assert 7 == TrainingConfig.read(tmp_path / "best.toml").seed
+
+
+@pytest.mark.parametrize(("n_queries", "tried"), [(19, False), (20, True)])
+def test_hash_tables_are_tried_with_twenty_queries_or_more(n_queries: int, *, tried: bool) -> None:
+    settings = TrainingConfig.from_tables(
+        {**TABLES, "representation": {"components": 1}, "clustering": {"clusters": 2}, "learner": {"C": 1.0}}
+    )
+
+    config, trials = tune_routing(two_kinds(n_queries), settings, 0.5)
+
+    assert tried == bool(trials)
+    assert tried or config == settings
+
+
+def test_what_was_found_with_another_metric_or_seed_is_not_taken_over(tmp_path: Path) -> None:
+    tables = {
+        **TABLES,
+        "representation": {"components": 1},
+        "clustering": {"clusters": 2},
+        "learner": {"C": 1.0},
+    }
+    tune(two_kinds(), tables, tmp_path)
+
+    done: list[tuple[str, int, int]] = []
+    for changed in ({"folds": 3, "metric": "map"}, {"folds": 2}):
+        found = tune(
+            two_kinds(), {**tables, "selection": changed}, tmp_path, progress=lambda *one: done.append(one)
+        )
+        assert (changed["folds"], changed.get("metric", "ndcg@10")) == (found.n_folds, found.metric)
+    assert [("trials", number, count) for count in (3, 2) for number in range(1, count + 1)] == done
+    lines = [json.loads(line) for line in (tmp_path / "trials.jsonl").read_text().splitlines()]
+    assert [0, 1, 2, 0, 1, 2, 0, 1] == [line["fold"] for line in lines]
+    assert [8] * 6 + [12] * 2 == [len(line["local"]) for line in lines]
+    assert len(lines) == len({line["key"] for line in lines})
+    assert all(
+        TrainingConfig.from_tables(line["configuration"]).to_json() == line["configuration"] for line in lines
+    )
