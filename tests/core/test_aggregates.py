@@ -132,3 +132,30 @@ def test_settings_that_mean_nothing_are_refused() -> None:
             made()
     with pytest.raises(ValueError, match="expected a feature from 0 to 3, found 4"):
         TopDocumentsRepresentation.sizes({"feature": 4}, 4)
+    with pytest.raises(ValueError, match="expected a feature from 0 to 3, found -1"):
+        TopDocumentsRepresentation.sizes({"feature": -1}, 4)
+
+
+def test_the_least_settings_are_one_document_and_the_first_feature() -> None:
+    first = TopDocumentsRepresentation(0, 1).of(as_cloud(DOCUMENTS))
+    top = TopScoresPcaRepresentation(np.zeros(4), np.eye(4), 1).of(as_cloud(DOCUMENTS))
+
+    np.testing.assert_array_equal(DOCUMENTS[DOCUMENTS[:, 0].argmax()], first.values)
+    np.testing.assert_array_equal(DOCUMENTS.max(axis=0), top.values)
+    assert [{"width": 4}] * 2 == [TopDocumentsRepresentation.sizes({"feature": one}, 4) for one in (0, 3)]
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS, ids=lambda one: one.method)
+def test_a_representation_says_how_long_its_vectors_are_and_how_it_was_set(
+    representation: Representation,
+) -> None:
+    method, settings = representation.method, representation.settings()
+
+    expected = {
+        "top_documents": {"feature": 1, "documents": 3},
+        "top_scores_pca": {"components": 2, "scores": 3},
+    }
+    assert expected.get(method, {}).items() <= settings.items()
+    for rows in (DOCUMENTS, DOCUMENTS[:0]):
+        (point,) = representation.of_all([as_cloud(rows)]).values  # type: ignore[attr-defined]
+        assert (2 if method == "top_scores_pca" else 4) == len(point)

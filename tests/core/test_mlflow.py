@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,20 @@ def test_what_a_table_lacks_is_named(frame: pd.DataFrame) -> None:
         model.predict(frame.drop(columns=["bm25", "spam"]))
     with pytest.raises(InvalidDocuments, match="expected numbers in the column 'bm25'"):
         model.predict(frame.assign(bm25="much"))
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(5, "{names}$"), (6, "{names} and 1 more$"), (8, "{names} and 3 more$")]
+)
+def test_five_missing_columns_are_named_and_the_others_counted(
+    frame: pd.DataFrame, count: int, said: str
+) -> None:
+    model = PyFunc(localrank.load(DEMO))
+    names = list(model.ranker.contract.names[:count])
+    listed = ", ".join(map(repr, names[:5]))
+
+    with pytest.raises(InvalidDocuments, match="found none for " + said.format(names=re.escape(listed))):
+        model.predict(frame.drop(columns=names))
 
 
 def test_mlflow_is_not_imported_before_it_is_used() -> None:

@@ -207,3 +207,54 @@ def test_what_an_engine_cannot_compute_is_refused(documents: Matrix) -> None:
     assert export(ranker(documents, linear, clusters=(linear, trees)), "solr", "web", global_scorer=True)
     with pytest.raises(ExportRefused, match="expected one of elasticsearch, opensearch, solr, found 'vespa'"):
         export(ranker(documents, linear), "vespa", "web")
+
+
+def chain(levels: int) -> TreesScorer:
+    """One tree, whose left children are splits and whose right ones are leaves."""
+    return TreesScorer(
+        splits=np.array([levels], np.int32),
+        features=np.zeros(levels, np.int32),
+        thresholds=-np.arange(levels, dtype=np.float64),
+        decisions=np.zeros(levels, np.uint8),
+        left=np.array([*range(1, levels), -1], np.int32),
+        right=-2 - np.arange(levels, dtype=np.int32),
+        values=np.zeros(levels + 1),
+        category_words=np.zeros(0, np.int32),
+        category_bits=np.zeros(0, np.uint32),
+    )
+
+
+def test_trees_of_400_levels_are_written_and_deeper_ones_refused(documents: Matrix) -> None:
+    assert export(ranker(documents, chain(400)), "solr", "web")
+    with pytest.raises(ExportRefused, match="expected trees of at most 400 levels, found 401"):
+        export(ranker(documents, SumScorer((chain(3), chain(401)))), "solr", "web")
+
+
+@pytest.mark.parametrize(
+    ("engine", "missing", "said"),
+    [
+        ("solr", "reject", []),
+        ("solr", "zero", []),
+        ("solr", "median", ["the model replaces missing values (median)"]),
+        ("solr", "nan", ["missing values need Solr 9.2"]),
+        ("elasticsearch", "nan", ["Elasticsearch LTR uses 0 for a missing feature"]),
+        ("opensearch", "nan", ["some versions of OpenSearch LTR ignore 'missing'"]),
+        ("opensearch", "constant", ["the model replaces missing values (constant)"]),
+    ],
+)
+def test_what_an_engine_does_otherwise_is_said(
+    documents: Matrix, engine: str, missing: Missing, said: list[str]
+) -> None:
+    exported = export(ranker(documents, grown(0, [MISSING_NAN]), missing=missing), engine, "web")
+
+    rounding, *others = exported.notes
+    assert "scores may differ in the seventh digit" in rounding
+    assert len(said) == len(others)
+    assert all(note.startswith(expected) for note, expected in zip(others, said, strict=True))
+    if engine == "solr":
+        assert (missing == "nan") == ("missing" in exported.body["params"]["trees"][0]["root"])
+
+
+def test_weights_say_nothing_of_missing_values(documents: Matrix) -> None:
+    """NaN reaches trees only."""
+    assert 1 == len(export(ranker(documents, LinearScorer(np.ones(3)), missing="nan"), "solr", "web").notes)

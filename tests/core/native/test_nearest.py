@@ -260,3 +260,55 @@ def test_an_id_equal_to_the_number_of_queries_is_not_followed() -> None:
     np.testing.assert_array_equal(expected[expected != 7], found)
     np.testing.assert_array_equal(theirs[expected != 7], votes)
     assert 7 in expected
+
+
+@pytest.mark.parametrize("n_queries", [63, 64, 65, 200])
+@pytest.mark.parametrize("probes", [0, 2])
+def test_the_look_up_writes_where_it_may_only(opened: ctypes.CDLL, n_queries: int, probes: int) -> None:
+    """Room for exactly as many candidates as there are training queries, and what stands behind it."""
+    signatures, _ = clustered(n_queries, 2, 0.3)
+    built = HyperplaneTables.build(signatures, draw_planes(24, 4, 2, seed=1))
+    projected = np.ascontiguousarray(built._projected(signatures.of(0)))
+    rank, tables, planes = projected.shape
+    n_ranges, room, behind = 2 * rank * tables * (1 + probes), n_queries, 4096
+    n_slots = 1 << (2 * room - 1).bit_length()
+    ranges = np.full((n_ranges + behind, 2), 7, np.int64)
+    slots, found = np.full(n_slots + behind, 7, np.int32), np.full((room + behind, 5), 7, np.int32)
+
+    def votes(given: int) -> int:
+        return int(
+            opened.localrank_votes(
+                projected.ctypes.data, rank, tables, planes, built.offsets.ctypes.data, built.ids.ctypes.data,
+                n_queries, 0, probes, ranges.ctypes.data, slots.ctypes.data, found.ctypes.data, given,
+            )
+        )  # fmt: skip
+
+    count = votes(room)
+    keys, chosen = np.full(2 * count + behind, 7, np.uint64), np.full(count + behind, 7, np.int64)
+    kept = opened.localrank_most_votes(
+        found.ctypes.data,
+        count,
+        None,
+        n_queries,
+        rank,
+        tables,
+        count - 1,
+        keys.ctypes.data,
+        chosen.ctypes.data,
+    )
+
+    expected, their_votes = built.votes(signatures.of(0), probes=probes)
+    order = np.argsort(found[:count, 0])
+    np.testing.assert_array_equal(expected, found[:count, 0][order])
+    np.testing.assert_array_equal(their_votes, found[:count, 1][order])
+    assert (len(expected), count - 1) == (count, kept)
+    for array, used in (
+        (ranges, n_ranges),
+        (slots, n_slots),
+        (found, room),
+        (keys, 2 * count),
+        (chosen, kept),
+    ):
+        assert (array[used:] == 7).all()
+    # There may be as many candidates as training queries: one place less is too few.
+    assert -n_queries == votes(room - 1)
