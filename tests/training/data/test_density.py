@@ -152,3 +152,66 @@ def test_a_file_that_often_leaves_features_out_is_not_mentioned(tmp_path: Path, 
 
     assert () == read([path], say=said.append).gaps
     assert [] == said
+
+
+def sparse_text(rows: list[str]) -> str:
+    return "".join(f"{i % 2} qid:{i // 4} {row}\n" for i, row in enumerate(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        # Half of the lines are complete, or one line writes a zero: nothing shows that the file is dense.
+        (["1:1 2:2", "1:3 2:0", "2:0", "2:4"], None),
+        (["1:1 2:2", "1:3 2:0", "1:5 2:6", "2:4"], "gap"),
+        # More than half, and two lines write a zero.
+        (["1:1 2:2", "1:3 2:0", "1:0 2:6", "2:4"], "none for feature 1"),
+        (["1:1 2:2", "1:0 2:0", "1:5 2:6", "2:4"], "gap"),
+        # -0 is no zero that a file would leave out.
+        (["1:1 2:2", "1:3 2:-0", "1:0 2:6", "2:4"], "gap"),
+    ],
+)
+def test_a_file_is_dense_if_most_lines_are_complete_and_several_write_a_zero(
+    tmp_path: Path, rows: list[str], found: str | None
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(sparse_text(rows))
+
+    if found in {None, "gap"}:
+        queries = read([path])
+        assert [(str(path), 4, 1, 1, 4)] * (found == "gap") == [tuple(gap) for gap in queries.gaps]
+        assert [0, 4] == queries.documents[3].tolist()
+    else:
+        assert f"{path}:4: expected a value for each of 2 features" in message(path)
+        assert f"found {found}; " in message(path)
+
+
+def test_the_first_line_that_lacks_something_is_named(tmp_path: Path) -> None:
+    """A line that ends early before one with a hole, and the other way round."""
+    full = "1:0 2:2 3:0"
+    path = tmp_path / "a.txt"
+    for rows, place, found in (
+        ([full, full, full, full, "1:1 2:2", "1:1 3:3"], 5, "only the first 2"),
+        ([full, full, full, full, "1:1 3:3", "1:1 2:2"], 5, "none for feature 2"),
+        ([full, full, full, full, "1:1", "2:1", "1:1"], 5, "only the first 1"),
+    ):
+        path.write_text(sparse_text(rows))
+        assert f"{path}:{place}: expected a value for each of 3 features" in message(path)
+        assert f"found {found}; " in message(path)
+
+
+def test_of_two_widths_that_are_as_frequent_the_larger_is_expected(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(sparse_text(["1:1 2:2", "1:1 2:2 3:3", "1:1 2:2 3:3", "1:1 2:2"]))
+
+    assert f"{path}:1: expected 3 features as on most lines of this file, found 2; " in message(path)
+
+
+def test_lines_without_values_leave_their_first_feature_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(sparse_text(["1:1 2:2", "1:3 2:1", "", "2:4", "1:1 2:1"]))
+
+    (gap,) = read([path]).gaps
+
+    assert (str(path), 3, 1, 2, 5) == tuple(gap)
+    assert "2 of 5 lines lack features" in str(gap)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ir_measures
@@ -10,7 +11,15 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import InvalidData
 from localrank_training.data.reading import read
-from localrank_training.data.trec import judged_by, read_qrels, read_run, run_lines, scores_of
+from localrank_training.data.trec import (
+    document_ids,
+    judged_by,
+    qrels_lines,
+    read_qrels,
+    read_run,
+    run_lines,
+    scores_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +140,83 @@ def test_evaluate_agrees_with_trec_eval_on_the_files_that_it_writes(
     # The same labels, from the file: the same figures, in text.
     assert 0 == main([*arguments, "--qrels", str(qrels), "--run", str(other)])
     assert f"{answer['run'][0]['mean']:.4f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("comment", "found"),
+    [
+        ("docid = D5 inc", "D5"),
+        ("D5", "D5"),
+        ("D5 docid = x", "D5"),
+        ("docid D5", "docid"),
+        ("docid = ", None),
+        (" ", None),
+    ],
+)
+def test_the_id_is_the_first_word_or_what_follows_docid(data: Path, comment: str, found: str | None) -> None:
+    data.write_text(f"1 qid:1 1:2 #{comment}\n")
+
+    if found is None:
+        with pytest.raises(InvalidData, match="expected a different id for each document, found none"):
+            document_ids(read(data))
+    else:
+        assert [found] == document_ids(read(data))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("q1 Q0 D1 1 2.5\n", "run:1: expected QUERY Q0 DOCUMENT RANK SCORE TAG, found 5 fields"),
+        ("q1 Q0 D1 1 2.5 a b\n", "run:1: expected QUERY Q0 DOCUMENT RANK SCORE TAG, found 7 fields"),
+        ("\nq1 Q0 D1 1 inf a\n", "run:2: expected a number, found 'inf'"),
+        ("q7 Q0 D1 1 1 a\nq8 Q0 D1 1 1 a\nq9 Q0 D1 1 1 a\nq0 Q0 D1 1 1 a\n", "found q7, q8, q9, …"),
+    ],
+)
+def test_wrong_runs_are_refused(data: Path, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "run").write_text(text)
+
+    with pytest.raises(InvalidData, match=words):
+        scores_of(read(data), read_run(tmp_path / "run"))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for name in ("none", "binary"):
+        with pytest.raises(InvalidData, match=f"{name}: cannot be read: "):
+            read_qrels(tmp_path / name)
+
+
+def test_a_document_that_a_run_lacks_comes_one_below_its_last(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("q1 Q0 D2 1 5 x\nq1 Q0 D8 1 3 x\n")
+
+    # Of q2 the run has nothing: all its documents are tied.
+    assert [2, 5, -1, -1] == scores_of(read(data), read_run(tmp_path / "run")).tolist()
+
+
+def test_the_lines_of_a_run_and_of_qrels_are_those_of_trec(data: Path) -> None:
+    queries = read(data)
+
+    lines = list(run_lines(queries, np.array([0.25, 1.5, 2.0, 2.0]), "tag"))
+
+    # Ties keep the order of the input.
+    assert [
+        "q1 Q0 D2 1 1.5 tag\n",
+        "q1 Q0 D1 2 0.25 tag\n",
+        "q2 Q0 D1 1 2.0 tag\n",
+        "q2 Q0 D9 2 2.0 tag\n",
+    ] == lines
+    assert ["q1 0 D1 2\n", "q1 0 D2 0\n", "q2 0 D1 1\n", "q2 0 D9 0\n"] == list(qrels_lines(queries))
+    halved = replace(queries, labels=queries.labels / 2)
+    with pytest.raises(
+        InvalidData, match=r"judged\.txt:3, query 'q2': expected a whole label for qrels, found 0\.5"
+    ):
+        list(qrels_lines(halved))
+
+
+def test_relevant_documents_that_are_not_there_are_counted(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q1 0 D2 1\nq1 0 D7 1\nq1 0 D8 0\nq2 0 D3 2\nq9 0 D1 1\n")
+
+    judged, absent = judged_by(read(data), read_qrels(tmp_path / "qrels"))
+
+    assert [0, 1, 0, 0] == judged.labels.tolist()
+    assert 2 == absent

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,52 @@ def test_an_unknown_feature_is_named() -> None:
         InvalidConfiguration, match=r"\[lists\] by: expected 'random' or a feature .* found 'bm25'"
     ):
         with_shorter_lists(two_kinds(), [3], by="bm25")
+
+
+def test_the_largest_values_are_kept_in_the_order_of_their_documents_and_ties_go_to_the_first() -> None:
+    queries = two_kinds(1, n_docs=6)
+    documents = queries.documents.copy()
+    documents[:, 3] = [2, 5, np.nan, 5, 2, 7]
+    queries = queries.with_documents(documents)
+
+    kept = [with_shorter_lists(queries, [n], by="f4")[0].lines[6:].tolist() for n in range(1, 6)]
+
+    assert [[5], [1, 5], [1, 3, 5], [0, 1, 3, 5], [0, 1, 3, 4, 5]] == kept
+
+
+def test_only_lists_that_are_longer_are_shortened_and_each_query_counts_once() -> None:
+    queries = two_kinds(3, n_docs=4)
+    offsets = np.array([0, 6, 9, 12])  # of 6, 3 and 3 documents
+    queries = replace(queries, offsets=offsets, positions=np.arange(12), comments=tuple("abcdefghijkl"))
+
+    lists, weights = with_shorter_lists(queries, [3, 5, 2])
+
+    assert [6, 3, 3, 3, 5, 2, 2, 2] == lists.lengths.tolist()
+    assert ("q0", "q1", "q2", "q0", "q0", "q0", "q1", "q2") == lists.query_ids
+    np.testing.assert_allclose([1 / 4, 1 / 2, 1 / 2, 1 / 4, 1 / 4, 1 / 4, 1 / 2, 1 / 2], weights)
+    assert lists.documents.flags.c_contiguous
+
+
+def test_the_samples_of_several_queries_are_not_the_same_places() -> None:
+    queries = two_kinds(12, n_docs=12)
+
+    lists, _ = with_shorter_lists(queries, [4])
+    again, _ = with_shorter_lists(queries, [4], seed=0)
+
+    places = {tuple((lists.lines[lists.span(12 + q)] - 12 * q).tolist()) for q in range(12)}
+    assert len(places) > 6
+    np.testing.assert_array_equal(lists.lines, again.lines)
+
+
+def test_features_that_could_have_been_meant_are_up_to_five() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"a feature \(f1, f2, f3, f4, f5, …\)"):
+        with_shorter_lists(two_kinds(), [3], by="f6")
+
+
+def test_weights_are_kept_if_nothing_is_shortened() -> None:
+    queries = replace(two_kinds(3, n_docs=5), weights=np.array([2.0, 1.0, 0.5]))
+
+    lists, weights = with_shorter_lists(queries, [5])
+
+    assert queries is lists
+    assert [2.0, 1.0, 0.5] == weights.tolist()
