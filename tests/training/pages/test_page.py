@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank_training.pages import Axis, Facts, Folded, Items, Level, Line, Page, Plot, Pre, Section, Table
+from localrank_training.pages import (
+    Axis,
+    Dots,
+    Facts,
+    Folded,
+    Items,
+    Level,
+    Line,
+    Page,
+    Plot,
+    Pre,
+    Section,
+    Table,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,3 +174,94 @@ def test_the_same_page_has_the_same_bytes(tmp_path: Path) -> None:
     PAGE.write(tmp_path / "b.html")
 
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_the_table_of_a_plot_holds_all_numbers_of_its_marks() -> None:
+    marks: list[Line | Dots | Level] = [
+        Line("a", [0, 1], [0.5, None], [0.4, None], [0.6, None]),
+        Dots("b", [1, None], [0.7, 0.8]),
+        Level("base", 0.3),
+        Level("", 0.1),
+        Level("upright", 0.2, of="x"),
+    ]
+    plot = Plot(
+        "t", "c", Axis("kind", categories=["one", "two"]), Axis("quality", unit="%"), marks, intervals="i"
+    )
+
+    assert (
+        ["", "kind", "quality, %", "from", "to"],
+        [
+            ["a", "one", 0.5, 0.4, 0.6],
+            ["a", "two", None, None, None],
+            ["b", "two", 0.7, None, None],
+            ["b", None, 0.8, None, None],
+            ["base", None, 0.3, None, None],
+        ],
+    ) == plot.table()
+
+
+def test_a_table_has_no_columns_for_names_and_intervals_that_there_are_not() -> None:
+    plot = Plot("t", "c", Axis("x"), Axis("y"), [Dots("", [1.5], [2]), Level("base", 3)])
+
+    assert (["x", "y"], [[1.5, 2]]) == plot.table()
+
+
+@pytest.mark.parametrize(
+    ("intervals", "said"), [("", "c"), ("over 3 queries", "c Over 3 queries."), ("X.", "c X.")]
+)
+def test_the_sentence_of_a_plot_says_what_its_intervals_are(intervals: str, said: str) -> None:
+    assert said == Plot("t", "c", Axis("x"), Axis("y"), [], intervals=intervals).text
+
+
+def test_numbers_are_left_out_if_a_table_of_the_page_has_them() -> None:
+    with_numbers, without = (
+        Walk(
+            Page(
+                "T", "L", [Plot("t", "c", Axis("x"), Axis("y"), [Dots("", [1], [2])], numbers=numbers)]
+            ).html()
+        )
+        for numbers in (True, False)
+    )
+
+    assert ["The numbers"] == with_numbers.inside("summary")
+    assert [] == without.inside("summary")
+
+
+def test_headings_end_at_the_sixth_level() -> None:
+    part: Section | str = "text"
+    for title in "gfedcb":
+        part = Section(title, [part])
+
+    walk = Walk(Page("a", "L", [part]).html())
+
+    assert ["h1", "h2", "h3", "h4", "h5", "h6", "h6"] == [
+        tag for tag, _ in walk.tags if re.fullmatch("h[1-6]", tag)
+    ]
+
+
+def test_what_scrolls_is_reached_by_the_keyboard(walk: Walk) -> None:
+    reached = [(tag, attributes["tabindex"]) for tag, attributes in walk.tags if "tabindex" in attributes]
+
+    # Other numbers than 0 would change the order of the page.
+    assert {("pre", "0"), ("div", "0")} == set(reached)
+
+
+def test_cells_are_written_by_their_kind() -> None:
+    rows: list[list[object]] = [[12_345, 0.5, None, True, "text", -0.25]]
+
+    walk = Walk(Page("T", "L", [Table("t", list("abcdef"), rows)]).html())
+
+    assert ["12,345", "0.5000", "–", "True", "text", "−0.2500"] == walk.inside("td")
+    assert ["number", "number", "text", "text", "text", "number"] == [
+        attributes["class"] for tag, attributes in walk.tags if tag == "th"
+    ]
+
+
+@pytest.mark.parametrize(("foot", "notes"), [("made here", ["made here"]), ("", [])])
+def test_a_foot_and_notes_are_there_if_they_say_something(foot: str, notes: list[str]) -> None:
+    walk = Walk(Page("T `a`", "L", [Facts([("x", 1, ""), ("y", 2, "note")])], foot).html())
+
+    assert notes == [text for path, text in walk.texts if "footer" in path]
+    assert ["1", "2", "note"] == walk.inside("dd")
+    assert ["T a"] == walk.inside("title")
+    assert ("html", {"lang": "en"}) == walk.tags[0]

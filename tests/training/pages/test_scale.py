@@ -71,3 +71,35 @@ def test_ticks_are_written_with_the_digits_they_need(
     values: list[float], *, log: bool, expected: list[str]
 ) -> None:
     assert expected == written(values, log=log)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "log", "expected"),
+    [
+        (0.0, 1.0, 5, False, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        (0.0, 10.0, 3, False, [0.0, 5.0, 10.0]),
+        (0.0, 8.0, 2, False, [0.0]),
+        # One number has the whole axis to itself.
+        (0.0, 1.0, 1, False, [0.0, 1.0]),
+        # Thirteen powers of ten are more than five: every third of them.
+        (1.0, 1e12, 5, True, [1.0, 1e3, 1e6, 1e9, 1e12]),
+        (1.0, 1000.0, 4, True, [1.0, 10.0, 100.0, 1000.0]),
+        (1.0, 1000.0, 7, True, [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]),
+    ],
+)  # fmt: skip
+def test_round_numbers_of_an_axis(
+    low: float, high: float, most: int, expected: list[float], *, log: bool
+) -> None:
+    assert expected == round_numbers(low, high, most, log=log)
+
+
+def test_an_axis_holds_both_of_its_ends_and_nothing_beyond() -> None:
+    scale = Scale(0.1, 0.3, 0.0, 100.0)
+
+    # 0.1 + 0.2 is a little more than 0.3.
+    assert [True, True, True] == [scale.holds(value) for value in (0.1, 0.1 + 0.2, 0.1 - 1e-12)]
+    assert [False, False] == [scale.holds(value) for value in (0.1 - 1e-9, 0.3 + 1e-9)]
+
+
+def test_ticks_of_nothing_are_nothing() -> None:
+    assert [] == written([])

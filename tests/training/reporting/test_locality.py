@@ -275,3 +275,9 @@ def test_a_map_without_any_cluster_draws_the_others() -> None:
     plot = query_plot(drawn([0, 1], [-1, -1]), np.array([-1, -1]), ("a", "b"))
 
     assert ["other clusters"] == [mark.name for mark in plot.marks]
+
+
+def test_a_map_of_one_cluster_has_its_colour() -> None:
+    plot = query_plot(drawn([0, 1], [0, 0]), np.array([0, 0]), ("a", "b"))
+
+    assert ["cluster 0"] == [mark.name for mark in plot.marks]
