@@ -162,3 +162,14 @@ def test_very_many_queries_are_sampled_for_the_anchor(
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("gmml", settings)
+
+
+def test_with_the_origin_as_anchor_documents_are_differences_already(queries: QuerySet) -> None:
+    with collected() as notes:
+        scorer = GeometricMeanMetric(regularisation=0.2, anchor="origin").fit(Lesson(queries))
+
+    metric = metric_by_hand(queries, 0.2)
+    documents = queries.documents.astype(float)
+    expected = -np.sqrt(np.einsum("nf,fg,ng->n", documents, metric, documents))
+    np.testing.assert_allclose(scorer.score_rows(queries.documents), expected, rtol=1e-9)
+    assert not notes

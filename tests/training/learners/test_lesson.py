@@ -267,3 +267,65 @@ def test_a_start_of_any_kind_changes_no_model(queries: QuerySet, method: str) ->
         np.testing.assert_allclose(
             again.score(as_cloud(queries.documents)), expected, atol=1e-3 * np.abs(expected).max()
         )
+
+
+def test_a_lesson_shows_some_of_its_blocks_in_the_order_asked_for(judged: Judged) -> None:
+    """Scales multiply, what no longer fits into single precision becomes its largest number, and NaN stays."""
+    columns = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [-1.0, np.nan, -3e38, 3e38, 7.0]])
+    widths = {"raw": 2, "zscore": 2, "rank": 1}
+    whole = Lesson(judged([columns], [[0, 1]]), blocks="[raw, zscore, rank]", widths=widths)
+
+    seen = whole.seen_as("[rank, zscore * 2]")
+
+    largest = np.finfo(np.float32).max
+    np.testing.assert_array_equal(
+        seen.queries.documents, np.array([[5, 6, 8], [7, -largest, largest]], np.float32)
+    )
+    assert ("f5", "f3", "f4") == seen.queries.feature_names
+    assert "[rank, zscore * 2]" == seen.blocks
+    np.testing.assert_array_equal(whole.seen_as("raw").queries.documents, [[1, 2], [-1, np.nan]])
+    assert whole.seen_as("[raw, zscore, rank]") is whole
+    with pytest.raises(
+        InvalidConfiguration, match="expected a lesson that holds minmax, found one that holds"
+    ):
+        whole.seen_as("minmax")
+
+
+def test_validation_queries_are_seen_alike(judged: Judged) -> None:
+    queries, held = (judged([np.arange(6.0).reshape(2, 3) + shift], [[0, 1]]) for shift in (0, 10))
+
+    seen = Lesson(queries, validation=held, blocks="[raw, rank]", widths={"raw": 2, "rank": 1}).seen_as(
+        "rank"
+    )
+
+    assert seen.validation is not None
+    assert ([[2.0], [5.0]], [[12.0], [15.0]]) == (
+        seen.queries.documents.tolist(),
+        seen.validation.documents.tolist(),
+    )
+
+
+def test_boosting_begins_at_zero_or_at_the_scores_of_what_it_continues(queries: QuerySet) -> None:
+    held = queries.select([1, 2])
+    towards = LinearScorer(AIM, blocks="raw")
+
+    zero, held_zero = Lesson(queries, validation=held).base_scores()
+    begun, held_begun = Lesson(queries, validation=held, towards=towards).base_scores()
+
+    assert held_zero is not None
+    assert held_begun is not None
+    assert ((queries.n_docs,), (held.n_docs,)) == (zero.shape, held_zero.shape)
+    assert not zero.any()
+    assert not held_zero.any()
+    np.testing.assert_allclose(begun, queries.documents @ AIM, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(held_begun, held.documents @ AIM, rtol=1e-5, atol=1e-5)
+    assert Lesson(queries).base_scores()[1] is None
+    assert Lesson(queries, towards=towards).base_scores()[1] is None
+
+
+def test_a_lesson_counts_the_queries_with_a_weight(queries: QuerySet) -> None:
+    whole, some = Lesson(queries), Lesson(queries, np.array([0.0, 2.0] * 6))
+
+    assert whole.counted() is whole
+    assert queries.query_ids[1::2] == some.counted().queries.query_ids
+    np.testing.assert_array_equal(np.full(6, 2.0), some.counted().shares)
