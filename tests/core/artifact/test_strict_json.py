@@ -35,7 +35,7 @@ def test_an_object_is_read(content: bytes, expected: dict[str, Any] | None) -> N
         (b"", "expected a JSON object, found an empty file"),
         (b" \n", "expected a JSON object, found an empty file"),
         (b"[1]", r"expected a JSON object, found \[1\]"),
-        (b'{"a": 1, "b": 2, "a": 3}', "expected every member once, found 'a' twice"),
+        (b'{"b": 2, "a": 1, "c": 0, "a": 3}', "expected every member once, found 'a' twice"),
         (b'[{"c": {"b": 1, "a": 2, "b": 3}}]', "expected every member once, found 'b' twice"),
         (b'{"a": "\xff"}', "expected UTF-8, found the byte 0xff at 7"),
         (b'{"a": NaN}', "expected finite numbers, found NaN"),
