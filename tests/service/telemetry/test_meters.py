@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.meters import Meters
+from localrank_service.telemetry.meters import DOCUMENT_BUCKETS, MARGIN_BUCKETS, TIME_BUCKETS, Meters
 
 if TYPE_CHECKING:
     import httpx
@@ -262,3 +263,197 @@ def test_clusters_beyond_the_first_share_the_label_other() -> None:
     assert 66 == len(samples)
     assert samples["other"] == pytest.approx(16 / 80)
     assert sum(samples.values()) == pytest.approx(1)
+
+
+STAGES = {"decode": 0.125, "sign": 0.25, "score": 0.5, "encode": 0.0625, "total": 1.0}
+
+
+def test_time_is_split_into_what_the_protocol_s_statistics_ask_for(
+    tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    """Input is decoding, output is encoding, and the rest of the total is computing."""
+    meters, model = Meters(), LiveModel("tiny", 1, tiny_ranker)
+    ranking = tiny_ranker.rank(queries[0])
+
+    for _ in range(2):
+        meters.ranked("rerank", model, ranking, 0, STAGES)
+    meters.ranked("rerank", model, ranking, 0, {"score": 0.5, "total": 1.0})
+    meters.refused("rerank", model, 499, 0.25)
+    meters.refused("rerank", model, 500, 0.5)
+    meters.refused("rerank", None, 404, 9.0)
+
+    figures = meters.statistics()["tiny", "1"]
+    expected = {
+        "ok": 3.0,
+        "invalid": 1.0,
+        "error": 1.0,
+        "success": 3e-3,
+        "input": 2 * 0.125e-3,
+        "compute": 2 * 0.8125e-3 + 1e-3,
+        "output": 2 * 0.0625e-3,
+        "fail": 0.75,
+    }
+    assert expected == pytest.approx({name: figures[name] for name in expected})
+    assert {"invalid": 1.0} == meters.statistics()["", ""]
+
+
+def test_stages_that_took_longer_than_the_total_compute_nothing(
+    tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    """Clocks are read one after the other."""
+    meters, model = Meters(), LiveModel("tiny", 1, tiny_ranker)
+
+    meters.ranked(
+        "rerank", model, tiny_ranker.rank(queries[0]), 0, {"decode": 2.0, "encode": 1.0, "total": 2.5}
+    )
+
+    assert 0.0 == meters.model_seconds.of("tiny", 1, "compute")[0]
+
+
+def test_bounds_go_in_steps_of_1_2_5_and_10() -> None:
+    def steps(least: float, most: float) -> list[float]:
+        every = [step * 10.0**power for power in range(-6, 5) for step in (1.0, 2.5, 5.0)]
+        return [one for one in every if least * 0.99 < one < most * 1.01]
+
+    assert steps(50e-6, 2.5) == pytest.approx(list(TIME_BUCKETS[:-1]))
+    assert 10.0 == TIME_BUCKETS[-1]
+    assert [1, *steps(5, 5000)] == pytest.approx(list(DOCUMENT_BUCKETS))
+    assert steps(0.001, 0.5) == pytest.approx(list(MARGIN_BUCKETS))
+
+
+class Trained:
+    """A model with clusters of these sizes."""
+
+    name, version = "many", 1
+
+    def __init__(self, *sizes: int) -> None:
+        self._sizes = list(sizes)
+
+    def sizes(self) -> list[int]:
+        return self._sizes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shares"),
+    [
+        ((3, 1), {"0": 0.75, "1": 0.25, "global": 0.0}),
+        ((), {}),
+        ((0, 0), {}),
+        ((1,) * 64, {**{str(cluster): 1 / 64 for cluster in range(64)}, "global": 0.0}),
+    ],
+)
+def test_the_shares_of_training_are_those_of_the_clusters(
+    sizes: tuple[int, ...], shares: dict[str, float]
+) -> None:
+    meters = Meters()
+
+    meters.trained(Trained(*sizes))  # type: ignore[arg-type]
+
+    assert shares == {
+        one.labels["cluster"]: one.value
+        for family in meters.collect()
+        for one in family.samples
+        if one.name == "localrank_training_share"
+    }
+
+
+class Clock:
+    """The clocks of these tests."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 1.7e9 + self.now
+
+
+def test_stats_tell_what_is_going_on_since_the_start_of_the_first_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock)
+    one = Meters(tmp_path)
+    fresh = one.stats()
+    clock.now += 30.26
+    other = Meters(tmp_path)
+    for meters, count in ((one, 2.0), (other, 3.0)):
+        meters.in_flight.set(count)
+        meters.connections.set(count + 1)
+        meters.refused_requests.of("queue")[0] += count
+        meters.worker_deaths.of("SIGKILL")[0] += 1
+        meters.impressions.of("logged")[0] += count
+        meters.feedback.of("unsampled")[0] += 1
+        meters.feedback.of("dropped")[0] += 0
+
+    stats = other.stats()
+
+    assert (0.0, 0, 0, {}, {}) == tuple(
+        fresh[name] for name in ("uptime_seconds", "in_flight", "connections", "refused", "deaths")
+    )
+    assert (30.3, 5, 7, {"queue": 5}, {"SIGKILL": 2}) == tuple(
+        stats[name] for name in ("uptime_seconds", "in_flight", "connections", "refused", "deaths")
+    )
+    assert "series" not in stats
+    assert {"impressions": {"logged": 5}, "feedback": {"unsampled": 2}} == one.logged()
+
+
+def test_a_worker_that_takes_the_place_of_another_goes_on_counting_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock)
+    first = Meters(tmp_path)
+    file = first._counts._file
+    assert file is not None
+    os.close(file._lock)  # it dies
+    clock.now += 60.0
+
+    assert 60.0 == Meters(tmp_path).stats()["uptime_seconds"]
+
+
+def test_what_was_recent_of_models_that_are_gone_is_dropped_and_counted_anew(
+    tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    meters, ranking = Meters(), tiny_ranker.rank(queries[0])
+    for name in ("gone", "stays"):
+        ranked(meters, LiveModel(name, 1, tiny_ranker), ranking)
+    meters.refused("rerank", None, 404, 0.1)
+
+    def recent() -> dict[str, int]:
+        window = meters.stats()["windows"]["15m"]
+        return {"all": sum(window["requests"].values())} | {
+            name: figures["requests"]["ok"] for name, figures in window["models"].items()
+        }
+
+    before = recent()
+    meters.retire([("stays", 1)])
+    after = recent()
+    ranked(meters, LiveModel("gone", 1, tiny_ranker), ranking)
+
+    assert {"all": 3, "gone": 1, "stays": 1} == before
+    assert {"all": 2, "stays": 1} == after
+    assert {"all": 3, "gone": 1, "stays": 1} == recent()
+
+
+def test_versions_that_only_a_dead_worker_served_are_not_shown_for_its_alias(
+    tmp_path: Path, tiny_ranker: Ranker, queries: list[Matrix], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock := Clock())
+    dead, alive = Meters(tmp_path), Meters(tmp_path)
+    ranking = tiny_ranker.rank(queries[0])
+    for meters, version in ((dead, 1), (alive, 2)):
+        meters.model_version.set(version, "tiny", "champion")
+    for version in range(1, 21):
+        clock.now += 1.0
+        ranked(alive, LiveModel("tiny", version, tiny_ranker), ranking)
+    both = shown(alive, "localrank_requests_total", "version")
+    file = dead._counts._file
+    assert file is not None
+    os.close(file._lock)
+
+    newest = {str(version) for version in range(11, 21)}
+    assert {"1", "2"} | newest == both
+    assert {"2"} | newest == shown(alive, "localrank_requests_total", "version")
