@@ -6,13 +6,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from localrank_service.models.locks import hold
 from localrank_service.models.workers import Report, Workers, make_runtime_dir, sweep_runtime_dirs
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def another(folder: Path) -> subprocess.Popen[str]:
@@ -129,3 +129,83 @@ def test_a_worker_that_has_only_just_entered_serves_nothing(tmp_path: Path) -> N
 
     os.close(lock)
     assert {os.getpid(): {}, 0: {}} == {report.pid: report.serving for report in found}
+
+
+def test_a_worker_that_takes_the_place_of_one_that_served_knows_it(tmp_path: Path) -> None:
+    first = Workers(tmp_path)
+    first.enter()
+    alone = first.replaces, first.others_serve()
+    first.report({"demo": {"champion": 2}}, {})
+    first.follow("generation-1")
+    second = Workers(tmp_path)
+    second.enter()
+    beside = second.replaces, second.others_serve(), second.served()
+    assert first._lock is not None
+    os.close(first._lock)  # it dies
+
+    third = Workers(tmp_path)
+    third.enter()
+
+    assert (False, False) == alone
+    # All of them are this process here; another one would count.
+    assert (False, False, {"demo": {"champion": 2}}) == beside
+    assert (True, False) == (third.replaces, second.replaces)
+
+
+def test_a_worker_that_leaves_serves_nothing_and_makes_room(tmp_path: Path) -> None:
+    one, other = Workers(tmp_path), Workers(tmp_path)
+    one.enter()
+    other.enter()
+    one.report({"demo": {"champion": 2}}, {})
+
+    one.leave()
+    one.leave()
+    seen = other.living()
+    successor = Workers(tmp_path)
+    successor.enter()
+
+    assert [Report(os.getpid(), {}, {})] == seen
+    assert not successor.replaces
+    assert 2 == len(list(tmp_path.glob("worker-*.lock")))
+
+
+def test_other_workers_that_serve_are_known(tmp_path: Path) -> None:
+    workers = Workers(tmp_path)
+    workers.enter()
+    workers.report({"demo": {"champion": 1}}, {})
+    alone = workers.others_serve()
+    process = another(tmp_path)
+    try:
+        beside = workers.others_serve()
+    finally:
+        process.kill()
+        process.wait()
+
+    assert (False, True, False) == (alone, beside, workers.others_serve())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_models_are_unloaded_for_all_workers_until_they_are_loaded_again(
+    tmp_path: Path, *, shared: bool
+) -> None:
+    folder = tmp_path if shared else None
+    workers = Workers(folder)
+    workers.enter()
+    other = Workers(folder) if shared else workers
+    found = [other.unloaded()]
+
+    for name, unloaded in (("web", True), ("demo", True), ("web", True), ("web", False), ("shop", False)):
+        workers.mark(name, unloaded=unloaded)
+        found.append(other.unloaded())
+
+    both = {"web", "demo"}
+    assert [set(), {"web"}, both, both, {"demo"}, {"demo"}] == found
+
+
+def test_what_workers_tell_each_other_is_private(tmp_path: Path) -> None:
+    folder = tmp_path / "of" / "workers"
+    Workers(folder).enter()
+
+    assert 0o700 == folder.stat().st_mode & 0o777
+    assert {0o600} == {path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert {16 * 1024} == {path.stat().st_size for path in folder.glob("*.note")}
