@@ -149,3 +149,44 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Path) 
 
     with pytest.raises(OSError, match="File exists"):
         put(files, one(1))
+
+
+@pytest.mark.parametrize(
+    ("most", "writers", "room"),
+    [
+        (LEAST_BYTES, 1, LEAST_BYTES // 4),
+        (LEAST_BYTES, 3, LEAST_BYTES // 12),
+        (LEAST_BYTES, 100, 2**16),
+        (2**28, 1, 64 * 2**20),
+        (2**40, 4, 64 * 2**20),
+    ],
+)
+def test_a_folder_holds_four_files_of_each_worker(tmp_path: Path, most: int, writers: int, room: int) -> None:
+    """From 64 KiB to 64 MiB."""
+    files = Files(tmp_path, most, writers)
+
+    assert (room, most) == (files.room, files.most_bytes)
+    assert files.make_room(room)
+    assert not files.make_room(room + 1)
+
+
+def test_room_shrinks_as_it_is_filled_and_a_new_file_has_all_of_it(tmp_path: Path) -> None:
+    files = Files(tmp_path, LEAST_BYTES)
+    whole, size = files.room, size_of(one(1))
+    put(files, one(1))
+    files.contracts.add("digest")
+    left = files.room
+    files.look()
+    still = files.room, files.contracts.copy()
+    files.close()
+
+    assert (whole - size, (whole - size, {"digest"}), whole, set()) == (
+        left,
+        still,
+        files.room,
+        files.contracts,
+    )
+
+
+def test_a_folder_that_is_not_there_has_no_bytes(tmp_path: Path) -> None:
+    assert 0 == total_bytes(tmp_path / "none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,14 @@ import pytest
 
 from localrank.logged import Logged
 from localrank_service.impressions import log as log_module
-from localrank_service.impressions.log import sampled
+from localrank_service.impressions.files import LEAST_BYTES, Files
+from localrank_service.impressions.log import ImpressionLog, sampled
 from localrank_service.process.settings import Settings
+from localrank_service.reranking import rank_plainly
+from localrank_service.telemetry.meters import Meters
+from localrank_service.wire.answer import Timing
+from localrank_service.wire.feedback import Event
+from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     import httpx
 
     from localrank_service.models.live import LiveModel
+    from localrank_service.wire.answer import Ranked
 
 pytestmark = pytest.mark.anyio
 
@@ -247,3 +255,95 @@ async def test_stats_say_how_the_log_is(
     assert (1.0, 1, 0, 0) == tuple(stats[name] for name in ("share", "logged", "dropped", "lost"))
     assert (2**30, {}) == (stats["most_bytes"], stats["feedback"])
     assert 0 < stats["bytes"] == sum(map(len, contents(tmp_path)))
+
+
+@pytest.fixture
+def ranked(tiny_model: LiveModel) -> Ranked:
+    """One answer, of two documents."""
+    matrix = np.array([[1, 2, 3, 4], [4, 3, 2, 1]], np.float32)
+    return rank_plainly(tiny_model, Documents(matrix, ["a", "b"], lambda *_: ""), Options(), Timing())
+
+
+def made(folder: Path) -> ImpressionLog:
+    return ImpressionLog(1.0, folder, Files(folder, LEAST_BYTES), Meters())
+
+
+async def test_a_log_that_was_never_written_to_ends_at_once(tmp_path: Path) -> None:
+    log = made(tmp_path / "log")
+    log.start()
+    thread = log._thread
+    assert thread is not None
+
+    log.close()
+
+    assert not thread.is_alive()
+    assert not (tmp_path / "log").exists()
+
+
+async def test_a_log_that_was_never_started_can_be_closed(tmp_path: Path) -> None:
+    made(tmp_path / "log").close()
+
+
+async def test_what_was_written_makes_room_in_the_queue(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record counts 1,024 bytes, its numbers and 64 bytes for each document; feedback counts 1,024."""
+    size = 1024 + 2 * 4 * 4 + 2 * 64
+    monkeypatch.setattr(log_module, "MOST_BYTES", 2 * size + 1024)
+    log, event = made(tmp_path), Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    found = []
+
+    for _ in range(3):
+        for number in range(2):
+            log.show("rerank", f"r-{number}", 0, ranked)
+        found.append(log.say([event, event]))
+        log.show("rerank", "r-2", 0, ranked)
+        log._write_all()
+    log.close()
+
+    state = log.state()
+    assert [{"accepted": 1, "unsampled": 0, "dropped": 1}] * 3 == found
+    assert (6, 3, 0) == (state["logged"], state["dropped"], state["lost"])
+    assert {"logged": 3, "dropped": 3} == state["feedback"]
+    assert 6 == len(list(Logged([tmp_path]).impressions()))
+
+
+async def test_so_many_records_wait_and_no_more(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_RECORDS", 3)
+    log = made(tmp_path)
+
+    for number in range(5):
+        log.show("rerank", f"r-{number}", number, ranked)
+    log._write_all()
+
+    assert [0, 1, 2] == [one["query"] for one in Logged([tmp_path]).impressions()]
+    assert (3, 2) == (log.state()["logged"], log.state()["dropped"])
+
+
+async def test_a_record_larger_than_a_file_is_lost_and_the_others_are_written(
+    ranked: Ranked, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = made(tmp_path)
+    large = replace(ranked, documents=replace(ranked.documents, ids=["x" * LEAST_BYTES, "b"]))
+
+    log.show("rerank", "r-0", 0, ranked)
+    for record in (large, ranked):
+        log.show("rerank", "r-1", 1, record)
+    log._write_all()
+
+    logged = Logged([tmp_path])
+    assert [0, 1] == [one["query"] for one in logged.impressions()]
+    assert (2, 1) == (log.state()["logged"], log.state()["lost"])
+    assert 1 == len(logged.names)
+    assert [] == caplog.messages
+
+
+async def test_ids_of_any_kind_are_texts_numbers_or_nothing(ranked: Ranked, tmp_path: Path) -> None:
+    log = made(tmp_path)
+    for ids in ([b"\xffa", 7], [None, "b"], None):
+        log.show("rerank", "r", 0, replace(ranked, documents=replace(ranked.documents, ids=ids)))
+    log._write_all()
+
+    assert [["\ufffda", 7], [None, "b"], None] == [one["ids"] for one in Logged([tmp_path]).impressions()]
