@@ -172,3 +172,66 @@ async def test_work_in_a_thread_gives_way_once_in_a_while(monkeypatch: pytest.Mo
     await Lane("large-things").run(1, work)
     # A turn of a millisecond is four looks at this clock and a part of one; after it the clock is read once more.
     assert slept == [("large-things_0", 5e-5)] * 2
+
+
+async def test_the_pace_is_the_first_one_measured_and_then_a_running_mean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(aside, "monotonic", lambda: now[0])
+    lane = Lane("test")
+    paces, empty = [lane.pace], [lane.empty]
+
+    for seconds in (1.0, 2.0, 0.0):
+
+        def work(seconds: float = seconds) -> None:
+            now[0] += seconds
+
+        await lane.run(10, work)
+        paces.append(lane.pace)
+        empty.append(lane.empty)
+        now[0] += 5.0
+
+    # 0.1 s for each unit, then a tenth of the way to 0.2, then a tenth of the way to 0.
+    assert [0.0, 0.1, 0.11, 0.099] == pytest.approx(paces)
+    assert [100.0, 101.0, 108.0, 113.0] == empty
+
+
+async def test_what_would_be_waited_for_is_what_is_left_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(aside, "monotonic", lambda: now[0])
+    lane, gate = Lane("test"), Gate()
+    lane.pace = 0.5
+    tasks = [enter(lane, gate, name) for name in "abc"]
+    for _ in range(5000):
+        if gate.begun:
+            break
+        await asyncio.sleep(0.001)
+
+    waits = []
+    for later in (0.0, 2.0, 100.0):
+        now[0] += later
+        waits.append(lane.wait())
+    gate.release(3)
+    await asyncio.gather(*tasks)
+
+    # Ten units take 5 s: three of them, then two and what is left of the first, which is never less than nothing.
+    assert [15.0, 13.0, 10.0] == waits
+
+
+def test_any_thread_gives_way_for_as_long_as_it_wants_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    now = [100.0]
+    monkeypatch.setattr(aside, "sleep", slept.append)
+    monkeypatch.setattr(aside, "monotonic", lambda: now[0])
+
+    with aside.giving_way():
+        aside.give_way()
+        now[0] += 0.0011
+        aside.give_way()
+        aside.give_way()
+        within = list(slept)
+    now[0] += 10.0
+    aside.give_way()
+
+    assert [5e-5] == within == slept

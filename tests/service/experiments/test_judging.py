@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,7 +112,8 @@ def test_what_is_allowed_more_is_allowed(guard: str) -> None:
     baseline, candidate = arm(20_000), arm(14_000, **{bad: 6000})  # 30 % against nothing
 
     for allowed, reason in ((0.2, guard), (0.35, None)):
-        rails = replace(Guardrails(errors=1.0, degraded=1.0, latency=1000.0), **{guard: allowed})
+        one: Any = {guard: allowed}
+        rails = replace(Guardrails(errors=1.0, degraded=1.0, latency=1000.0), **one)
         breach = judged(rails, baseline, candidate)
         assert reason == (None if breach is None else breach.reason)
         if breach is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -120,3 +121,54 @@ async def test_the_same_ranking_agrees_in_full(tiny_ranker: Ranker, queries: lis
     ranking = tiny_ranker.rank(queries[0])
 
     assert (1.0, 1.0, 1.0) == pytest.approx(tuple(agreement(ranking, ranking)))
+
+
+async def test_opposite_rankings_of_twenty_have_none_of_the_first_ten_in_common(
+    tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    ranking = tiny_ranker.rank(queries[0])
+    ups, downs = (
+        replace(ranking, order=np.arange(20)[::step], scores=-step * np.arange(20.0)) for step in (1, -1)
+    )
+
+    found = agreement(ups, downs)
+
+    assert (-1.0, 0.0) == pytest.approx((found.kendall_tau, found.overlap))
+    assert 0.0 < found.rank_biased_overlap < 0.5
+
+
+async def test_what_was_ranked_makes_room(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadowing, "MOST_NUMBERS", job.documents.size)
+    admission: Any = SimpleNamespace(working=0)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+
+    for number in range(1, 4):
+        shadow.offer(job)
+        await until(meters, ranked=number)
+    shadow.close()
+
+    assert 0 == shadow.waiting
+
+
+async def test_one_document_and_equal_scores_say_nothing_of_agreement(job: Job) -> None:
+    admission: Any = SimpleNamespace(working=0)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+    ranker = job.candidate.ranker
+    single = job.documents[:1]
+    equal = np.repeat(single, 4, axis=0)
+
+    for documents in (single, equal):
+        shadow.offer(job._replace(documents=documents, answered=ranker.rank(documents)))
+    await until(meters, ranked=2)
+    shadow.close()
+
+    found = meters.shadowed(meters._counts.counted(), "run")
+    assert (2, None, 1.0) == (found["ranked"], found["kendall_tau"], found["overlap_at_10"])
+    assert 1 == sum(list(meters.overlap.of("beside", "run")._cells)[:-1])
+
+
+async def test_so_many_requests_wait_at_most() -> None:
+    """As docs/online.md says of a full queue."""
+    assert (256, 4_000_000) == (shadowing.MOST_WAITING, shadowing.MOST_NUMBERS)

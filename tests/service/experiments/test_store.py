@@ -103,3 +103,53 @@ def test_a_folder_that_cannot_be_written_still_keeps_the_canary_away(file: Path,
     assert 503 == found.value.status
     assert noted
     assert RECORD == Store(missing, folder).read().returned["run"]
+
+
+def test_a_file_that_cannot_be_read_leaves_the_experiments_until_it_can(file: Path, folder: Path) -> None:
+    file.write_text(json.dumps({"experiments": [CANARY]}))
+    store = Store(file, folder)
+    before = store.read()
+    file.unlink()
+    file.mkdir()
+    unreadable = store.read()
+    with pytest.raises(Problem, match="the file of the experiments is broken: Is a directory") as found:
+        store.change("web-4", None)
+    file.rmdir()
+
+    assert (before.definitions, "Is a directory") == (unreadable.definitions, unreadable.problem)
+    assert 409 == found.value.status
+    assert ((), None) == (store.read().definitions, store.read().problem)
+
+
+def test_without_a_folder_a_return_is_noted_beside_the_file_and_in_the_process(file: Path) -> None:
+    store = Store(file, None)
+    run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
+
+    noted = store.note_return(run, RECORD), store.note_return(run, RECORD)
+    beside = file.with_name("experiments.json.returned")
+    outlives = Store(file, None).read().returned
+    beside.unlink()
+
+    assert (True, False) == noted
+    assert {run: RECORD} == outlives == store.read().returned
+
+
+def test_notes_that_are_damaged_are_none(file: Path, folder: Path) -> None:
+    file.with_name("experiments.json.returned").write_text("[1]")
+    assert {} == Store(file, folder).read().returned
+    file.with_name("experiments.json.returned").write_text("{")
+    assert {} == Store(file, folder).read().returned
+
+
+def test_what_is_changed_stays_where_it_was_among_the_others(file: Path, folder: Path) -> None:
+    store = Store(file, folder)
+    for name in ("a", "b", "c"):
+        store.change(name, defined({**CANARY, "name": name, "kind": "shadow"}))
+
+    changed = store.change("b", defined({**CANARY, "name": "b", "kind": "shadow", "percent": 7}))
+
+    assert ["a", "b", "c"] == [one.name for one in changed.definitions]
+    assert [100.0, 7.0, 100.0] == [one.percent for one in changed.definitions]
+    assert ["a", "c"] == [one.name for one in store.change("b", None).definitions]
+    assert 12 == len(changed.generation)
+    assert 0o600 == (folder / "experiments.note").stat().st_mode & 0o777
