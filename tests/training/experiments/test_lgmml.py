@@ -14,7 +14,7 @@ from localrank.scorers import LinearScorer
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.writing import write
 from localrank_training.experiments import lgmml, lgmml_variants
-from localrank_training.experiments.folds import read_folds
+from localrank_training.experiments.folds import Fold, read_folds
 from localrank_training.experiments.lgmml_variants import METRICS, VARIANTS, by_column_norm, noisy
 
 if TYPE_CHECKING:
@@ -215,3 +215,32 @@ def test_settings_are_chosen_by_validation_queries(
 
     assert isinstance(chosen, LinearScorer)
     assert [1.0, 1.0, 0.0, 0.0] == chosen.weights.tolist()
+
+
+def test_the_seconds_of_a_sweep_are_those_of_the_paper_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Algorithm 2 takes ten seconds for all four metrics and one for each weighing; section 3 takes a hundred times as long."""
+    clock = [0.0]
+    sampled, weights = lgmml_variants._sampled, lgmml_variants._weights
+
+    def slow(learner: object, alone: float) -> None:
+        clock[0] += alone * (1 if learner is lgmml_variants.PAPER_LEARNER else 100)
+
+    def sampling(learner: Any, *rest: Any) -> Any:
+        slow(learner, 10.0)
+        return sampled(learner, *rest)
+
+    def weighing(scorer: Any, queries: Any, learner: Any, *rest: Any) -> Any:
+        slow(learner, 1.0)
+        return weights(scorer, queries, learner, *rest)
+
+    monkeypatch.setattr(lgmml_variants, "_sampled", sampling)
+    monkeypatch.setattr(lgmml_variants, "_weights", weighing)
+    monkeypatch.setattr("time.process_time", lambda: clock[0])
+    queries = around_one_place(9)
+    fold = Fold(1, queries.select(np.arange(6)), queries.select([]), queries.select(np.arange(6, 9)))
+
+    found = lgmml_variants.sweep(fold, sizes=[1, 2, 4], rounds=1, convention="standard", seed=0)
+
+    assert pytest.approx([1 + 10 / 4, 1 + 20 / 4, 1 + 40 / 4]) == found["seconds"].tolist()
+    assert (len(VARIANTS), 3, len(METRICS), 3) == found["figures"].shape
+    assert (2, 6) == found["training"].shape
