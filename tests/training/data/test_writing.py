@@ -1061,3 +1061,69 @@ def test_sparse_text_is_split_in_its_width(tmp_path: Path) -> None:
         part = read([tmp_path / "out" / name])
         expected = whole.select([whole.query_ids.index(part.query_ids[0])])
         np.testing.assert_array_equal(expected.documents, part.documents)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        ({"query_ids": []}, "expected a list of names as 'query_ids'"),
+        ({"feature_names": [1]}, "expected a list of names as 'feature_names'"),
+        ({"feature_names": "xy"}, "expected a list of names as 'feature_names'"),
+        ({"n_docs": 0}, "expected 'n_docs' and 'comments'"),
+        ({"n_docs": True}, "expected 'n_docs' and 'comments'"),
+        ({"comments": 1}, "expected 'n_docs' and 'comments'"),
+        ({"format": 1.5}, "expected format 1, found 1.5"),
+    ],
+)
+def test_an_index_that_contradicts_itself_is_refused(
+    tmp_path: Path, index: dict[str, object], words: str
+) -> None:
+    folder = tmp_path / "mapped"
+    writing.write(query_set(np.ones((1, 2), np.float32), [0], [1.0], names=["x", "y"]), folder, to="mapped")
+    stored = json.loads((folder / "queryset.json").read_text())
+    (folder / "queryset.json").write_text(json.dumps(stored | index))
+
+    assert words in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("labels", [0.0, -1.0, 0.0]),
+        ("labels", [0.0, np.nan, 0.0]),
+        ("offsets", [0, 1, 1, 3]),
+        ("offsets", [0, 2, 1, 3]),
+        ("offsets", [1, 2, 3, 3]),
+        ("offsets", [0, 1, 2, 4]),
+        ("lines", [0, 1, 1]),
+        ("comment_ends", [-1, 1, 2]),
+        ("comment_ends", [2, 1, 3]),
+    ],
+)
+def test_one_wrong_number_in_a_mapped_set_is_noticed(tmp_path: Path, name: str, values: list[float]) -> None:
+    folder = tmp_path / "mapped"
+    queries = query_set(np.ones((3, 2), np.float32), [0, 1, 2], [1.0] * 3, comments=["a", "b", "c"])
+    writing.write(queries, folder, to="mapped")
+    stored = np.load(folder / f"{name}.npy")
+    np.save(folder / f"{name}.npy", np.array(values, stored.dtype))
+
+    assert f"{name}.npy: expected" in refused(folder)
+
+
+def test_stored_comments_are_a_sequence_of_texts() -> None:
+    parts = [pa.array(["é", None, ""]), pa.nulls(1, pa.string()), pa.array(["last"])]
+
+    comments = StoredComments.of(parts, np.array([4, 1, 0, 2, 3]))
+
+    assert comments is not None
+    assert 5 == len(comments)
+    assert ["last", "", "é", "", ""] == list(comments)
+    assert ("last", "é") == (comments[0], comments[-3])
+    assert ("é", "", "last") == comments[2::-1]
+    assert comments == ("last", "", "é", "", "")
+    assert comments != ("last", "", "é", "")
+    assert comments != ("last", "", "e", "", "")
+    for position in (5, -6):
+        with pytest.raises(IndexError):
+            comments[position]
+    assert StoredComments.of([pa.nulls(2, pa.string())], np.arange(2)) is None
