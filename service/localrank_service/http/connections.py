@@ -74,6 +74,8 @@ class Connections:
         self._heads: dict[Http, None] = {}
         self._bodies: dict[Http, None] = {}
         self._ending: dict[Http, None] = {}
+        #: There was no room for these; they also wait for the client to close its side.
+        self._refused: dict[Http, None] = {}
         self._stalled: dict[Http, float] = {}
         self._held = 0
         self._most_held = _BODIES * settings.max_body_bytes
@@ -132,9 +134,12 @@ class Connections:
 
     def end(self, connection: Http) -> None:
         """Wait for the client to close its side."""
-        self._move(connection, self._ending)
-        if not connection.entered and len(self._ending) > _RESERVED // 2:
-            next(iter(self._ending)).drop()
+        if connection.entered:
+            self._move(connection, self._ending)
+            return
+        self._move(connection, self._refused)
+        if len(self._refused) > _RESERVED // 2:
+            next(iter(self._refused)).drop()
 
     def stall(self, connection: Http) -> None:
         """Wait for the client to take its answer."""
@@ -220,7 +225,7 @@ class Connections:
             else:
                 continue
             connection.give_up(Problem(408, detail), "body_timeout")
-        for connection in _older(self._ending, now - _LINGER):
+        for connection in [*_older(self._ending, now - _LINGER), *_older(self._refused, now - _LINGER)]:
             if not connection.flushing or now - connection.since > settings.body_timeout_seconds:
                 connection.drop()
         for connection, since in [*self._stalled.items()]:

@@ -121,6 +121,18 @@ async def test_connections_without_room_are_not_kept_until_they_end() -> None:
     assert (1.0, 10.0) == (worker.open, worker.refused("connections"))
 
 
+async def test_connections_that_were_refused_make_no_room_for_others() -> None:
+    worker = Worker(silent, max_connections=1)
+    await connected(worker, request(body=b"x"))
+
+    for count in range(1, 6):
+        newcomer, wire = worker.connect()
+        await feed(newcomer, request(body=b"x"))
+
+        assert [503] == [one.status for one in wire.answers()]
+        assert (1.0, float(count)) == (worker.open, worker.refused("connections"))
+
+
 @pytest.mark.parametrize(("descriptors", "replaced"), [(2, 1), (3, 0)])
 async def test_the_limit_follows_the_descriptors(room: list[int], descriptors: int, replaced: int) -> None:
     """Those of open connections are taken already. They are counted once a second."""
