@@ -7,7 +7,6 @@ Numpy reads its number of threads when it is imported, so nothing here imports i
 from __future__ import annotations
 
 import inspect
-import logging.config
 import os
 import shutil
 import signal
@@ -123,7 +122,6 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     from localrank_service.telemetry.meters import Meters
 
     log_config = logs.config(settings)
-    logging.config.dictConfig(log_config)
     # The application is made from the environment, however it was started.
     os.environ.update(settings.to_environ())
     config = uvicorn.Config(
@@ -291,14 +289,21 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
     except OSError as error:
-        raise _CannotServe(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
-    listener.set_inheritable(True)
+        raise _cannot_listen(settings, error) from None
     with listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)
+        except OSError as error:
+            raise _cannot_listen(settings, error) from None
+        listener.set_inheritable(True)
         yield listener
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> _CannotServe:
+    return _CannotServe(f"{settings.host}:{settings.port}: {error.strerror or error}")
 
 
 @contextmanager
