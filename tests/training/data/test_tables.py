@@ -259,7 +259,20 @@ def test_what_is_wrong_with_a_table_in_memory_is_named() -> None:
         read_table(pd.DataFrame(FRAME).head(0))
 
 
-@pytest.mark.parametrize("name", ["product_id", "docId", "id", "Unnamed: 0"])
+@pytest.mark.parametrize("name", ["valid", "paid", "grid", "Valid", "GRID"])
+def test_a_word_that_ends_in_id_is_not_called_like_an_id(tmp_path: Path, name: str) -> None:
+    said: list[str] = []
+
+    read(
+        [written(tmp_path / "a.csv", [f"label,qid,bm25,{name}", "1,q1,2.5,3", "0,q1,1.5,4"])], say=said.append
+    )
+
+    assert said[0].endswith(f"2 features ('bm25', {name!r})")
+
+
+@pytest.mark.parametrize(
+    "name", ["product_id", "PRODUCT_ID", "docId", "docID", "id", "ID", "Index", "Unnamed: 0"]
+)
 def test_a_feature_that_is_called_like_an_id_is_told(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "a.csv", [f"label,qid,bm25,{name}", "1,q1,2.5,3", "0,q1,1.5,4"])
     said: list[str] = []

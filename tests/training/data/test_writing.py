@@ -633,6 +633,11 @@ def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
         ),
         (lambda d: np.save(d / "labels.npy", np.zeros(500, np.float32)), "labels.npy: expected float64"),
         (lambda d: np.save(d / "lines.npy", np.zeros(500, np.int64)), "lines.npy: expected every position"),
+        (lambda d: np.save(d / "lines.npy", np.arange(-1, 499)), "lines.npy: expected every position"),
+        (
+            lambda d: np.save(d / "lines.npy", np.r_[np.arange(499), 500]),
+            "lines.npy: expected every position",
+        ),
         (
             lambda d: np.save(d / "offsets.npy", np.zeros(41, np.int64)),
             "offsets.npy: expected offsets that rise",
@@ -944,6 +949,7 @@ def test_conversion_replaces_what_is_there_only_when_asked(tmp_path: Path, to: w
         "0 qid:2 1:1\n1 qid:1 1:1\n1 qid:1 2:1\n",  # another order
         "1 qid:1 1:1\n0 qid:2 2:1\n",  # a document less
         "1 qid:1 1:1\n1 qid:1 1:1\n0 qid:2 1:1\n",  # a feature less
+        "1 qid:1 1:1\n1 qid:1 3:1\n0 qid:2 1:1\n",  # a feature more
     ],
 )
 def test_any_change_of_the_input_while_it_is_converted_is_refused(tmp_path: Path, other: str) -> None:

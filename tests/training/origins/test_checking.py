@@ -86,6 +86,12 @@ def test_a_score_that_is_no_number_does_not_pass() -> None:
         check(model(1.0), np.array([1.0, np.nan]), np.array([1.0, 2.0]), "it")
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_expected_score_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(InvalidData, match=rf"^it: expected a finite score for document 2, found .*{bad}\)?$"):
+        check(model(1.0), np.array([1.0, 2.0, 5.0]), np.array([1.0, bad, 2.0]), "it")
+
+
 def test_the_comparison_is_told_in_a_sentence_and_as_json() -> None:
     assert "12 scores are equal to the bit, compared with it" == str(Check("it", 12, 0.0, 0.0))
     near = Check("it", 12, 2.5e-7, 1e-5)

@@ -105,7 +105,8 @@ def open_mapped(folder: Path) -> QuerySet:
         raise InvalidData(
             f"{folder / 'offsets.npy'}: expected offsets that rise from 0 to {n_docs}, found others"
         )
-    if not bool((np.bincount(np.clip(lines, 0, n_docs - 1), minlength=n_docs) == 1).all()):
+    inside = bool(((lines >= 0) & (lines < n_docs)).all())
+    if not inside or not bool((np.bincount(lines, minlength=n_docs) == 1).all()):
         raise InvalidData(
             f"{folder / 'lines.npy'}: expected every position up to {n_docs} once, found others"
         )

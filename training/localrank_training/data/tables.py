@@ -396,9 +396,7 @@ _USUAL = {
     "--qid": ("qid", "query_id", "queryid", "query", "search_id", "session_id", "group", "group_id"),
 }
 #: The last word of a name: ``product_id``, ``docId``, ``Unnamed: 0`` (the index that pandas writes).
-_LIKE_AN_ID = re.compile(
-    r"(^|[_\-. ])(id|ids|key|uuid|index)$|[a-z]I[dD]$|^Unnamed: \d+$|^index$", re.IGNORECASE
-)
+_LIKE_AN_ID = re.compile(r"(?i:(^|[_\-. ])(id|ids|key|uuid|index)$|^Unnamed: \d+$)|[a-z]I[dD]$")
 
 
 def _usual(option: str, column: str, names: Sequence[str]) -> str | None:

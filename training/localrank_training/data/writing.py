@@ -342,7 +342,8 @@ class _Checked:
         )
         seen = 0
         for block in scan:
-            if not np.array_equal(block.queries, self.queries[seen : seen + len(block)]):
+            here = self.queries[seen : seen + len(block)]
+            if not np.array_equal(block.queries, here) or scan.n_columns > len(self.names):
                 raise InvalidData(
                     f"{self._sources[0].path}: expected data that stay as they are, found a change"
                 )

@@ -84,6 +84,11 @@ def check(
         raise InvalidData(
             f"{against}: expected a score for each of {len(scores)} documents, found {len(expected)}"
         )
+    if not np.isfinite(expected).all():
+        wrong = int(np.argmin(np.isfinite(expected)))
+        raise InvalidData(
+            f"{against}: expected a finite score for document {wrong + 1}, found {expected[wrong]!r}"
+        )
     tolerance = max(model.tolerance, _PRINTED) if printed else model.tolerance
     found = scores + model.offset if model.offset else scores
     largest = max(float(np.abs(expected).max(initial=0.0)), float(np.abs(found).max(initial=0.0)))
