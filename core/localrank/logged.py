@@ -32,7 +32,6 @@ class Logged:
     Attributes:
         files: in the order given, those of a folder in the order of their age.
         names: of the features, by the digest of their contract, as far as a pass has met them.
-        damaged: records of the last pass that could not be read.
         torn: files of the last pass whose end is not a whole record.
         foreign: files of folders that are named like files of records and are none.
     """
@@ -40,8 +39,11 @@ class Logged:
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self.files: list[Path] = []
         self.names: dict[str, tuple[str, ...]] = {}
-        self.damaged = self.torn = 0
+        self.torn = 0
         self.foreign: list[Path] = []
+        #: Records of no kind, and those of a kind that lack something.
+        self._unreadable = 0
+        self._wrong = {"impression": 0, "feedback": 0}
         self._named: set[Path] = set()
         for path in map(Path, paths):
             if path.is_dir():
@@ -55,6 +57,11 @@ class Logged:
                 self.files.append(path)
                 self._named.add(path)
 
+    @property
+    def damaged(self) -> int:
+        """Records that could not be read by the last pass over impressions, or by the last one over feedback."""
+        return self._unreadable + sum(self._wrong.values())
+
     def impressions(self) -> Iterator[dict[str, Any]]:
         """Yield what was shown: the members of each record, its arrays ``features``, ``scores`` and ``order`` among them.
 
@@ -64,7 +71,7 @@ class Logged:
             if _is_impression(record):
                 yield record.members | record.arrays
             else:
-                self.damaged += 1
+                self._wrong["impression"] += 1
 
     def feedback(self) -> Iterator[dict[str, Any]]:
         """Yield what callers said of documents."""
@@ -72,10 +79,10 @@ class Logged:
             if _is_feedback(record.members):
                 yield record.members
             else:
-                self.damaged += 1
+                self._wrong["feedback"] += 1
 
     def _records(self, kind: str) -> Iterator[Record]:
-        self.damaged = self.torn = 0
+        self._unreadable = self._wrong[kind] = self.torn = 0
         self.foreign = []
         for path in self.files:
             if path not in self._named and not path.exists():
@@ -92,7 +99,7 @@ class Logged:
                 if path in self._named:
                     raise
                 self.foreign.append(path)
-            self.damaged += journal.damaged
+            self._unreadable += journal.damaged
             self.torn += journal.torn > 0
 
     def _learn(self, members: Mapping[str, Any]) -> None:

@@ -404,3 +404,11 @@ def test_damaged_torn_and_foreign_files_are_told(log: Log) -> None:
     assert (1, 1, (other,)) == (found.damaged, found.torn, found.foreign)
     assert found.propensities is None
     assert 1 == found.joined.impressions
+
+
+def test_damaged_feedback_is_counted_although_impressions_are_read_after_it(log: Log) -> None:
+    log.show("r1", [0, 1])
+    log.say("r1", id="d0", click=True)
+    log.say("r1", id="d1", click=False, grade=-3.0)
+
+    assert 1 == export([log.folder], log.folder / "out.csv").damaged
