@@ -221,10 +221,13 @@ def test_every_cut_is_made_before_the_last_member_goes_over_its_budget() -> None
         ({"method": "extra_trees", "trees": 10}, ("a third of the trees",), {"trees": 3}),
         ({"method": "extra_trees", "trees": 2}, ("a third of the trees",), {"trees": 1}),
         ({"method": "extra_trees", "trees": 1}, (), {"trees": 1}),
-        ({"method": "gbrt", "num_iterations": 3}, ("half the rounds",), {"num_iterations": 1}),
-        ({"method": "gbrt", "num_iterations": 2}, ("half the rounds",), {"num_iterations": 1}),
-        ({"method": "gbrt", "num_iterations": 1}, (), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 3, "members": 1}, ("half the rounds",), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 2, "members": 1}, ("half the rounds",), {"num_iterations": 1}),
+        ({"method": "gbrt", "num_iterations": 1, "members": 1}, (), {"num_iterations": 1}),
         ({"method": "gbrt", "num_iterations": 1, "members": 2}, ("one seed",), {"members": 1}),
+        # What nobody wrote has the learner's default: five seeds of 500 rounds, 500 trees.
+        ({"method": "gbrt"}, ("one seed", "half the rounds"), {"members": 1, "num_iterations": 250}),
+        ({"method": "extra_trees"}, ("a third of the trees",), {"trees": 166}),
     ],
 )
 def test_nothing_is_cut_to_less_than_one(

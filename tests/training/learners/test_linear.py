@@ -180,6 +180,7 @@ def test_gains_and_counts_of_balanced_queries(judged: Judged) -> None:
     assert [1.0, 1.0] == plain.counts(queries).tolist()
     # A query without documents divides nothing by zero.
     assert [1 / 2, 1.0] == balanced.counts(judged([np.ones((2, 1)), np.zeros((0, 1))], [[0, 4], []])).tolist()
+    assert [0, 2] == balanced.gains(judged([np.ones((2, 1)), np.zeros((0, 1))], [[0, 4], []])).tolist()
     exponential = LeastSquares(gain="exponential").gains(queries)
     assert [0, 15, 7, 7, 7, 7] == exponential.tolist()
 

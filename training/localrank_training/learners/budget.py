@@ -99,9 +99,7 @@ def plan_fits(blend: Blend, n_docs: int, n_features: int) -> Plan:
     for text, cut in _CUTS:
         if plan.seconds <= blend.budget:
             return plan
-        members = tuple(
-            LearnerSettings(one.method, cut(dict(one.settings), one)) for one in plan.blend.members
-        )
+        members = tuple(_cut(one, cut) for one in plan.blend.members)
         if members != plan.blend.members:
             plan = _plan(replace(plan.blend, members=members), n_docs, n_features, (*plan.cuts, text))
     while plan.seconds > blend.budget and len(plan.members) > 1:
@@ -140,6 +138,23 @@ def _plan(blend: Blend, n_docs: int, n_features: int, cuts: tuple[str, ...]) -> 
     return Plan(blend, tuple(found), (1 + _ELSE) * sum(one.seconds for one in found), cuts)
 
 
+def _cut(
+    member: LearnerSettings, cut: Callable[[dict[str, Any], LearnerSettings], dict[str, Any]]
+) -> LearnerSettings:
+    """Return the member with cut settings; those that nobody wrote have the learner's defaults."""
+    learner = member.candidates()[0]
+    defaults = {
+        name: getattr(learner, name)
+        for name in ("members", "num_iterations", "trees")
+        if name not in member.settings and hasattr(learner, name)
+    }
+    found = cut({**defaults, **member.settings}, member)
+    return LearnerSettings(
+        member.method,
+        {name: value for name, value in found.items() if name in member.settings or value != defaults[name]},
+    )
+
+
 def _one_seed(settings: dict[str, Any], _member: LearnerSettings) -> dict[str, Any]:
     return settings | ({"members": 1} if "members" in settings else {})
 
@@ -147,7 +162,7 @@ def _one_seed(settings: dict[str, Any], _member: LearnerSettings) -> dict[str, A
 def _two_values(settings: dict[str, Any], member: LearnerSettings) -> dict[str, Any]:
     """Keep the two values in the middle of every choice."""
     combinations = member.combinations()
-    for name, value in settings.items():
+    for name, value in member.settings.items():
         if any(isinstance(one[name], list | tuple) for one in combinations):
             continue
         if isinstance(value, list | tuple) and len(value) > 2:

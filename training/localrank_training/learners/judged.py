@@ -98,9 +98,8 @@ def differs_within(values: Array, queries: QuerySet) -> Bits:
     begins = queries.offsets[:-1][filled]
     rows = values.reshape(len(values), -1)
     differs = np.zeros(len(queries), np.bool_)
-    if len(filled):
-        most, least = np.maximum.reduceat(rows, begins), np.minimum.reduceat(rows, begins)
-        differs[filled] = (most != least).any(axis=1)
+    most, least = np.maximum.reduceat(rows, begins), np.minimum.reduceat(rows, begins)
+    differs[filled] = (most != least).any(axis=1)
     return differs
 
 

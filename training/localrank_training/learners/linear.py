@@ -90,7 +90,12 @@ class LeastSquares(Learner):
         gains: Vector = queries.labels if self.gain == "label" else np.exp2(queries.labels) - 1
         if self.balance == "documents":
             return gains
-        spreads = np.array([gains[queries.span(query)].std() for query in range(len(queries))])
+        spreads = np.array(
+            [
+                gains[queries.span(query)].std() if length else 0.0
+                for query, length in enumerate(queries.lengths)
+            ]
+        )
         scaled: Vector = gains / np.repeat(np.where(spreads > 0, spreads, 1.0), queries.lengths)
         return scaled
 
