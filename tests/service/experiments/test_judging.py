@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import replace
 from typing import Any
 
@@ -97,11 +98,12 @@ def test_the_candidate_may_take_so_many_times_as_long(seconds: float, reason: st
 def test_the_level_is_shared_by_three_guards_and_two_arms() -> None:
     """A candidate that fails is taken back as soon as its interval at a sixth of the level is above the baseline's."""
     rails = Guardrails(minimum_requests=10, alpha=0.06, errors=0.0, degraded=1.0)
-    baseline = arm(1000)
-    _, most = share_interval(0, 1000, 0.01)
-    first = next(n for n in range(1, 101) if share_interval(n, 100, 0.01)[0] > most)
+    # Many failures on both sides: so a fifth or an eighth of the level would have another first number.
+    baseline = arm(7000, error=3000)
+    _, most = share_interval(3000, 10_000, 0.01)
+    first = bisect_right(range(10_000), most, key=lambda n: share_interval(n, 10_000, 0.01)[0])
 
-    found = [judged(rails, baseline, arm(100 - n, error=n)) for n in (first - 1, first)]
+    found = [judged(rails, baseline, arm(10_000 - n, error=n)) for n in (first - 1, first)]
 
     assert [None, "errors"] == [None if one is None else one.reason for one in found]
 

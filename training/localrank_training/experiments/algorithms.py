@@ -152,7 +152,7 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         )
         + ". It tests none of this.",
     ]
-    names = [way for way in cells if way != "LocalRank"]
+    names = list(cells)
     full = controlled(study, models, candidates, "LocalRank")
     tables = [
         Table(

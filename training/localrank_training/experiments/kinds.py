@@ -36,7 +36,6 @@ SEPARATIONS = (0.0, 1.0)
 QUERIES, DOCUMENTS, SETS = (80, 40, 80), 30, 3
 #: Strengths of SVMmap, chosen on validation queries for each way by itself.
 STRENGTHS = (10.0, 1.0)
-#: Random clusters of the same sizes; 0 leaves them out.
 _WAYS = ("one model", "clusters", "kinds")
 
 

@@ -140,7 +140,6 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
     if more:
         caption = f"{caption} The {more} smallest clusters are left out.".strip()
     table = Table("The clusters, largest first", header, rows, caption)
-    drawn = [(place, values[~np.isnan(values)]) for place, values in drawn]
     drawn = [(place, values) for place, values in drawn if len(values)]
     if len(drawn) < 2:
         return [table]
