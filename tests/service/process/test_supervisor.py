@@ -362,8 +362,8 @@ def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """Restore what the supervisor changes in this process."""
-    before = {number: signal.getsignal(number) for number in module._STOP}
+    """Restore what the supervisor changes in this process; a shell ignores SIGINT for what it runs in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in module._STOP}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
