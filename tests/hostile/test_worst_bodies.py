@@ -47,7 +47,7 @@ SIZE, DOCUMENTS, WIDTH = 16 * 2**20, 5000, 136
 
 #: Milliseconds above what an idle loop is late in 999 of 1,000 cases, and at most; bytes for each request.
 USUALLY_LATE, LATEST, GROWTH = 10, 50, 8 * SIZE
-#: Seconds of a machine that turns an empty loop a million times in so many seconds.
+#: Seconds that a request may take if a million turns of an empty loop take the second number.
 LONGEST, USUAL_TURNS = 3.0, 0.1
 
 #: Seconds from one look at how long the server had no processor to the next.

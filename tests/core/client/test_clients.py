@@ -487,7 +487,7 @@ def test_arrays_in_a_batch_are_little_endian_and_empty_ones_are_lists() -> None:
     assert FEATURES.astype("<f4").tobytes() == base64.b64decode(packed["features_b64"])
     assert ("float32", [3, 4]) == (packed["dtype"], packed["shape"])
     assert {"features": []} == empty == none
-    # The shape of an array tells the number of features even where there are no documents.
+    # The shape of an array tells the number of features even if there are no documents.
     assert (0, 4) == np.load(io.BytesIO(service.requests[1].content)).shape
 
 

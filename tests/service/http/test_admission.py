@@ -15,16 +15,7 @@ from localrank_service.http.admission import Admission, Claim, Client, Kind, Pre
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
-
-
-class Clock:
-    """Stands for `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.service.http.scripted import Clock
 
 
 @pytest.fixture

@@ -291,23 +291,15 @@ async def test_a_request_that_is_complete_may_take_as_long_as_it_likes(clock: Cl
     assert ([], []) == (wire.did, wire.written)
 
 
-async def test_a_client_has_a_second_to_close_its_side(clock: Clock) -> None:
-    worker = Worker()
-    [(_, wire)] = await connected(worker, b"garbage\r\n\r\n")
-
-    passed(clock, worker, 0.9)
-    assert ["eof"] == wire.did
-    passed(clock, worker, 0.1)
-
-    assert ["eof", "abort"] == wire.did
-
-
-async def test_a_client_has_longer_to_take_the_end_of_an_answer(clock: Clock) -> None:
+@pytest.mark.parametrize(("unsent", "seconds"), [(0, 0.9), (100, 8.0)])
+async def test_a_client_has_a_second_to_close_its_side_and_longer_to_take_the_end_of_an_answer(
+    clock: Clock, unsent: int, seconds: float
+) -> None:
     worker = Worker(body_timeout_seconds=8)
     [(_, wire)] = await connected(worker, b"garbage\r\n\r\n")
-    wire.unsent = 100
+    wire.unsent = unsent
 
-    passed(clock, worker, 8.0)
+    passed(clock, worker, seconds)
     assert ["eof"] == wire.did
     passed(clock, worker, 0.1)
 

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import DOCUMENT_BUCKETS, MARGIN_BUCKETS, TIME_BUCKETS, Meters
+from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     import httpx
@@ -357,24 +358,17 @@ def test_the_shares_of_training_are_those_of_the_clusters(
     }
 
 
-class Clock:
-    """The clocks of these tests."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return 1.7e9 + self.now
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let meters read a clock of the test."""
+    found = Clock()
+    monkeypatch.setattr("localrank_service.telemetry.meters.time", found)
+    return found
 
 
 def test_stats_tell_what_is_going_on_since_the_start_of_the_first_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock)
     one = Meters(tmp_path)
     fresh = one.stats()
     clock.now += 30.26
@@ -401,10 +395,8 @@ def test_stats_tell_what_is_going_on_since_the_start_of_the_first_worker(
 
 
 def test_a_worker_that_takes_the_place_of_another_goes_on_counting_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock)
     first = Meters(tmp_path)
     file = first._counts._file
     assert file is not None
@@ -439,9 +431,8 @@ def test_what_was_recent_of_models_that_are_gone_is_dropped_and_counted_anew(
 
 
 def test_versions_that_only_a_dead_worker_served_are_not_shown_for_its_alias(
-    tmp_path: Path, tiny_ranker: Ranker, queries: list[Matrix], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny_ranker: Ranker, queries: list[Matrix], clock: Clock
 ) -> None:
-    monkeypatch.setattr("localrank_service.telemetry.meters.time", clock := Clock())
     dead, alive = Meters(tmp_path), Meters(tmp_path)
     ranking = tiny_ranker.rank(queries[0])
     for meters, version in ((dead, 1), (alive, 2)):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from localrank_service.telemetry import recent
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.recent import BOUNDS, QUANTILES, SECONDS, WINDOWS, Recent, within
+from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
 
 TIMES = st.lists(st.floats(BOUNDS[0], BOUNDS[-1]), min_size=1, max_size=300)
 MOMENTS = st.lists(st.floats(0, 3000).map(lambda second: 5000 + second), max_size=60)
-
-
-class Clock:
-    """The monotonic clock of these tests."""
-
-    def __init__(self) -> None:
-        self.now = 1e6
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from localrank_service.telemetry import recent
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.meters import Meters
 from localrank_service.telemetry.recent import SECONDS, Recent
+from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,16 +59,6 @@ def test_the_workers_counts_are_added(tmp_path: Path, tiny_ranker: Ranker, queri
     assert [{"rung": "global", "reason": "timeout", "requests": 1}] == found["web"]["degraded"]
     assert (8, 3) == (found["web"]["imputed"], found["web"]["out_of_range"])
     assert found == other.stats()["models"]
-
-
-class Clock:
-    """The monotonic clock of these tests."""
-
-    def __init__(self) -> None:
-        self.now = 1e6
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 def test_slices_tell_when_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

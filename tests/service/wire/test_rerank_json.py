@@ -73,7 +73,7 @@ def test_what_is_not_plain_costs_sixteen_times_its_bytes(arithmetic: str) -> Non
 
 
 def in_base64(values: np.ndarray[Any, Any], dtype: str, escape: int) -> bytes:
-    """Return a body; every so many characters of its base64 are written as escapes."""
+    """Return a body. In its base64, characters at regular distances are written as escapes."""
     text = base64.b64encode(values.tobytes()).decode()
     if escape:
         text = "".join(

@@ -49,7 +49,7 @@ def numbers_for(fit: Fit) -> np.random.Generator:
 
 
 def uneven(lengths: Sequence[int], *, seed: int = 0, n_features: int = 3, first: int = 0) -> QuerySet:
-    """Return queries of so many documents each, with labels 0, 1 and 2 in all of them."""
+    """Return queries of these lengths. Each has documents with the labels 0, 1 and 2."""
     rng = np.random.default_rng([seed, first])
     n_docs = sum(lengths)
     labels = np.concatenate([np.arange(length) % 3 for length in lengths])

@@ -84,8 +84,9 @@ def check(
         raise InvalidData(
             f"{against}: expected a score for each of {len(scores)} documents, found {len(expected)}"
         )
-    if not np.isfinite(expected).all():
-        wrong = int(np.argmin(np.isfinite(expected)))
+    finite = np.isfinite(expected)
+    if not finite.all():
+        wrong = int(np.argmin(finite))
         raise InvalidData(
             f"{against}: expected a finite score for document {wrong + 1}, found {expected[wrong]!r}"
         )
