@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 
 from localrank_service.app import create_app
-from localrank_service.describe.openapi import OPERATIONS, SCHEMAS
+from localrank_service.describe import openapi
+from localrank_service.describe.openapi import GROUPS, OPERATIONS, SCHEMAS, problems
 from localrank_service.process.settings import Settings
 from localrank_service.wire import npy
 
@@ -36,6 +37,37 @@ async def test_the_committed_document_is_what_is_served(client: httpx.AsyncClien
 
     assert json.loads(DOCUMENT.read_text()) == served, "run: make openapi"
     assert served == create_app(Settings()).openapi()
+
+
+async def test_the_committed_document_has_the_same_order() -> None:
+    served = create_app(Settings()).openapi()
+
+    assert DOCUMENT.read_text() == json.dumps(served, indent=1) + "\n", "run: make openapi"
+
+
+async def test_the_table_says_which_module_describes_a_route() -> None:
+    table = re.findall(r"^``(\w+) (/\S*)`` +(\w+)$", openapi.__doc__ or "", re.MULTILINE)
+
+    described = [
+        (method.upper(), path, group.__name__.rpartition(".")[2])
+        for group in GROUPS
+        for method, path in group.OPERATIONS
+    ]
+
+    assert table == described
+
+
+async def test_no_operation_and_no_schema_is_described_twice() -> None:
+    groups = [*GROUPS, problems]
+
+    assert len(SCHEMAS) == sum(len(group.SCHEMAS) for group in groups)
+    assert len(OPERATIONS) == sum(len(group.OPERATIONS) for group in GROUPS)
+
+
+async def test_every_schema_is_used() -> None:
+    text = DOCUMENT.read_text()
+
+    assert [] == [name for name in SCHEMAS if f'"#/components/schemas/{name}"' not in text]
 
 
 async def test_the_options_of_arrays_are_described() -> None:
@@ -66,14 +98,14 @@ ELSEWHERE = ("/v1/experiments", "/v1/models/{name}/diff")
     ("method", "path"), [key for key in OPERATIONS if key[0] == "get" and key[1] not in ELSEWHERE]
 )
 async def test_answers_are_as_described(method: str, path: str, client: httpx.AsyncClient) -> None:
-    _, answers, media, _ = OPERATIONS[method, path]
+    operation = OPERATIONS[method, path]
 
     response = await client.request(method, path.replace("{name}", "tiny").replace("{version}", "3"))
 
     assert 200 == response.status_code
-    assert media == response.headers["content-type"].partition(";")[0]
-    if answers:
-        validator(answers).validate(response.json())
+    assert operation.media == response.headers["content-type"].partition(";")[0]
+    if operation.answers:
+        validator(operation.answers).validate(response.json())
 
 
 @pytest.mark.parametrize(
