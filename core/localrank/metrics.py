@@ -66,6 +66,9 @@ _METRIC = re.compile(r"(?P<kind>[a-z_]+)(?:@(?P<cutoff>[0-9]+))?")
 _NEEDS_CUTOFF = {"p"}
 _TAKES_NO_CUTOFF = {"mean_ndcg"}
 
+#: No list is that long.
+_LARGEST_CUTOFF = 1_000_000_000
+
 #: A gain of 2^label does not fit into float64 beyond this.
 _LARGEST_LABEL = 1000.0
 
@@ -88,21 +91,27 @@ class Metric:
         """Read ``ndcg@10`` and its like, in any case.
 
         Raises:
-            InvalidConfiguration: the metric is unknown, lacks its cutoff, or has a cutoff that it does not take.
+            InvalidConfiguration: the metric is unknown, lacks its cutoff, or has a cutoff that it does not take or that is
+                beyond `_LARGEST_CUTOFF`.
         """
         match = _METRIC.fullmatch(text.strip().lower())
         if match is None or match["kind"] not in get_args(Kind):
             raise InvalidConfiguration(
-                f"metric {text!r}: expected one of map, map@100, mean_ndcg, mrr, mrr@10, ndcg, ndcg@10, err, err@20, p@5, "
+                f"metric {text!r:.80}: expected one of map, map@100, mean_ndcg, mrr, mrr@10, ndcg, ndcg@10, err, err@20, p@5, "
                 "with any cutoff"
             )
         kind, cutoff = match["kind"], match["cutoff"]
         if cutoff is None and kind in _NEEDS_CUTOFF:
             raise InvalidConfiguration(f"metric {text!r}: expected a cutoff, as in {kind}@5")
         if cutoff is not None and kind in _TAKES_NO_CUTOFF:
-            raise InvalidConfiguration(f"metric {text!r}: {kind} is over the whole list and takes no cutoff")
-        if cutoff is not None and int(cutoff) < 1:
-            raise InvalidConfiguration(f"metric {text!r}: expected a cutoff of at least 1, found {cutoff}")
+            raise InvalidConfiguration(
+                f"metric {text!r:.80}: {kind} is over the whole list and takes no cutoff"
+            )
+        # Python does not read a number of thousands of digits.
+        if cutoff is not None and (len(cutoff) > 20 or not 1 <= int(cutoff) <= _LARGEST_CUTOFF):
+            raise InvalidConfiguration(
+                f"metric {text!r:.80}: expected a cutoff from 1 to {_LARGEST_CUTOFF}, found {cutoff:.40}"
+            )
         return cls(kind, None if cutoff is None else int(cutoff))  # type: ignore[arg-type]
 
     def __str__(self) -> str:

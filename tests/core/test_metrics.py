@@ -563,7 +563,10 @@ def test_a_metric_reads_back_from_its_name(text: str) -> None:
         ("dcg@10", "expected one of map"),
         ("ndcg@", "expected one of map"),
         ("ndcg@-1", "expected one of map"),
-        ("ndcg@0", "expected a cutoff of at least 1, found 0"),
+        ("ndcg@0", "expected a cutoff from 1 to 1000000000, found 0"),
+        ("ndcg@1000000001", "expected a cutoff from 1 to 1000000000, found 1000000001"),
+        ("p@99999999999999999999", "expected a cutoff from 1 to 1000000000, found 99999999999999999999"),
+        (f"mrr@{'1' * 5000}", f"found {'1' * 40}$"),
         ("p", "expected a cutoff, as in p@5"),
         ("mean_ndcg@3", "takes no cutoff"),
         ("", "expected one of map"),
@@ -664,3 +667,11 @@ def test_an_unknown_order_of_ties_is_refused() -> None:
         InvalidConfiguration, match="'random': expected one of input, pessimistic, optimistic"
     ):
         measure([0, 1], [1, 2], [0, 2], ["map"], ties="random")  # type: ignore[arg-type]
+
+
+def test_the_largest_cutoff_measures_the_whole_list() -> None:
+    labels, scores, offsets = [0, 2, 1], [3, 2, 1], [0, 3]
+
+    whole, cut = measure(labels, scores, offsets, ["ndcg", "ndcg@1000000000"])
+
+    assert whole.mean == cut.mean
