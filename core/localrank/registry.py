@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING
 from localrank import artifact
 from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.signing import signatures_name, signed
-from localrank.artifact.staging import locked, sweep, sync_folder
+from localrank.artifact.staging import locked, sweep
 from localrank.artifact.strict_json import parse_object
 from localrank.artifact.writing import drafted
 from localrank.difference import Difference, compare
+from localrank.disk import replace_file, sweep_drafts, sync
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ __all__ = [
     "parse_aliases",
     "remove_version",
     "render_aliases",
-    "replace_file",
 ]
 
 ALIASES = "aliases.json"
@@ -65,9 +65,8 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 LARGEST_ALIASES = 16 * 1024 * 1024
 #: Behind a version's number.
 _REPORT = ".report.html"
-#: Hidden names of what is on its way out, and of what is on its way in.
+#: The hidden name of what is on its way out.
 _REMOVED = ".removed-"
-_WRITTEN = ".aliases-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +399,7 @@ def _tidy(family: Path) -> None:
     """Remove the unfinished work of processes that are gone; the caller holds the lock."""
     for path in family.glob(f"{_REMOVED}*"):
         shutil.rmtree(path, ignore_errors=True)
-    for path in family.glob(f"{_WRITTEN}*"):
-        path.unlink(missing_ok=True)
+    sweep_drafts(family)
 
 
 def remove_version(family: Path, number: int) -> None:
@@ -410,36 +408,8 @@ def remove_version(family: Path, number: int) -> None:
     (family / str(number)).rename(hidden / str(number))
     for beside in (signatures_name(family / str(number)), f"{number}{_REPORT}"):
         (family / beside).unlink(missing_ok=True)
-    sync_folder(family)
+    sync(family)
     shutil.rmtree(hidden)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a small file: readers see all of the old one or all of the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_WRITTEN)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        before = path.read_bytes() if path.exists() else None
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    try:
-        sync_folder(path.parent)
-    except OSError:
-        # If the change fails, it must not be done.
-        if before is None:
-            path.unlink()
-        else:
-            temporary.write_bytes(before)
-            temporary.replace(path)
-        raise
 
 
 def render_aliases(histories: Mapping[str, list[Promotion]]) -> bytes:

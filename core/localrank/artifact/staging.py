@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["locked", "staging", "swap_in", "sweep", "sync_folder"]
+__all__ = ["locked", "staging", "sweep"]
 
 _PREFIX = ".staging-"
 _LOCK = ".lock"
@@ -78,28 +78,6 @@ def locked(folder: Path) -> Iterator[None]:
         finally:
             os.close(handle)
         return
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def swap_in(path: Path, content: bytes) -> None:
-    """Replace a small file: readers see all of the old one or all of the new one."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _is_still(path: Path, handle: int) -> bool:

@@ -5,7 +5,6 @@ The same ranker and provenance give the same bytes.
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,9 @@ from localrank.artifact.arrays import write_array
 from localrank.artifact.manifest import MANIFEST, Cluster, Manifest, compose
 from localrank.artifact.parts import describe
 from localrank.artifact.reading import verify
-from localrank.artifact.staging import staging, sync_folder
+from localrank.artifact.staging import staging
 from localrank.artifact.stored_scorers import dismantle
+from localrank.disk import sync, write_synced
 from localrank.errors import ArtifactError, PublishFailed
 from localrank.guard import GuardedRanker
 from localrank.probe import Probe
@@ -74,7 +74,7 @@ class Draft:
         manifest = self._write_manifest(name, version)
         self.folder.rename(target)
         try:
-            sync_folder(target.parent)
+            sync(target.parent)
         except OSError:
             # If publishing fails, the version must not be there.
             target.rename(self.folder)
@@ -91,11 +91,8 @@ class Draft:
 
     def _write_manifest(self, name: str, version: int) -> Manifest:
         content = compose({"name": name, "version": version, **self.members})
-        with (self.folder / MANIFEST).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(self.folder)
+        write_synced(self.folder / MANIFEST, content)
+        sync(self.folder)
         return Manifest.parse(content)
 
 

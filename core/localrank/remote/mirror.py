@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from localrank import artifact
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.signing import LARGEST_SIGNATURES, signatures_name
-from localrank.artifact.staging import locked, staging, sweep, sync_folder
+from localrank.artifact.staging import locked, staging, sweep
+from localrank.disk import replace_file, sync
 from localrank.errors import (
     ArtifactCorrupt,
     ArtifactError,
@@ -37,7 +38,6 @@ from localrank.registry import (
     parse_aliases,
     remove_version,
     render_aliases,
-    replace_file,
 )
 
 if TYPE_CHECKING:
@@ -250,7 +250,8 @@ class Mirror:
         self._good[path] = manifest
         beside = folder.with_name(signatures_name(folder))
         if signatures is not None and not (beside.is_file() and beside.read_bytes() == signatures):
-            replace_file(beside, signatures)
+            with locked(folder.parent):
+                replace_file(beside, signatures)
 
     def _is_good(self, folder: Path, manifest: bytes) -> bool:
         """Tell whether a version is here; one that is damaged is not.
@@ -294,13 +295,13 @@ class Mirror:
                 said = str(error).removeprefix(f"{draft}: ").removeprefix(f"{path}/")
                 raise type(error)(f"{path}/{said}") from error
             for one in draft.iterdir():
-                _sync(one)
-            sync_folder(draft)
+                sync(one)
+            sync(draft)
             with locked(folder.parent):
                 if folder.exists():
                     remove_version(folder.parent, int(folder.name))
                 draft.rename(folder)
-                sync_folder(folder.parent)
+                sync(folder.parent)
 
     def _move(
         self,
@@ -402,13 +403,5 @@ def _held(models_dir: Path, name: str, how: int) -> Iterator[None]:
     try:
         fcntl.flock(handle, how)
         yield
-    finally:
-        os.close(handle)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
     finally:
         os.close(handle)

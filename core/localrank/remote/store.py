@@ -9,12 +9,12 @@ What does not belong here: whether what was fetched is good (`localrank.remote.m
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localrank.artifact.staging import swap_in, sync_folder
+from localrank.disk import replace_file
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, LocalRankError, StoreUnavailable
 from localrank.registry import MODEL_NAME
 from localrank.remote.address import check_url, without_password
@@ -92,7 +92,9 @@ class Store:
         """Write a small file at once, whole or not at all if the store can do that."""
         with self._asking(path, "expected to write it"):
             if self._local:
-                self._replace(path, content)
+                target = Path(self._at(path))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(target, content)
             else:
                 self._files.pipe_file(self._at(path), content)
 
@@ -102,14 +104,6 @@ class Store:
             if self._local:
                 Path(self._at(path)).parent.mkdir(parents=True, exist_ok=True)
             self._files.put_file(str(source), self._at(path))
-
-    def _replace(self, path: str, content: bytes) -> None:
-        """Replace a file of a mounted volume: readers see all of the old one or all of the new one."""
-        target = Path(self._at(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        swap_in(target, content)
-        with suppress(OSError):
-            sync_folder(target.parent)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"

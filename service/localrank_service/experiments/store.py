@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from localrank.artifact.staging import swap_in
+from localrank.disk import replace_file
 from localrank_service.experiments.definition import document, parse
 from localrank_service.http.problems import Problem
 from localrank_service.models import notes
@@ -126,7 +126,7 @@ class Store:
             content = document(list(found.values()))
             parse(content)
             try:
-                swap_in(self.file, content)
+                replace_file(self.file, content)
             except OSError as error:
                 raise Problem(
                     503,
@@ -161,7 +161,7 @@ class Store:
                 _log.error("cannot tell the other workers about experiments: %s", error.strerror or error)
         try:
             if returned or self._beside.exists():
-                swap_in(self._beside, content)
+                replace_file(self._beside, content)
         except OSError as error:
             _log.error(
                 "cannot write %s: %s; after a restart, canaries that were taken back start again",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from localrank.disk import replace_file
 from localrank.errors import InvalidConfiguration
-from localrank.registry import Registry, replace_file
+from localrank.registry import Registry
 from localrank.remote.mirror import Mirror, leading
 from localrank.remote.publishing import push
 from localrank.remote.store import Store

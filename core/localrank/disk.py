@@ -1,0 +1,78 @@
+"""Small files that are written whole or not at all, and are on the disk before anybody relies on them.
+
+Invariant: whoever reads a file that is replaced sees all of the old one or all of the new one, and an error means that the
+old one is still there. Large files and whole versions are not written here (`localrank.artifact.writing`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["replace_file", "sweep_drafts", "sync", "write_synced"]
+
+_DRAFT = ".draft-"
+#: What the file systems of some mounted volumes answer, which cannot sync a folder.
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP}
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a small file in place of another, or as a new one.
+
+    Raises:
+        OSError: it could not be written; what was there before is still there.
+    """
+    before = path.read_bytes() if path.exists() else None
+    _put(path, content)
+    try:
+        sync(path.parent)
+    except OSError:
+        # If the change fails, it must not be done.
+        if before is None:
+            path.unlink()
+        else:
+            _put(path, before)
+        raise
+
+
+def write_synced(path: Path, content: bytes, mode: str = "wb") -> None:
+    """Write a file that nobody reads yet."""
+    with path.open(mode) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Remove what writers that are gone left in a folder; the caller sees to it that nobody writes there now."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        draft.unlink(missing_ok=True)
+
+
+def _put(path: Path, content: bytes) -> None:
+    draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
+    try:
+        write_synced(draft, content, "xb")
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
