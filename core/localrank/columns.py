@@ -199,7 +199,8 @@ def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: I
 def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[NDArray[np.uint32]]]:
     """Yield for each column some of its values, as numbers that ascend with them; missing ones are left out."""
     for rows in portions(documents, CELLS):
-        values = np.ascontiguousarray(np.asarray(documents[rows])[:, some].T)
+        # A copy, because one column and one row are contiguous already and what follows changes the values.
+        values = np.array(np.asarray(documents[rows])[:, some].T, order="C")
         missing = np.isnan(values) if holes else None
         values += np.float32(0)  # -0 and 0 are one value
         keys = values.view(np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -51,6 +52,28 @@ def test_missing_values_have_no_rank() -> None:
     )
     assert [0.0] * len(QUANTILES) == found[:, 6].tolist()
     assert (~np.isnan(made)).sum(axis=0).tolist() == known.tolist()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((N_DOCS, 1), id="one column"),
+        pytest.param((1_001, 2), id="a last portion of one row"),
+        pytest.param((2, 1_001), id="portions of one row"),
+    ],
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_documents_stay_as_they_are(shape: tuple[int, int], order: Literal["C", "F"]) -> None:
+    made = np.array(np.random.default_rng(1).standard_normal(shape), np.float32, order=order)
+    made[0, 0] = -0.0
+    before = made.tobytes()
+    made.flags.writeable = False
+
+    found, known = column_quantiles(made, QUANTILES)
+
+    assert before == made.tobytes()
+    np.testing.assert_array_equal(np.quantile(made.astype(np.float64), QUANTILES, axis=0), found)
+    assert [shape[0]] * shape[1] == known.tolist()
 
 
 def test_mean_and_deviation_are_those_of_numpy() -> None:

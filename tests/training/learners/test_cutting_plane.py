@@ -63,6 +63,21 @@ def test_the_optimum_on_the_simplex_stands_copies_of_a_cut() -> None:
     np.testing.assert_allclose(slope[shares > 1e-9], slope.max(), atol=1e-8)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e-9, 1e-12, 1e-17, 1e-30, 1e-80, 1e-160, 0.0])
+@pytest.mark.parametrize("C", [0.1, 1000.0])
+def test_cuts_that_hardly_slope_leave_the_minimum_at_zero(scale: float, C: float) -> None:
+    """By weights of C * scale the loss changes by at most C * scale^2."""
+    rng = np.random.default_rng(6)
+    directions, losses = scale * rng.standard_normal((20, 3)), rng.random(20)
+
+    found = minimise(lambda w: hinge_oracle(directions, losses, w), np.zeros(3), C=C)
+
+    assert np.isfinite(found.weights).all()
+    assert np.abs(found.weights).max() <= 4 * C * scale
+    assert found.objective == pytest.approx(C * losses.max(), rel=1e-3)
+    assert -1e-9 * C <= found.gap <= 1e-3 * found.objective
+
+
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
 def test_the_minimum_equals_the_quadratic_programme_over_all_cuts(C: float) -> None:
     rng = np.random.default_rng(1)

@@ -181,10 +181,33 @@ def test_thresholds_lie_at_the_quantiles() -> None:
 
     few = Thresholds.of(documents, 9)
 
-    np.testing.assert_allclose(few.values[0], np.arange(100, 1000, 100) + 0.5, atol=1)
+    np.testing.assert_array_equal(few.values[0], np.arange(100, 1000, 100) - 0.5)
     np.testing.assert_array_equal(few.codes[0], (documents > few.values[0]).sum(axis=1))
     np.testing.assert_array_equal(Thresholds.of(documents, 999).values[0], np.arange(999) + 0.5)
     np.testing.assert_array_equal(Thresholds.of(documents, "all").values[0], np.arange(999) + 0.5)
+
+
+@settings(max_examples=60)
+@given(
+    values=st.lists(st.integers(-6, 6), min_size=2, max_size=40),
+    most=st.integers(1, 9),
+)
+def test_a_threshold_is_the_lowest_with_its_share_of_documents_below(values: list[int], most: int) -> None:
+    column = np.array(values, np.float32)[:, None]
+    candidates = [(low + high) / 2 for low, high in pairwise(sorted(set(values)))]
+
+    found = Thresholds.of(column, most)
+
+    expected = set(candidates)
+    if len(candidates) > most:
+        expected = {
+            next(
+                (one for one in candidates if (column < one).sum() * (most + 1) >= number * len(values)),
+                candidates[-1],
+            )
+            for number in range(1, most + 1)
+        }
+    assert sorted(expected) == found.values[0].tolist()
 
 
 def test_thresholds_are_midway_between_different_values_only() -> None:

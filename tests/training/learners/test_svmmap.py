@@ -175,6 +175,17 @@ def test_features_of_any_size_are_learned_from(queries: QuerySet, scale: float) 
     assert Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean() > 0.6
 
 
+@pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
+def test_features_that_differ_only_where_nothing_is_learned_have_no_weight(judged: Judged, C: float) -> None:
+    """The directions of the cuts are sums of 0.1 and -0.1 that cancel but for rounding."""
+    alike = np.full((7, 2), 0.1)
+    queries = judged([alike, alike[:5], np.eye(2)], [[0, 1, 0, 1, 0, 1, 0], [1, 0, 0, 1, 1], [1, 2]])
+
+    scorer = SvmMap(C=C).fit(Lesson(queries))
+
+    np.testing.assert_allclose(scorer.weights, 0.0, rtol=0, atol=1e-12)
+
+
 def test_documents_that_are_all_alike_teach_nothing(judged: Judged) -> None:
     with pytest.raises(
         InvalidData, match="svmmap: expected two documents of one query with different features"

@@ -123,10 +123,11 @@ def best_of_simplex(gram: Vector, losses: Vector, shares: Vector) -> Vector:
     total = float(shares.sum())
     shares = shares.copy()
     support: list[int] = np.flatnonzero(shares).tolist()
-    # In units of the Gram matrix all parts of the linear system are of one size.
-    unit = float(np.trace(gram)) / len(gram) or 1.0
     magnitudes = np.abs(gram)
     size = float(np.abs(losses).max())
+    # In units of the Gram matrix all parts of the linear system are of one size. If that matrix is almost zero, losses
+    # in its units would be so large that the sum is lost beside them.
+    unit = max(float(np.trace(gram)) / len(gram), 1e-10 * size / total) or 1.0
     for _ in range(20 * len(losses) + 100):
         m = len(support)
         system = np.ones((m + 1, m + 1))

@@ -238,8 +238,9 @@ class Thresholds:
             ordered = np.sort(column).astype(np.float64)
             ends = np.flatnonzero(ordered[1:] != ordered[:-1])
             if most != "all" and len(ends) > most:
-                share = np.arange(1, most + 1) / (most + 1) * len(ordered)
-                ends = np.unique(ends[np.clip(np.searchsorted(ends, share), 0, len(ends) - 1)])
+                # The first threshold with at least this share of the documents below it: `ends + 1` are below.
+                share = np.arange(1, most + 1) * len(ordered) / (most + 1)
+                ends = np.unique(ends[np.clip(np.searchsorted(ends + 1, share), 0, len(ends) - 1)])
             middles = 0.5 * (ordered[ends] + ordered[ends + 1])
             values.append(middles)
             codes.append(np.searchsorted(middles, column).astype(np.min_scalar_type(len(middles))))
