@@ -21,13 +21,16 @@ $(BIN)/python:
 # What an installation is made from, besides the sources that it links to.
 BUILT := pyproject.toml hatch_build.py core/localrank/_version.py $(wildcard core/localrank/native/*.[ch])
 
+# What installs packages into the environment; .ci/run takes uv, which needs seconds instead of minutes.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 # A stamp for each set of extras: made anew when the dependencies or the compiled arithmetic change.
 $(VENV)/.serve: $(BUILT) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
+	$(INSTALL) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.dev: $(BUILT) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.serve
 
 .PHONY: serve
@@ -129,4 +132,4 @@ wheel-test: $(VENV)/.dev ## Install the repaired wheel for every Python that is 
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools
-	rm -rf $(VENV) .audit .lowest .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports
+	rm -rf $(VENV) .audit .lowest .uv .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache reports
