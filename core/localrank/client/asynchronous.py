@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import anyio
 import httpx
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from localrank.client.query import Options
     from localrank.client.values import Reranked, Served, ServiceError
 
 __all__ = ["AsyncClient"]
@@ -50,35 +51,11 @@ class AsyncClient(Caller):
         features: npt.ArrayLike | Sequence[Mapping[str, Any]],
         ids: Sequence[Any] | None = None,
         *,
-        model: str | None = None,
-        top_n: int | None = None,
-        explain: str | None = None,
-        contract: str | None = None,
-        feature_names: Sequence[str] | None = None,
-        compare: tuple[int, int] | None = None,
-        timeout_ms: float | None = None,
-        allow_degraded: bool = True,
-        fallback_feature: str | None = None,
-        query_id: str | int | None = None,
-        session_id: str | int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
+        **options: Unpack[Options],
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(
-            features,
-            ids,
-            model,
-            top_n,
-            explain,
-            contract,
-            feature_names,
-            compare,
-            timeout_ms,
-            allow_degraded,
-            fallback_feature,
-            query_id,
-            session_id,
-        )
+        query = Query(features, ids, **options)
         return reranked(await self._send(self._one(query), timeout), query)
 
     async def rerank_batch(
@@ -99,18 +76,7 @@ class AsyncClient(Caller):
         query: int = 0,
         timeout: float | None = None,  # noqa: ASYNC109 - of the call with its retries
     ) -> Mapping[str, Any]:
-        """Say which documents of an answer users clicked, or how relevant they are.
-
-        Args:
-            answer: that they were shown from, or its request id.
-            clicks: positions of the documents in the request, as ``order`` has them.
-            grades: by position in the request.
-            query: position of the query in a batch.
-            timeout: in seconds.
-
-        Returns:
-            How many events were ``accepted``, were ``unsampled`` (their request is not logged), and were ``dropped``.
-        """
+        """Say which documents of an answer users clicked, or how relevant they are, as `Client.feedback` does."""
         found: Mapping[str, Any] = await self._send(
             self._feedback(answer, clicks, grades or {}, query), timeout
         )

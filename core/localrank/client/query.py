@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -13,7 +13,23 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["Query"]
+__all__ = ["Options", "Query"]
+
+
+class Options(TypedDict, total=False):
+    """What `Query` takes besides the documents, by name."""
+
+    model: str | None
+    top_n: int | None
+    explain: str | None
+    contract: str | None
+    feature_names: Sequence[str] | None
+    compare: tuple[int, int] | None
+    timeout_ms: float | None
+    allow_degraded: bool
+    fallback_feature: str | None
+    query_id: str | int | None
+    session_id: str | int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

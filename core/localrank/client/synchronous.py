@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import httpx
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from localrank.client.query import Options
     from localrank.client.values import Reranked, Served, ServiceError
 
 __all__ = ["Client"]
@@ -58,35 +59,11 @@ class Client(Caller):
         features: npt.ArrayLike | Sequence[Mapping[str, Any]],
         ids: Sequence[Any] | None = None,
         *,
-        model: str | None = None,
-        top_n: int | None = None,
-        explain: str | None = None,
-        contract: str | None = None,
-        feature_names: Sequence[str] | None = None,
-        compare: tuple[int, int] | None = None,
-        timeout_ms: float | None = None,
-        allow_degraded: bool = True,
-        fallback_feature: str | None = None,
-        query_id: str | int | None = None,
-        session_id: str | int | None = None,
         timeout: float | None = None,
+        **options: Unpack[Options],
     ) -> Reranked:
         """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
-        query = Query(
-            features,
-            ids,
-            model,
-            top_n,
-            explain,
-            contract,
-            feature_names,
-            compare,
-            timeout_ms,
-            allow_degraded,
-            fallback_feature,
-            query_id,
-            session_id,
-        )
+        query = Query(features, ids, **options)
         return reranked(self._send(self._one(query), timeout), query)
 
     def rerank_batch(

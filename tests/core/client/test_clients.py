@@ -28,6 +28,7 @@ from localrank.client import (
     Warned,
 )
 from localrank.client.calls import KEPT_IDLE
+from localrank.client.query import Options
 from localrank.client.retrying import Budget, Patience
 
 if TYPE_CHECKING:
@@ -95,6 +96,14 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
     monkeypatch.setattr("localrank.client.synchronous.time.sleep", taken.append)
     return taken
+
+
+def test_the_options_of_a_call_are_those_of_a_query() -> None:
+    fields = Query.__dataclass_fields__
+
+    assert {name: field.type for name, field in fields.items() if name not in {"features", "ids"}} == {
+        name: hint.__forward_arg__ for name, hint in Options.__annotations__.items()
+    }
 
 
 def test_arrays_go_out_as_bytes_and_come_back_as_arrays() -> None:
