@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALIASES",
+    "ALIAS_NAME",
     "CHAMPION",
     "LARGEST_ALIASES",
     "MODEL_NAME",
@@ -59,7 +60,7 @@ ALIASES = "aliases.json"
 CHAMPION = "champion"
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+ALIAS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 #: Bytes of ``aliases.json``.
 LARGEST_ALIASES = 16 * 1024 * 1024
@@ -375,7 +376,7 @@ def _checked(name: str) -> str:
 
 
 def _checked_alias(alias: str) -> str:
-    if not _ALIAS.fullmatch(alias):
+    if not ALIAS_NAME.fullmatch(alias):
         raise ArtifactNotFound(
             f"expected an alias of letters, digits, '.', '_' and '-' that starts with a letter, found {alias!r:.80}"
         )

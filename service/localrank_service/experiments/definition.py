@@ -11,7 +11,6 @@ if it has the same name. `Definition.run` identifies each, and their counts are 
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +18,10 @@ import orjson
 
 from localrank.interleaving import METHODS
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.members import Kind, Member, by_name, check, check_names
-from localrank_service.wire.text import refuse
+from localrank_service.wire.kinds import OBJECT, integer, matching, number, one_of, text_of
+from localrank_service.wire.members import Member, by_name, check, check_names
+from localrank_service.wire.query import Limits
+from localrank_service.wire.text import Elements, checked, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,44 +50,9 @@ UNITS: Final = (SESSION, QUERY, REQUEST)
 MOST: Final = 32
 DEEPEST: Final = 100
 _LARGEST_FILE: Final = 256 * 1024
-
-
-def _number(least: float, most: float, *, open_below: bool = True) -> Kind:
-    said = f"a number {'above' if open_below else 'from'} {least:g}, at most {most:g}"
-    return Kind(
-        said,
-        {
-            "type": "number",
-            ("exclusiveMinimum" if open_below else "minimum"): least,
-            "maximum": most,
-        },
-        lambda value: (
-            type(value) in {int, float}
-            and (least < value if open_below else least <= value)
-            and value <= most
-        ),
-    )
-
-
-def _whole(least: int, most: int) -> Kind:
-    return Kind(
-        f"an integer from {least} to {most}",
-        {"type": "integer", "minimum": least, "maximum": most},
-        lambda value: type(value) is int and least <= value <= most,
-    )
-
-
-def _named(pattern: str, expected: str) -> Kind:
-    known = re.compile(pattern)
-    return Kind(
-        expected,
-        {"type": "string", "pattern": f"^{pattern}$"},
-        lambda value: type(value) is str and known.fullmatch(value) is not None,
-    )
-
-
-def _one_of(names: Sequence[str]) -> Kind:
-    return Kind(f"one of {', '.join(names)}", {"enum": list(names)}, lambda value: value in names)
+_LIMITS: Final = Limits(
+    MOST, refuse_extra_features=True, max_numbers=_LARGEST_FILE, max_members=_LARGEST_FILE
+)
 
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -95,41 +61,41 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 GUARDRAILS: Final = (
     Member(
         "minimum_requests",
-        _whole(10, 1_000_000),
+        integer(10, 1_000_000),
         "Requests that the candidate must have ranked before it is judged; 50 if left out.",
         nullable=False,
     ),
     Member(
         "alpha",
-        _number(0, 0.2),
+        number(0, 0.2, above=True),
         "The probability of taking back a candidate that is as good as the baseline, at any time; 0.01 if "
         "left out.",
         nullable=False,
     ),
     Member(
         "errors",
-        _number(0, 1, open_below=False),
+        number(0, 1),
         "How much larger than the baseline's the candidate's share of failed rankings may be; 0.01 if left "
         "out.",
         nullable=False,
     ),
     Member(
         "degraded",
-        _number(0, 1, open_below=False),
+        number(0, 1),
         "How much larger than the baseline's the candidate's share of degraded answers may be; 0.05 if left "
         "out.",
         nullable=False,
     ),
     Member(
         "latency",
-        _number(1, 1000, open_below=False),
+        number(1, 1000),
         "How many times as long as the baseline the candidate may take to rank, compared at `quantile`; 2 if "
         "left out.",
         nullable=False,
     ),
     Member(
         "quantile",
-        _number(0, 0.999),
+        number(0, 0.999, above=True),
         "Which quantile of the ranking times is compared; 0.95 if left out.",
         nullable=False,
     ),
@@ -139,13 +105,13 @@ GUARDRAILS: Final = (
 MEMBERS: Final = (
     Member(
         "name",
-        _named(_NAME, "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"),
+        matching(_NAME, "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"),
         "Name of the experiment in answers, metrics and the impression log.",
         nullable=False,
     ),
     Member(
         "kind",
-        _one_of(KINDS),
+        one_of(KINDS),
         "`canary` and `split`: a share of the units gets the candidate's answers; a canary is taken back if "
         "it fails. `shadow`: the candidate also ranks, but its rankings are not answered. `interleaving`: "
         "each answer mixes the results of both.",
@@ -153,27 +119,27 @@ MEMBERS: Final = (
     ),
     Member(
         "model",
-        _named(_NAME, "the name of a model, without @"),
+        matching(_NAME, "the name of a model, without @"),
         "Requests that name this model without a version or alias take part.",
         nullable=False,
     ),
     Member(
         "candidate",
-        _named(rf"{_NAME}@{_NAME}", "name@version or name@alias"),
+        matching(rf"{_NAME}@{_NAME}", "name@version or name@alias"),
         "The version that is compared with the baseline, the model's champion. Both must take the same "
         "features.",
         nullable=False,
     ),
     Member(
         "percent",
-        _number(0, 100),
+        number(0, 100, above=True),
         "Percentage of the units that get the candidate (at most 50 for a canary), get interleaved results, "
         "or are also ranked by the shadow. If left out, 5 for a canary, 50 for a split, else 100.",
         nullable=False,
     ),
     Member(
         "unit",
-        _one_of(UNITS),
+        one_of(UNITS),
         "What gets an arm at random. The same `session_id` or `query_id` always gets the same arm; with "
         "`request`, each request gets one by itself. If left out, `session_id` for a canary and a split, "
         "else `request`. Requests without the unit take no part.",
@@ -181,30 +147,26 @@ MEMBERS: Final = (
     ),
     Member(
         "salt",
-        Kind(
-            "a text of 1 to 128 characters",
-            {"type": "string", "minLength": 1, "maxLength": 128},
-            lambda value: type(value) is str and 0 < len(value) <= 128,
-        ),
+        text_of(1, 128),
         "Experiments with different salts assign their arms independently. If left out, the name of the "
         "experiment.",
         nullable=False,
     ),
     Member(
         "guardrails",
-        Kind("an object", {"type": "object"}, lambda value: type(value) is dict),
+        OBJECT,
         "For a canary only: when it is taken back.",
         nullable=False,
     ),
     Member(
         "method",
-        _one_of(tuple(METHODS)),
+        one_of(tuple(METHODS)),
         "For interleaving only: how to interleave; `team_draft` if left out.",
         nullable=False,
     ),
     Member(
         "depth",
-        _whole(1, DEEPEST),
+        integer(1, DEEPEST),
         "For interleaving only: how many of the first results are interleaved; 10 if left out. The other "
         "results follow in the baseline's order.",
         nullable=False,
@@ -264,18 +226,17 @@ def parse(content: bytes) -> tuple[Definition, ...]:
     """Read a document, or raise a `Problem`, 400 or 422, that says what is wrong where."""
     if len(content) > _LARGEST_FILE:
         raise Problem(413, f"{len(content)} bytes; expected at most {_LARGEST_FILE}", pointer="")
-    try:
-        members = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise Problem(400, f"not JSON: {error}", pointer="") from None
-    if type(members) is not dict or members.keys() != {"experiments"}:
+    text = checked(content, _LIMITS)
+    members = text.members() if text.kind == "{" else {}
+    if members.keys() != {"experiments"}:
         raise Problem(422, 'expected {"experiments": [...]} and no other member', pointer="")
     listed = members["experiments"]
-    if type(listed) is not list or len(listed) > MOST:
+    elements = Elements(listed) if listed.kind == "[" else None
+    if elements is None or elements.count > MOST:
         raise Problem(
             422, f"experiments: expected a list of at most {MOST} experiments", pointer="/experiments"
         )
-    found = [defined(one, pointer("experiments", position)) for position, one in enumerate(listed)]
+    found = [defined(one, pointer("experiments", position)) for position, one in enumerate(elements.all())]
     _check_together(found)
     return tuple(found)
 
@@ -290,11 +251,7 @@ def defined(members: Any, at: str = "") -> Definition:
     """Read one experiment."""
     if type(members) is not dict:
         refuse("an experiment", "an object", members, at)
-    try:
-        check_names(members, _MEMBERS)
-    except Problem as problem:
-        problem.pointer = f"{at}{problem.pointer}"
-        raise
+    check_names(members, _MEMBERS, at)
     for name in _REQUIRED:
         if name not in members:
             raise Problem(422, f"an experiment without {name}; expected {', '.join(_REQUIRED)}", pointer=at)
@@ -326,11 +283,7 @@ def defined(members: Any, at: str = "") -> Definition:
 
 
 def _guardrails(members: Mapping[str, Any], at: str) -> Guardrails:
-    try:
-        check_names(members, _GUARDRAILS)
-    except Problem as problem:
-        problem.pointer = f"{at}{problem.pointer}"
-        raise
+    check_names(members, _GUARDRAILS, at)
     check(members, _GUARDRAILS, at)
     return Guardrails(**members)
 

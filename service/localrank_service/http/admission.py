@@ -109,7 +109,8 @@ class Pressure:
         """
         self._strict_until = now + _CALM
         self._promised = min(max(self._promised, now + wait) + self.mean, now + _LONGEST_WAIT)
-        return max(1, math.ceil(self._promised - now))
+        # The difference may be rounded up to a little more than the longest wait.
+        return min(max(1, math.ceil(self._promised - now)), _LONGEST_WAIT)
 
 
 class _Usual:

@@ -15,6 +15,7 @@ from localrank_service.http.problems import FAILED, Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire import batch, rerank_json
 from localrank_service.wire.answer import Timing, server_timing
+from localrank_service.wire.members import RERANK, check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
@@ -25,6 +26,7 @@ __all__ = ["router"]
 
 router = APIRouter(route_class=DirectRoute)
 
+_TABLE = ("queries", *names_of(RERANK))
 #: Warnings that all answers of a batch hold together.
 _MOST_WARNINGS = 10_000
 
@@ -38,6 +40,7 @@ async def rerank_batch(request: Request) -> Response:
     request_id: str = request.scope["request_id"]
     with Attempt(service, "rerank_batch", request_id) as attempt:
         media_type(request.headers, (rerank_json.MEDIA_TYPE,))
+        check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
         timing = Timing()
         queries = await attempt.read(batch.split, len(body), body, service.limits)

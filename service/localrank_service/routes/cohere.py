@@ -12,6 +12,7 @@ from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire import cohere
 from localrank_service.wire.answer import server_timing
+from localrank_service.wire.members import COHERE, check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(route_class=DirectRoute)
+
+_TABLE = names_of(COHERE)
 
 
 @router.post("/v2/rerank")
@@ -29,6 +32,7 @@ async def rerank(request: Request) -> Response:
     try:
         with Attempt(service, "cohere", request_id) as attempt:
             media_type(request.headers, ("application/json",))
+            check_query_string(request.scope["query_string"], _TABLE)
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
             query = await attempt.read(cohere.read, len(body), body, service.limits)

@@ -11,6 +11,7 @@ from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire import compare as wire
 from localrank_service.wire.answer import server_timing
+from localrank_service.wire.members import COMPARE, check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(route_class=DirectRoute)
+
+_TABLE = names_of(COMPARE)
 
 
 @router.post("/v1/compare")
@@ -27,6 +30,7 @@ async def compare(request: Request) -> Response:
     request_id: str = request.scope["request_id"]
     with Attempt(service, "compare", request_id) as attempt:
         media_type(request.headers, ("application/json",))
+        check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         query = await attempt.read(wire.read, len(body), body, service.limits)

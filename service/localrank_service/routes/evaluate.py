@@ -15,6 +15,7 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.problems import Problem
 from localrank_service.wire import evaluate as wire
 from localrank_service.wire import letor
+from localrank_service.wire.members import EVALUATE, check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -24,6 +25,7 @@ __all__ = ["router"]
 router = APIRouter(tags=["online"])
 
 _JSON = "application/json"
+_TABLE = names_of(EVALUATE)
 
 
 @router.post("/v1/evaluate")
@@ -38,6 +40,8 @@ async def evaluate(request: Request) -> Response:
             kind="feature-off",
         )
     is_text = media_type(request.headers, (_JSON, letor.MEDIA_TYPE)) == letor.MEDIA_TYPE
+    if not is_text:
+        check_query_string(request.scope["query_string"], _TABLE)
     body = await read_body(request, settings.max_body_bytes)
     if service.evaluating.locked():
         raise Problem(

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request, Response
 
 from localrank_service.experiments.definition import defined
 from localrank_service.experiments.running import OFF
-from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
 from localrank_service.http.problems import Problem
+from localrank_service.routes.changing import check_admin, members_of
 
 if TYPE_CHECKING:
     from localrank_service.experiments.running import Experiments
@@ -34,18 +34,15 @@ async def list_experiments(request: Request) -> Response:
 async def put_experiment(request: Request, name: str) -> Response:
     """Add an experiment or change its settings, in every worker; needs an admin key."""
     service: Service = request.app.state.service
-    service.hosts.check_change(request.headers)
-    service.keys.check_admin(request.scope)
+    check_admin(request)
     experiments = _on(service)
-    media_type(request.headers, ("application/json",))
-    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
-    try:
-        members = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
-    if type(members) is dict and members.setdefault("name", name) != name:
+    members = await members_of(request)
+    if members.setdefault("name", name) != name:
         raise Problem(422, f"name: expected {name!r}, as in the path, or none", pointer="/name")
     definition = defined(members)
+    # What is not there now would wait for ever, and the caller would have to look for the reason.
+    for at, address in (("/model", definition.model), ("/candidate", definition.candidate)):
+        await service.resolve(address, at=at)
     workers = await experiments.change(name, definition, service.settings.switch_timeout_seconds)
     return _json({"name": name, "run": definition.run, "workers": workers})
 
@@ -54,8 +51,7 @@ async def put_experiment(request: Request, name: str) -> Response:
 async def delete_experiment(request: Request, name: str) -> Response:
     """End an experiment, in every worker, and forget its counts; needs an admin key."""
     service: Service = request.app.state.service
-    service.hosts.check_change(request.headers)
-    service.keys.check_admin(request.scope)
+    check_admin(request)
     experiments = _on(service)
     workers = await experiments.change(name, None, service.settings.switch_timeout_seconds)
     return _json({"name": name, "run": None, "workers": workers})

@@ -15,13 +15,15 @@ from localrank_service.describe.query_map import map_of, summary
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.describe.samples import count_samples, sample
 from localrank_service.describe.versions import difference, versions
-from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
-from localrank_service.http.problems import Problem, pointer
+from localrank_service.http.problems import Problem
 from localrank_service.models import promoting
+from localrank_service.routes.changing import check_admin, members_of
+from localrank_service.wire.members import PROMOTE, ROLLBACK, by_name, check, check_names
 
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
+    from localrank_service.wire.members import Member
 
 __all__ = ["router"]
 
@@ -132,7 +134,7 @@ async def show_clusters(request: Request, name: str) -> Response:
 @router.post("/v1/models/{name}/promote")
 async def promote(request: Request, name: str) -> Response:
     """Point an alias at a version, in every worker; needs an admin key."""
-    members = await _change(request, {"version": int, "alias": str})
+    members = await _change(request, PROMOTE)
     if "version" not in members:
         raise Problem(422, "expected the version to promote", pointer="")
     service: Service = request.app.state.service
@@ -143,32 +145,18 @@ async def promote(request: Request, name: str) -> Response:
 @router.post("/v1/models/{name}/rollback")
 async def rollback(request: Request, name: str) -> Response:
     """Point an alias at its previous version, in every worker; needs an admin key."""
-    members = await _change(request, {"alias": str})
+    members = await _change(request, ROLLBACK)
     service: Service = request.app.state.service
     return _json(asdict(await promoting.rollback(service, name, members.get("alias", CHAMPION))))
 
 
-async def _change(request: Request, expected: dict[str, type]) -> dict[str, Any]:
+async def _change(request: Request, expected: tuple[Member, ...]) -> dict[str, Any]:
     """Check everything about a request that changes something, and return its members."""
-    service: Service = request.app.state.service
-    service.hosts.check_change(request.headers)
-    service.keys.check_admin(request.scope)
-    media_type(request.headers, ("application/json",))
-    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
-    try:
-        members = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
-    if not isinstance(members, dict):
-        raise Problem(422, "the body: expected an object", pointer="")
-    for name, value in members.items():
-        if name not in expected:
-            raise Problem(
-                422, f"unknown member {name!r}; expected {', '.join(expected)}", pointer=pointer(name)
-            )
-        if type(value) is not expected[name]:
-            kind = {int: "an integer", str: "a text"}[expected[name]]
-            raise Problem(422, f"{name}: expected {kind}", pointer=pointer(name))
+    check_admin(request)
+    members = await members_of(request)
+    table = by_name(expected)
+    check_names(members, table)
+    check(members, table)
     return members
 
 

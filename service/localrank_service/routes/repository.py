@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank_service.http.body import LARGEST_CHANGE, media_type, read_body
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
+from localrank_service.routes.changing import check_admin, members_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -23,10 +23,7 @@ router = APIRouter(tags=["open inference protocol"])
 async def index(request: Request) -> Response:
     """Every version of every model, and whether it is served."""
     service: Service = request.app.state.service
-    # Clients of the protocol send no content type here.
-    if "content-type" in request.headers:
-        media_type(request.headers, ("application/json",))
-    members = await _members(request)
+    members = await members_of(request, typed=False, may_be_empty=True)
     only_ready = members.get("ready", False)
     if type(only_ready) is not bool:
         raise Problem(422, "ready: expected true or false", pointer="/ready")
@@ -59,12 +56,8 @@ async def unload(request: Request, name: str) -> Response:
 
 async def _change(request: Request) -> None:
     """Check everything about a request that changes something."""
-    service: Service = request.app.state.service
-    service.hosts.check_change(request.headers)
-    service.keys.check_admin(request.scope)
-    # A page can send a body without a content type unasked, but not JSON.
-    media_type(request.headers, ("application/json",))
-    parameters = (await _members(request)).get("parameters", {})
+    check_admin(request)
+    parameters = (await members_of(request, may_be_empty=True)).get("parameters", {})
     if type(parameters) is not dict:
         raise Problem(422, "parameters: expected an object", pointer="/parameters")
     for name in parameters:
@@ -75,19 +68,3 @@ async def _change(request: Request) -> None:
                 f"parameter {name!r} is not supported: models come from the registry only",
                 pointer=pointer("parameters", name),
             )
-
-
-async def _members(request: Request) -> dict[str, Any]:
-    """Return the body's members; there may be no body."""
-    service: Service = request.app.state.service
-    body = await read_body(request, min(LARGEST_CHANGE, service.settings.max_body_bytes))
-    if not body.strip():
-        return {}
-    try:
-        members = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Problem(400, f"the body is not JSON: {error}", pointer="") from None
-    if type(members) is not dict:
-        raise Problem(422, "the body: expected an object", pointer="")
-    found: dict[str, Any] = members
-    return found

@@ -11,6 +11,7 @@ from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire import npy, rerank_json
 from localrank_service.wire.answer import server_timing
+from localrank_service.wire.members import RERANK, check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -20,6 +21,7 @@ __all__ = ["router"]
 
 router = APIRouter(route_class=DirectRoute)
 
+_TABLE = names_of(RERANK)
 _MEDIA_TYPES = (rerank_json.MEDIA_TYPE, npy.MEDIA_TYPE)
 
 
@@ -39,6 +41,7 @@ async def rerank(request: Request) -> Response:
             asked = request.query_params.multi_items() if request.scope["query_string"] else ()
             query = await attempt.read(npy.read, 0, body, asked, service.limits)
         else:
+            check_query_string(request.scope["query_string"], _TABLE)
             query = await attempt.read(rerank_json.read, len(body), body, service.limits)
         model = await attempt.find(query.options.model, at=None if binary else "/model")
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)

@@ -20,6 +20,7 @@ from localrank_service.http.direct import DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire import v2
 from localrank_service.wire.answer import server_timing
+from localrank_service.wire.members import INFER_PARAMETERS, check_query_string, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "
 
 router = APIRouter(tags=["open inference protocol"])
 inference = APIRouter(tags=["open inference protocol"], route_class=DirectRoute)
+
+_TABLE = ("id", "parameters", "inputs", "outputs", *names_of(INFER_PARAMETERS))
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda content: gzip.compress(content, 1, mtime=0),
@@ -52,6 +55,7 @@ async def infer(request: Request) -> Response:
     headers = request.headers
     request_id: str = request.scope["request_id"]
     with Attempt(service, "v2", request_id) as attempt:
+        check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         declared = headers.get(v2.HEADER_LENGTH)

@@ -8,6 +8,7 @@ The adapters repeat unknown members unchanged; the score of a hit becomes the sc
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +40,8 @@ __all__ = ["ENGINES", "AdaptedQuery", "encode", "read"]
 
 _TABLE = by_name(ADAPTER)
 _ELASTIC_LOG = "_ltrlog"
+#: As Java writes a number; Python's own numbers may have underscores and digits of other scripts.
+_SOLR_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|Infinity|NaN)")
 _SOLR_FIELDS = ("[features]", "[fv]", "features", "fv")
 #: Names in a sentence.
 _MOST_NAMES = 5
@@ -72,7 +75,14 @@ def _elastic_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str
     log = fields.get(_ELASTIC_LOG) if type(fields) is dict else None
     if type(log) is not list or not log:
         return None
-    entries = {name: values for part in log if type(part) is dict for name, values in part.items()}
+    listed = [entry for part in log if type(part) is dict for entry in part.items()]
+    entries = dict(listed)
+    if len(entries) < len(listed):
+        raise Problem(
+            422,
+            f"{at[1:]} has a log entry twice: {_listed([name for name, _ in listed])}",
+            pointer=f"{at}/fields/{_ELASTIC_LOG}",
+        )
     if entry is None and len(entries) > 1:
         raise Problem(
             422,
@@ -92,6 +102,8 @@ def _elastic_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str
                 value,
                 f"{at}/fields/{_ELASTIC_LOG}",
             )
+        if value["name"] in named:
+            raise _twice(value["name"], at, pointer("fields", _ELASTIC_LOG))
         named[value["name"]] = value.get("value")
     return named
 
@@ -107,13 +119,16 @@ def _solr_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str, A
     named: dict[str, Any] = {}
     for part in text.split(",") if text else ():
         name, _, value = part.rpartition("=")
-        try:
-            named[name] = float(value)
-        except ValueError:
+        if not name or not _SOLR_NUMBER.fullmatch(value):
             refuse(f"{at[1:]}: a logged feature", "name=value", part, at + pointer(str(field)))
-        if not name:
-            refuse(f"{at[1:]}: a logged feature", "name=value", part, at + pointer(str(field)))
+        if name in named:
+            raise _twice(name, at, pointer(str(field)))
+        named[name] = float(value)
     return named
+
+
+def _twice(name: str, at: str, member: str) -> Problem:
+    return Problem(422, f"{at[1:]}: feature {name!r} is logged twice", pointer=at + member)
 
 
 _ELASTIC = Engine(
@@ -275,11 +290,8 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
             )
         if name in found:
             raise Problem(422, f"option {name!r} stands twice", pointer=pointer(name))
-        value: Any = text
-        if name == "top_n":
-            value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
-        found[name] = value
-    found |= plain_values(found)
+        found[name] = text
+    found = plain_values(found, _TABLE)
     check(found, _TABLE)
     return found
 

@@ -130,10 +130,7 @@ def read_text(body: bytes, options: Sequence[tuple[str, str]], limits: Limits, m
             raise Problem(400, f"option {name!r} stands twice in the query string")
         else:
             members[name] = value
-    grade = members.get("top_grade", "")
-    if grade.isascii() and grade.isdecimal() and len(grade) < 5:
-        members["top_grade"] = int(grade)
-    members |= plain_values(members)
+    members = plain_values(members, _TABLE)
     try:
         check(members, _TABLE)
         return _exam(members, [], body, limits, most_queries)

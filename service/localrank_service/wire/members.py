@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from localrank.metrics import CONVENTIONS
+from localrank.registry import ALIAS_NAME, CHAMPION
 from localrank_service.http.problems import Problem, pointer
+from localrank_service.wire.kinds import (
+    ANYTHING,
+    FLAG,
+    ID,
+    TEXT,
+    Kind,
+    integer,
+    matching,
+    number,
+    one_of,
+    text_of,
+)
 from localrank_service.wire.query import DTYPES, EXPLANATIONS
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "ADAPTER",
@@ -23,29 +36,17 @@ __all__ = [
     "FEEDBACK",
     "INFER_PARAMETERS",
     "JUDGED",
+    "PROMOTE",
     "RERANK",
-    "Kind",
+    "ROLLBACK",
     "Member",
     "by_name",
     "check",
     "check_names",
+    "check_query_string",
     "names_of",
     "plain_values",
 ]
-
-#: A number as it may stand in a query string.
-_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
-
-
-class Kind(NamedTuple):
-    """What a member's value is: in the sentence of an error, as JSON Schema, and as a test of the parsed value.
-
-    What holds the documents has no test here: the wires read it piece by piece.
-    """
-
-    expected: str
-    schema: Mapping[str, Any]
-    accepts: Callable[[Any], bool] | None = None
 
 
 class Member(NamedTuple):
@@ -57,23 +58,6 @@ class Member(NamedTuple):
     nullable: bool = True
 
 
-def _integer(least: int) -> Kind:
-    return Kind(
-        f"an integer of at least {least}",
-        {"type": "integer", "minimum": least},
-        lambda value: type(value) is int and value >= least,
-    )
-
-
-def _one_of(names: Iterable[str]) -> Kind:
-    known = tuple(names)
-    return Kind(f"one of {', '.join(known)}", {"enum": list(known)}, lambda value: value in known)
-
-
-_TEXT = Kind("a text", {"type": "string"}, lambda value: type(value) is str)
-_ID = Kind("a text or an integer", {"type": ["string", "integer"]}, lambda value: type(value) in {str, int})
-_FLAG = Kind("true or false", {"type": "boolean"}, lambda value: type(value) is bool)
-_ANYTHING = Kind("anything", {})
 _CELL = {"type": ["number", "null"], "description": "null is a missing value"}
 _ROW = {"type": "array", "items": _CELL}
 _FEATURES = {
@@ -87,39 +71,35 @@ HIGHEST_GRADE = 100
 LONGEST_TIMEOUT = 3_600_000
 _TIMEOUT = Member(
     "timeout_ms",
-    Kind(
-        f"a number above 0, at most {LONGEST_TIMEOUT}",
-        {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT},
-        lambda value: type(value) in {int, float} and 0 < value <= LONGEST_TIMEOUT,
-    ),
+    number(0, LONGEST_TIMEOUT, above=True),
     "Milliseconds for the ranking, from the arrival of the whole request. If that is too short for the "
     "model, a cheaper ranking answers; the cheapest is the order of the request. `degraded` says which one "
     "answered.",
 )
 _ALLOW = Member(
     "allow_degraded",
-    _FLAG,
+    FLAG,
     "If false, the answer is 504 instead of a cheaper ranking than the model's own.",
     nullable=False,
 )
 
 _MODEL = Member(
     "model",
-    _TEXT,
+    TEXT,
     "`name`, `name@version` or `name@alias`. If left out, the server's default model, or its only one.",
 )
-_QUERY_ID = Member("query_id", _ID, "The caller's name for the query.")
-_SESSION_ID = Member("session_id", _ID, "The caller's name for the user's session.")
-_TOP_N = Member("top_n", _integer(1), "Answer only this many of the best documents.")
+_QUERY_ID = Member("query_id", ID, "The caller's name for the query.")
+_SESSION_ID = Member("session_id", ID, "The caller's name for the user's session.")
+_TOP_N = Member("top_n", integer(1), "Answer only this many of the best documents.")
 _CONTRACT = Member(
     "contract",
-    _TEXT,
+    TEXT,
     "Hash of the feature contract that the caller expects; if the model has another one, the answer is 409.",
 )
 
 _EXPLAIN = Member(
     "explain",
-    _one_of(EXPLANATIONS),
+    one_of(EXPLANATIONS),
     "`route` adds `explanation`: a summary of the query's signature, the similarity to each cluster, the "
     "most similar training queries, and the scorer that answered. `contributions` adds `explanation`: what "
     "each feature adds to each score; the answer is 422 if the scorer is not a sum over features.",
@@ -162,7 +142,7 @@ RERANK = (
                 "type": "array",
                 "items": {
                     "type": "object",
-                    "properties": {"id": _ID.schema, "features": _FEATURES},
+                    "properties": {"id": ID.schema, "features": _FEATURES},
                     "required": ["features"],
                     "additionalProperties": False,
                 },
@@ -173,7 +153,7 @@ RERANK = (
     ),
     Member(
         "ids",
-        Kind("a list of texts or integers", {"type": "array", "items": _ID.schema}),
+        Kind("a list of texts or integers", {"type": "array", "items": ID.schema}),
         "One per row of `features`; they may repeat.",
     ),
     Member(
@@ -195,11 +175,11 @@ RERANK = (
     _ALLOW,
     Member(
         "fallback_feature",
-        _TEXT,
+        TEXT,
         "Only with `timeout_ms`: a feature of the model. If there is no time to rank at all, the documents "
         "are ordered by this feature, largest first, instead of staying in the order of the request.",
     ),
-    Member("dtype", _one_of(DTYPES), "Number type of `features_b64`; `float32` if left out.", nullable=False),
+    Member("dtype", one_of(DTYPES), "Number type of `features_b64`; `float32` if left out.", nullable=False),
     Member(
         "shape",
         Kind(
@@ -220,11 +200,11 @@ RERANK = (
 COMPARE = (
     Member(
         "baseline",
-        _TEXT,
+        TEXT,
         "`name`, `name@version` or `name@alias`: the first version. If left out, the server's default model, "
         "or its only one.",
     ),
-    Member("candidate", _TEXT, "The second version.", nullable=False),
+    Member("candidate", TEXT, "The second version.", nullable=False),
     *(
         member
         for member in RERANK
@@ -239,7 +219,7 @@ COMPARE = (
 #: Of ``POST /v2/rerank``; any other is refused by name.
 COHERE = (
     _MODEL,
-    Member("query", _TEXT, "Has no effect, because the model ranks by features only."),
+    Member("query", TEXT, "Has no effect, because the model ranks by features only."),
     Member(
         "documents",
         Kind(
@@ -255,7 +235,7 @@ COHERE = (
     _TOP_N,
     Member(
         "return_documents",
-        _FLAG,
+        FLAG,
         "Answer each document as it was sent, with its score.",
         nullable=False,
     ),
@@ -266,27 +246,27 @@ COHERE = (
     _ALLOW,
     _QUERY_ID,
     _SESSION_ID,
-    Member("max_tokens_per_doc", _ANYTHING, "Has no effect."),
-    Member("priority", _ANYTHING, "Has no effect."),
-    Member("rank_fields", _ANYTHING, "Has no effect."),
+    Member("max_tokens_per_doc", ANYTHING, "Has no effect."),
+    Member("priority", ANYTHING, "Has no effect."),
+    Member("rank_fields", ANYTHING, "Has no effect."),
 )
 
 #: Of the query string of ``POST /v1/adapters/ENGINE``; any other is refused by name.
 ADAPTER = (
     _MODEL,
-    _QUERY_ID._replace(kind=_TEXT),
-    _SESSION_ID._replace(kind=_TEXT),
+    _QUERY_ID._replace(kind=TEXT),
+    _SESSION_ID._replace(kind=TEXT),
     _TOP_N._replace(meaning="Answer only this many of the best hits."),
     _CONTRACT,
     Member(
         "log",
-        _TEXT,
+        TEXT,
         "The name of the log entry (Elasticsearch, OpenSearch) or of the field (Solr) that holds the "
         "features, if there are several.",
     ),
     Member(
         "missing_as_zero",
-        _FLAG,
+        FLAG,
         "If true, a feature that a hit does not log is 0, as with the option of this name in the plug-ins; "
         "otherwise it is missing.",
     ),
@@ -300,7 +280,7 @@ INFER_PARAMETERS = (
     _CONTRACT,
     Member(
         "timeout",
-        _integer(0),
+        integer(0),
         "Microseconds for the ranking, from the arrival of the whole request, as `timeout_ms` of "
         "`/v1/rerank`; 0 is no limit.",
     ),
@@ -316,33 +296,29 @@ INFER_PARAMETERS = (
     ),
     _QUERY_ID,
     _SESSION_ID,
-    Member("binary_data_output", _FLAG, "Answer binary tensors, unless an output says otherwise."),
+    Member("binary_data_output", FLAG, "Answer binary tensors, unless an output says otherwise."),
 )
 
 #: Of each event of ``POST /v1/feedback``; any other is refused by name.
 FEEDBACK = (
     Member(
         "request_id",
-        Kind(
-            "a text of 1 to 128 characters",
-            {"type": "string", "minLength": 1, "maxLength": 128},
-            lambda value: type(value) is str and 0 < len(value) <= 128,
-        ),
+        text_of(1, 128),
         "The `request_id` of the answer that showed the documents; its header `X-Request-ID` has it too.",
         nullable=False,
     ),
     Member(
         "query",
-        _integer(0),
+        integer(0),
         "Position of the query in its request, if the request had several queries; the first one if left "
         "out.",
     ),
     Member(
         "id",
-        _ID,
+        ID,
         "The id that the document had in the request; the first document with it, if several had it.",
     ),
-    Member("index", _integer(0), "The position of the document in the request; use this or `id`."),
+    Member("index", integer(0), "The position of the document in the request; use this or `id`."),
     Member(
         "click",
         Kind("true", {"type": "boolean", "not": {"const": False}}, lambda value: value is True),
@@ -351,18 +327,14 @@ FEEDBACK = (
     ),
     Member(
         "grade",
-        Kind(
-            f"a number from 0 to {HIGHEST_GRADE}",
-            {"type": "number", "minimum": 0, "maximum": HIGHEST_GRADE},
-            lambda value: type(value) in {int, float} and 0 <= value <= HIGHEST_GRADE,
-        ),
+        number(0, HIGHEST_GRADE),
         "How relevant the document is; higher is better. If a document gets several grades, the last one "
         "counts. An event has either `click` or `grade`.",
         nullable=False,
     ),
     Member(
         "event_id",
-        _ID,
+        ID,
         "The caller's name for the event. Events with the same name count once, so an event can be sent "
         "again.",
     ),
@@ -414,13 +386,13 @@ EVALUATE = (
     ),
     Member(
         "convention",
-        _one_of(CONVENTIONS),
+        one_of(CONVENTIONS),
         "How to measure; `standard` if left out. Conventions differ in discounts, in queries without "
         "relevant documents and in short lists.",
     ),
-    Member("top_grade", _integer(1), "The largest label, for `err`; 4 if left out."),
+    Member("top_grade", integer(1), "The largest label, for `err`; 4 if left out."),
     _CONTRACT,
-    Member("per_query", _FLAG, "Also answer the figures of each query.", nullable=False),
+    Member("per_query", FLAG, "Also answer the figures of each query.", nullable=False),
     Member(
         "queries",
         Kind(
@@ -444,8 +416,20 @@ EVALUATE = (
 )
 
 #: Of ``parameters`` of an input, and of an output.
-BINARY_INPUT = (Member("binary_data_size", _integer(0), "The bytes of a tensor that follows the JSON."),)
-BINARY_OUTPUT = (Member("binary_data", _FLAG, "Answer this output as a binary tensor."),)
+BINARY_INPUT = (Member("binary_data_size", integer(0), "The bytes of a tensor that follows the JSON."),)
+BINARY_OUTPUT = (Member("binary_data", FLAG, "Answer this output as a binary tensor."),)
+
+
+_ALIAS = Member(
+    "alias",
+    matching(ALIAS_NAME.pattern, "1 to 64 letters, digits, '.', '_' and '-', the first a letter"),
+    f"The alias that moves; `{CHAMPION}` if left out.",
+    nullable=False,
+)
+
+#: Of ``POST /v1/models/NAME/promote`` and ``…/rollback``; any other is refused by name.
+PROMOTE = (Member("version", integer(1), "The version that the alias will name.", nullable=False), _ALIAS)
+ROLLBACK = (_ALIAS,)
 
 
 def names_of(table: Iterable[Member]) -> tuple[str, ...]:
@@ -458,24 +442,32 @@ def by_name(table: Iterable[Member]) -> dict[str, Member]:
     return {member.name: member for member in table}
 
 
-def plain_values(found: Mapping[str, str]) -> dict[str, Any]:
+def plain_values(found: Mapping[str, Any], table: Mapping[str, Member]) -> dict[str, Any]:
     """Convert the numbers and flags of a query string; a text that is neither stays as it is."""
-    values: dict[str, Any] = {}
-    if (timeout := found.get("timeout_ms")) is not None:
-        values["timeout_ms"] = float(timeout) if _DECIMAL.fullmatch(timeout) else timeout
-    for name in ("allow_degraded", "missing_as_zero"):
-        if (flag := found.get(name)) is not None:
-            values[name] = {"true": True, "false": False}.get(flag, flag)
-    return values
+    return {
+        name: table[name].kind.of_text(value) if type(value) is str else value
+        for name, value in found.items()
+    }
 
 
-def check_names(found: Iterable[str], table: Mapping[str, Member]) -> None:
+def check_names(found: Iterable[str], table: Mapping[str, Member], at: str = "") -> None:
     """Refuse a member that is not in the table."""
     for name in found:
         if name not in table:
             raise Problem(
-                422, f"unknown member {name!r}; expected some of {', '.join(table)}", pointer=pointer(name)
+                422,
+                f"unknown member {name!r}; expected some of {', '.join(table)}",
+                pointer=at + pointer(name),
             )
+
+
+def check_query_string(query_string: bytes, names: Iterable[str]) -> None:
+    """Refuse members of the body that stand in the query string, where nothing would read them."""
+    if query_string:
+        given = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+        for name in names:
+            if name in given:
+                raise Problem(422, f"{name}: expected in the body, found in the query string")
 
 
 def check(members: Mapping[str, Any], table: Mapping[str, Member], at: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.members import RERANK, by_name, check, plain_values
@@ -219,13 +219,9 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
             raise Problem(400, f"option {name!r} stands twice in the query string")
         else:
             found[name] = text
-    members: dict[str, Any] = {**found}
-    top_n = found.get("top_n", "")
-    if top_n.isascii() and top_n.isdecimal() and len(top_n) <= 18:
-        members["top_n"] = int(top_n)
+    members = plain_values(found, _TABLE)
     if _TWO_POSITIONS.fullmatch(compare := found.get("compare", "")):
         members["compare"] = [int(position) for position in compare.split(",")]
-    members |= plain_values(found)
     try:
         check(members, _TABLE)
         if "compare" in members:

@@ -74,7 +74,16 @@ def test_what_is_wrong_is_named(experiments: list[Any], said: str, at: str) -> N
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"experiments": {}}', b'{"experiments": [], "a": 1}']
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"experiments": {}}',
+        b'{"experiments": [], "a": 1}',
+        b'{"experiments": [], "experiments": []}',
+        b'{"experiments": [{"name": "a", "name": "b"}]}',
+    ],
 )
 def test_what_is_no_document_is_refused(content: bytes) -> None:
     with pytest.raises(Problem):

@@ -122,6 +122,34 @@ async def test_changes_need_an_admin_key_json_and_the_right_page(
     assert [] == found["experiments"]
 
 
+@pytest.mark.parametrize(
+    ("members", "status", "at"),
+    [
+        ({"candidate": "demo@9"}, 404, "/candidate"),
+        ({"candidate": "demo@challenger"}, 404, "/candidate"),
+        ({"candidate": "other@1"}, 404, "/candidate"),
+        ({"model": "other"}, 404, "/model"),
+        ({"model": "other", "candidate": "other@1"}, 404, "/model"),
+    ],
+)
+async def test_what_does_not_exist_is_not_written_down(
+    connect: Any,
+    settings: Settings,
+    loaded: Callable[..., Awaitable[None]],
+    *,
+    members: Any,
+    status: int,
+    at: str,
+) -> None:
+    async with connect(settings) as client:
+        await loaded(client)
+        answer = await client.put("/v1/experiments/a", json=BASELINE | members, headers=ADMIN)
+        found = await shown(client)
+
+    assert (status, at) == (answer.status_code, valid("Problem", answer.json())["pointer"])
+    assert [] == found["experiments"]
+
+
 async def test_a_split_gives_each_session_the_version_that_was_drawn_for_it(
     connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
 ) -> None:

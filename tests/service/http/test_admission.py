@@ -90,6 +90,15 @@ def test_a_few_requests_may_always_wait(clock: Clock) -> None:
     assert pytest.approx(4 * 0.05) == pressure.most(clock.now)
 
 
+@pytest.mark.parametrize("now", [k * 1e3 + k / 7 for k in range(1, 400, 7)])
+def test_nobody_is_asked_to_wait_longer_than_half_a_minute(now: float) -> None:
+    """The time now and half a minute may add up to a little more than that."""
+    pressure = pressed(0.01)
+
+    assert 30 == pressure.refuse(now, 40.0)
+    assert 30 == pressure.refuse(now, 30.0)
+
+
 def test_refused_clients_are_asked_to_come_back_one_after_the_other(clock: Clock) -> None:
     """950 requests of 10 ms that come at once on top of half a second of work need ten seconds."""
     pressure = pressed(0.01)

@@ -212,9 +212,10 @@ async def test_any_alias_may_be_promoted(served: httpx.AsyncClient) -> None:
     ("name", "body", "status"),
     [
         ("demo", {"version": 7}, 404),
-        ("demo", {"version": 0}, 404),
+        ("demo", {"version": 0}, 422),
         ("nope", {"version": 1}, 404),
-        ("demo", {"version": 2, "alias": "no/alias"}, 404),
+        ("demo", {"version": 2, "alias": "no/alias"}, 422),
+        ("demo", {"version": 2, "alias": ""}, 422),
         ("demo", {}, 422),
         ("demo", {"version": "2"}, 422),
         ("demo", {"version": True}, 422),

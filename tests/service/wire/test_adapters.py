@@ -68,6 +68,10 @@ def elastic(rows: list[list[float | None]], entry: str = "features", **more: Any
     }
 
 
+def elastic_log(log: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"hits": {"hits": [{"_id": "p0", "fields": {"_ltrlog": log}}]}}
+
+
 def solr(rows: list[list[float]], field: str = "[features]") -> dict[str, Any]:
     return {
         "responseHeader": {"status": 0, "QTime": 7},
@@ -233,6 +237,30 @@ async def test_an_empty_page_stays_empty(client: httpx.AsyncClient) -> None:
         ("solr", {"response": {"docs": [{"id": 1}]}}, {}, 422, "has no logged features; ask for them: fl="),
         ("solr", {"response": {"docs": [{"fv": "bm25"}]}}, {}, 422, "expected name=value"),
         ("solr", {"response": {"docs": [{"fv": {"bm25": "x"}}]}}, {}, 422, "expected a number or null"),
+        ("solr", {"response": {"docs": [{"fv": "bm25=1_0"}]}}, {}, 422, 'name=value, found "bm25=1_0"'),
+        ("solr", {"response": {"docs": [{"fv": "bm25=１"}]}}, {}, 422, "expected name=value"),
+        ("solr", {"response": {"docs": [{"fv": "=1"}]}}, {}, 422, 'name=value, found "=1"'),
+        (
+            "solr",
+            {"response": {"docs": [{"fv": "bm25=1,age=2,bm25=1"}]}},
+            {},
+            422,
+            "response/docs/0: feature 'bm25' is logged twice",
+        ),
+        (
+            "opensearch",
+            elastic_log([{"e": [{"name": "age", "value": 1}, {"name": "age", "value": 2}]}]),
+            {},
+            422,
+            "hits/hits/0: feature 'age' is logged twice",
+        ),
+        (
+            "elasticsearch",
+            elastic_log([{"e": []}, {"f": []}, {"e": []}]),
+            {"log": "e"},
+            422,
+            "hits/hits/0 has a log entry twice: 'e', 'f', 'e'",
+        ),
         ("elasticsearch", [], {}, 422, "expected an object"),
         ("elasticsearch", elastic([[1, 2, 3, 4]]), {"top_n": "0"}, 422, "top_n"),
         ("elasticsearch", elastic([[1, 2, 3, 4]]), {"topn": "1"}, 422, "unknown option 'topn'"),

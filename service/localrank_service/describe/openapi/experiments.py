@@ -90,7 +90,7 @@ SCHEMAS: dict[str, Any] = {
 OPERATIONS: dict[tuple[str, str], Operation] = {
     ("get", "/v1/experiments"): Operation(None, "Experiments", {*KEY, 409}),
     ("put", "/v1/experiments/{name}"): Operation(
-        "ExperimentSettings", "ExperimentChanged", {*KEY, *BODY, 409, 503}, admin=True
+        "ExperimentSettings", "ExperimentChanged", {*KEY, *BODY, 404, 409, 503}, admin=True
     ),
     ("delete", "/v1/experiments/{name}"): Operation(
         None, "ExperimentChanged", {*KEY, 404, 409, 503}, admin=True

@@ -7,7 +7,17 @@ from typing import Any
 from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.parameters import in_query
 from localrank_service.describe.openapi.problems import BODY, KEY, MODEL
-from localrank_service.describe.openapi.shapes import COUNT, FREE, TEXT, closed, list_of, map_of, maybe
+from localrank_service.describe.openapi.shapes import (
+    COUNT,
+    FREE,
+    TEXT,
+    closed,
+    described_by,
+    list_of,
+    map_of,
+    maybe,
+)
+from localrank_service.wire.members import PROMOTE, ROLLBACK
 
 __all__ = ["OPERATIONS", "SCHEMAS"]
 
@@ -84,11 +94,8 @@ SCHEMAS: dict[str, Any] = {
             },
         }
     ),
-    "Promotion": closed(
-        {"version": {"type": "integer", "minimum": 1}, "alias": TEXT | {"default": "champion"}},
-        optional=("alias",),
-    ),
-    "Rollback": closed({"alias": TEXT | {"default": "champion"}}, optional=("alias",)),
+    "Promotion": closed(described_by(PROMOTE), optional=("alias",)),
+    "Rollback": closed(described_by(ROLLBACK), optional=("alias",)),
     "Switched": closed(
         {
             "name": TEXT,
