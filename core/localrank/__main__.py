@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         print(f"localrank {__version__}")  # noqa: T201
         return 0
     if arguments[0] not in COMMANDS:
-        return _complain(f"no command {arguments[0]!r}; expected one of {', '.join(COMMANDS)}", 2)
+        return _complain(_unknown(arguments[0]), 2)
     both = " ".join(arguments[:2])
     name = both if both in COMMANDS else arguments[0]
     command = COMMANDS[name]
@@ -129,6 +129,17 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         return _complain(f"not enough memory: {error}" if str(error) else "not enough memory", 1)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
+
+
+def _unknown(word: str) -> str:
+    """Return what to say of a first word that is no command."""
+    # Comparing words takes a module that no right use needs.
+    from localrank.commands.wrong_use import no_option
+    from localrank.spelling import no_such
+
+    if word.startswith("-"):
+        return no_option(word, ("--version", "--help"))
+    return no_such("command", word, COMMANDS)
 
 
 def _installing(extra: str) -> str:

@@ -24,12 +24,13 @@ from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
 from localrank.similarity import Similarity  # noqa: TC001
+from localrank.spelling import did_you_mean, no_such
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.compatibility import check as check_steps
 from localrank_training.data.rows import CELLS
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.prototypes import Locality
-from localrank_training.settings import check_bounds, checked, did_you_mean, from_fields, plain, setting
+from localrank_training.settings import check_bounds, checked, from_fields, plain, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -506,9 +507,7 @@ def read_tables(
     if method is None and path is None:
         method = DEFAULT_METHOD if learner is None else "global"
     if method is not None and method not in METHODS:
-        raise InvalidConfiguration(
-            f"no method {method!r}{did_you_mean(method, METHODS)} (expected: {', '.join(METHODS)})"
-        )
+        raise InvalidConfiguration(no_such("method", method, METHODS))
     tables: dict[str, Any] = {}
     for part in (
         METHODS[method] if method else {},

@@ -20,10 +20,10 @@ from localrank.errors import InvalidConfiguration
 from localrank.gaussian import GaussianRepresentation
 from localrank.metrics import Judgements
 from localrank.signature import PcaRepresentation, choose_components, spectrum
+from localrank.spelling import did_you_mean
 from localrank.vectors import MeanRepresentation, VectorPoints
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.profiles import profile_of
-from localrank_training.settings import did_you_mean
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector

@@ -9,7 +9,6 @@ number where a real one is wanted.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import types
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from typing import (
 )
 
 from localrank.errors import InvalidConfiguration
+from localrank.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +35,6 @@ __all__ = [
     "Setting",
     "check_bounds",
     "checked",
-    "did_you_mean",
     "from_fields",
     "plain",
     "setting",
@@ -187,12 +186,6 @@ def _alias(name: object, known: Iterable[str]) -> str:
     """Return what a setting of another library is called here, if it is known here."""
     ours = _CALLED.get(str(name))
     return f"; it is called {ours!r} here" if ours in set(known) else ""
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` if a known name is near, else nothing."""
-    near = difflib.get_close_matches(str(name), known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def plain(value: Any) -> Any:

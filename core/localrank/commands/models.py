@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from localrank.commands.differences import print_difference
 from localrank.commands.output import print_json, print_notes, print_table
 from localrank.commands.versions import print_version
+from localrank.commands.wrong_use import no_option, of_argparse, see_help, too_many
 from localrank.errors import InvalidConfiguration
 from localrank.exports.names import ENGINES
+from localrank.spelling import no_such
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,14 +33,20 @@ _REFERENCE = "NAME, NAME@VERSION or NAME@ALIAS"
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, ``models`` being the first argument; return its exit code."""
-    parser = _parser()
+    parser, commands = _parser()
     if not arguments[1:]:
         parser.print_help()
         return 2
+    name = arguments[1]
+    if not name.startswith("-") and name not in commands:
+        raise InvalidConfiguration(no_such("command", name, [*commands, "import"]) + see_help(parser.prog))
     try:
-        asked = vars(parser.parse_args(arguments[1:]))
+        found, unknown = parser.parse_known_args(arguments[1:])
     except SystemExit:
         return 0  # it has printed help
+    if unknown:
+        commands.get(name, parser).refuse(unknown[0])
+    asked = vars(found)
     asked.pop("action")(**asked)
     return 0
 
@@ -47,10 +55,16 @@ class _Parser(ArgumentParser):
     """Says what is wrong in one line, as every command does."""
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidConfiguration(f"{message}; see {self.prog} --help")
+        raise InvalidConfiguration(of_argparse(message) + see_help(self.prog))
+
+    def refuse(self, unknown: str) -> NoReturn:
+        """Say that an option does not exist, or that a word is one too many."""
+        if unknown.startswith("-"):
+            self.error(no_option(unknown.partition("=")[0], self._option_string_actions))
+        self.error(too_many(unknown))
 
 
-def _parser() -> ArgumentParser:
+def _parser() -> tuple[ArgumentParser, dict[str, _Parser]]:
     parser = _Parser(
         prog="localrank models",
         description="List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
@@ -58,10 +72,11 @@ def _parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    made: dict[str, _Parser] = {}
 
     def command(name: str, action: Callable[..., None], example: str) -> ArgumentParser:
         summary = str(action.__doc__)
-        added: ArgumentParser = commands.add_parser(
+        made[name] = added = commands.add_parser(
             name,
             help=summary,
             description=summary,
@@ -158,7 +173,7 @@ def _parser() -> ArgumentParser:
     added.add_argument(
         "names", nargs="*", metavar="NAME", help="name of a model (default: all models at the URL)"
     )
-    return parser
+    return parser, made
 
 
 def _add_alias(command: ArgumentParser) -> None:

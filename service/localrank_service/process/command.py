@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from localrank.commands.wrong_use import run_typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.process import cpus
 from localrank_service.process.settings import Settings
@@ -50,14 +51,11 @@ def run(arguments: Sequence[str]) -> int:
     app.command("serve", epilog=_EPILOG)(_command())
     app.callback()(lambda: None)
     try:
-        app(list(arguments), prog_name="localrank", standalone_mode=True)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
+        return run_typer(app, arguments)
     except InvalidConfiguration as error:
         return _complain(str(error), 2)
     except _CannotServe as error:
         return _complain(str(error), 1)
-    return 0
 
 
 def _command() -> Callable[..., None]:

@@ -401,8 +401,8 @@ def test_wrong_use_is_one_sentence(models: Path, capsys: pytest.CaptureFixture[s
 
     assert "" == text
     assert errors == (
-        "localrank: argument --keep: expected a whole number, at least 0, found '-1'; "
-        "see localrank models prune --help\n"
+        "localrank: --keep: expected a whole number, at least 0, found '-1' "
+        "(see localrank models prune --help)\n"
     )
 
 

@@ -90,8 +90,8 @@ def test_split_makes_folds(letor: Path, tmp_path: Path, capsys: pytest.CaptureFi
     ("arguments", "code", "words"),
     [
         (["inspect", "no.txt"], 1, "localrank: no.txt: no such file or folder"),
-        (["inspect"], 2, "Missing argument"),
-        (["convert", "x"], 2, "Missing option '--out'"),
+        (["inspect"], 2, "expected argument DATA, found none"),
+        (["convert", "x"], 2, "expected option --out, found none"),
         (["convert", "x", "--out", "y", "--to", "csv"], 2, "'csv'"),
         (
             ["convert", "x", "--out", "y.csv"],

@@ -283,7 +283,7 @@ def test_two_models_of_one_name_are_called_as_they_were_asked_for(run: Run, tmp_
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("web",), "Missing argument"),
+        (("web",), "expected argument DATA, found none"),
         (("web", "plain"), "expected judged queries after the model, found none"),
         (("test.txt", "test.txt"), "expected a model, found only files and folders"),
         (("web", "plain", "web@2", "test.txt"), "expected one or two models, found web, plain, web@2"),

@@ -99,6 +99,13 @@ def test_what_is_printed_is_what_is_trained(judged: Path, capsys: pytest.Capture
     assert found == read.to_json() | {"learner": found["learner"]}
 
 
+def test_budgets_become_settings_of_the_learner(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["train", "--budget", "0.5", "--latency-budget", "1", "--print-config"])
+
+    printed = tomllib.loads(capsys.readouterr().out)["learner"]
+    assert (0.5, 1) == (printed["budget"], printed["latency"])
+
+
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_a_choice_at_the_edge_is_told_on_standard_error(
     judged: Path, as_json: list[str], capsys: pytest.CaptureFixture[str]
@@ -128,6 +135,17 @@ def test_every_feature_may_have_its_own_policy_for_missing_values(judged: Path) 
         (["--learner", "ranksvn"], "no learner 'ranksvn'; did you mean 'ranksvm'"),
         (["--set", "learner.c=1"], "unknown setting 'c'"),
         (["--set", 'contract.missing={f9="zero"}'], "missing: no feature 'f9' (expected names of features"),
+        (["--budget", "0"], "--budget: expected more than 0, found 0 (see localrank train --help)"),
+        (["--budget", "-2.5"], "--budget: expected more than 0, found -2.5"),
+        (["--budget", "nan"], "--budget: expected more than 0, found nan"),
+        (["--latency-budget", "0"], "--latency-budget: expected more than 0, found 0"),
+        (
+            ["--promote", "--promote-if-better"],
+            "--promote and --promote-if-better: expected one of them, found both",
+        ),
+        (["--learning-curve"], "--learning-curve: expected --report FILE, which the curve is drawn in"),
+        (["--dask", "local", "--workers", "1"], "--workers and --dask: expected one of them, found both"),
+        (["--warm", "web", "--budget", "3"], "--warm: expected only the settings of that version"),
     ],
 )
 def test_what_does_not_fit_is_wrong_use(

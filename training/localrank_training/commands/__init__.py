@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from localrank.commands.wrong_use import run_typer
 from localrank_training.commands import data, experiments
 from localrank_training.commands.arguments import described, spread
 from localrank_training.commands.assess import assess
@@ -53,11 +54,8 @@ app.add_typer(experiments.app)
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
-    try:
-        # Reports say by which command they were made.
-        app(spread(arguments), prog_name="localrank", obj=shlex.join(["localrank", *arguments]))
-    except SystemExit as stop:
-        if stop.code == _INTERRUPTED:
-            raise KeyboardInterrupt from None
-        return stop.code if isinstance(stop.code, int) else 0
-    return 0
+    # Reports say by which command they were made.
+    code = run_typer(app, spread(arguments), obj=shlex.join(["localrank", *arguments]))
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
+    return code

@@ -180,7 +180,7 @@ def split(
         report = deal(
             data,
             out,
-            fractions=None if fractions is None else _numbers(fractions),
+            fractions=None if fractions is None else _numbers(fractions, "--fractions"),
             folds=folds,
             seed=seed,
             to=to.value,
@@ -257,7 +257,7 @@ def synthesize(
 
     with _naming_flags():
         recipe = Recipe(
-            documents=_range(documents),
+            documents=_range(documents, "--documents"),
             features=features,
             kinds=kinds,
             separation=separation,
@@ -265,7 +265,7 @@ def synthesize(
             noise=noise,
             noise_features=noise_features,
             levels=levels,
-            label_shares=None if shares is None else tuple(_numbers(shares)),
+            label_shares=None if shares is None else tuple(_numbers(shares, "--shares")),
             missing=missing,
         )
     drawn = Drawn(queries, recipe, seed=seed, sample=sample)
@@ -292,18 +292,22 @@ def _naming_flags() -> Iterator[None]:
         raise InvalidConfiguration(f"--{flag}: {rest}") from None
 
 
-def _range(text: str) -> tuple[int, int]:
+def _range(text: str, option: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if match is None:
-        raise typer.BadParameter(f"expected a number or a range such as 20-40, found {text!r}")
+        raise typer.BadParameter(
+            f"expected a number or a range such as 20-40, found {text!r}", param_hint=option
+        )
     return int(match[1]), int(match[2] or match[1])
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"expected numbers with commas between, found {text!r}") from None
+        raise typer.BadParameter(
+            f"expected numbers with commas between, found {text!r}", param_hint=option
+        ) from None
 
 
 def _print(found: Inspection, rows: int) -> None:

@@ -163,8 +163,8 @@ def train(
     from localrank_training.training import train as train_model
 
     # Errors in the options are reported before the work.
-    budgets = {"budget": budget, "latency": latency_budget}
-    overrides = [*(overrides or ()), *(f"learner.{name}={value}" for name, value in budgets.items() if value)]
+    overrides = [*(overrides or ()), *_limits(budget, latency_budget)]
+    _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
     if warm is None:
         settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
@@ -204,7 +204,7 @@ def train(
         report = report_of(trained)
         reference = publish(registry, name, trained, queries, validation=held, report=report)
     decision = None
-    if promote_if_better and not promote:
+    if promote_if_better:
         promote, decision = better_than_served(registry, name, trained, report)
     if promote:
         registry.promote(name, reference.version)
@@ -246,6 +246,28 @@ def train(
             typer.echo(sentence)
         kept = made.write(background, registry, page)
         typer.echo(f"report: {page}; a copy is kept with the version: {kept}")
+
+
+def _limits(budget: float | None, latency: int | None) -> list[str]:
+    """Return the settings that the two budgets stand for."""
+    settings = []
+    for option, name, value in (
+        ("--budget", "learner.budget", budget),
+        ("--latency-budget", "learner.latency", latency),
+    ):
+        if value is None:
+            continue
+        if not value > 0:
+            raise typer.BadParameter(f"expected more than 0, found {value:g}", param_hint=option)
+        settings.append(f"{name}={value}")
+    return settings
+
+
+def _check_promotion(*, promote: bool, if_better: bool) -> None:
+    if promote and if_better:
+        raise typer.BadParameter(
+            "expected one of them, found both", param_hint="--promote and --promote-if-better"
+        )
 
 
 def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConfig:

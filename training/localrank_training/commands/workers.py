@@ -35,7 +35,7 @@ def working(workers: int, dask: str | None) -> Iterator[int]:
         yield workers or available_cores()
         return
     if workers:
-        raise typer.BadParameter("--workers and --dask: expected one of them, found both")
+        raise typer.BadParameter("expected one of them, found both", param_hint="--workers and --dask")
     from localrank_training.dask_workers import dask_workers
 
     with dask_workers(dask) as cluster:

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank.spelling import did_you_mean
 from localrank_training.experiments import adaptive, lgmml, local_rank, mhr, pca_query
-from localrank_training.settings import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

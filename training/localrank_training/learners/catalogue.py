@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank.spelling import no_such
 from localrank_training.learners.best_feature import BestFeature
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.boosting import Gbrt, LambdaMart
@@ -17,7 +18,7 @@ from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.rmlr import RobustMetric
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.settings import checked, did_you_mean
+from localrank_training.settings import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,5 @@ def make(method: str, settings: Mapping[str, object], where: str = "") -> Learne
         InvalidConfiguration: no such learner, or a setting is unknown, of the wrong type or out of range.
     """
     if method not in LEARNERS:
-        raise InvalidConfiguration(
-            f"no learner {method!r}{did_you_mean(method, LEARNERS)} (expected: {', '.join(LEARNERS)})"
-        )
+        raise InvalidConfiguration(no_such("learner", method, LEARNERS))
     return checked(LEARNERS[method], settings, where or f"learner {method!r}")

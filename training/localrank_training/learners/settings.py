@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.settings import did_you_mean, settings_of
+from localrank.spelling import no_such
+from localrank_training.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +41,7 @@ class LearnerSettings:
         from localrank_training.learners.catalogue import LEARNERS
 
         if self.method not in LEARNERS:
-            raise InvalidConfiguration(
-                f"no learner {self.method!r}{did_you_mean(self.method, LEARNERS)} (expected: {', '.join(LEARNERS)})"
-            )
+            raise InvalidConfiguration(no_such("learner", self.method, LEARNERS))
         object.__setattr__(self, "settings", {**self.kind.grid, **self.settings})
 
     @property

@@ -1,0 +1,23 @@
+"""What somebody may have meant who wrote a name that does not exist; every message that proposes one asks here."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["did_you_mean", "no_such"]
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` if a known name is near, else nothing."""
+    near = difflib.get_close_matches(str(name), known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def no_such(what: str, name: object, known: Iterable[str]) -> str:
+    """Return what to say of a name that does not exist: which one is near, and which exist."""
+    known = list(known)
+    return f"no {what} {name!r}{did_you_mean(name, known)} (expected: {', '.join(known) or 'none'})"
