@@ -64,7 +64,7 @@ class _Parser(ArgumentParser):
         self.error(too_many(unknown))
 
 
-def _parser() -> tuple[ArgumentParser, dict[str, _Parser]]:
+def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="localrank models",
         description="List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
