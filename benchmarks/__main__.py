@@ -118,7 +118,7 @@ def main() -> int:
 
 
 def met(name: str, arguments: Sequence[str], tries: int) -> bool:
-    """Run one until it meets its thresholds, so many times at most; tell whether it did."""
+    """Run one until it meets its thresholds, this many times at most; tell whether it did."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
     for attempt in range(1, tries + 1):
         print(f"\n## {shlex.join(['python', *command[1:]])}\n", flush=True)

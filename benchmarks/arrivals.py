@@ -71,7 +71,7 @@ class Connection:
 
 
 def closed(port: int, request: bytes, count: int) -> Vector:
-    """Return the seconds that each of ``count`` requests took, one after the other on one connection."""
+    """Return the seconds that each of ``count`` requests took, in turn on one connection."""
     connection = Connection(port)
     times = np.empty(count)
     with connection.socket:

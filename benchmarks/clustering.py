@@ -179,7 +179,7 @@ def renamed(one: Indices, other: Indices) -> float:
 
 
 def grown(sizes: list[int], sample: int) -> int:
-    """Cluster and hash so many signatures; return 1 if a million take too much."""
+    """Cluster and hash this many signatures; return 1 if a million take too long."""
     rows, failed = [], False
     for size in sizes:
         signatures, truth = draw("clustered", size, COMPONENTS, FEATURES, seed=2)

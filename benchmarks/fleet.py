@@ -1,4 +1,4 @@
-"""Several instances behind a real balancer: promotions and restarts one after the other, under constant arrivals.
+"""Several instances behind a real balancer: promotions and restarts in turn, under constant arrivals.
 
     python -m benchmarks.fleet [--balancer haproxy] [--instances 4] [--rate 60] [--seconds 20] [--repeats 5] [--out FILE]
 
@@ -9,7 +9,7 @@ of a folder of models, which this publishes to.
 First CPU: the instances answer the same rate each, once one of them alone and once all, in turn. What is counted is the
 CPU time of the instances per answer, and that of the balancer. Then requests arrive at constant times whether or not earlier ones
 were answered, nine rerank requests for each batch of four queries, while versions are promoted and rolled back at the
-URL, and then while each instance is stopped (SIGTERM) and started again, one after the other. Every answer is compared with
+URL, and then while each instance is stopped (SIGTERM) and started again in turn. Every answer is compared with
 what the version that it names ranks here. The client never asks twice.
 
 The exit code is 1 if a request failed, if an answer was not that of one version, or if CPU per request of all instances is
@@ -411,7 +411,7 @@ def promote(found: Fleet, rate: float, seconds: float) -> tuple[Offered, int, li
 
 
 def restart(found: Fleet, rate: float, seconds: float) -> tuple[Offered, int]:
-    """Stop and start each instance, one after the other, as long as requests come; return how many restarts."""
+    """Stop and start each instance in turn while requests come; return the number of restarts."""
     restarts = 0
     with offering(found.together, found.bodies, rate, seconds) as outcome:
         while not outcome.ready() and restarts < len(found.instances):

@@ -178,7 +178,7 @@ def squeezed(squeeze: Any, way: Callable[[list[Any]], bytes], some: list[Any]) -
 
 
 def record(rng: np.random.Generator, n_documents: int, n_features: int) -> tuple[Any, Matrix, Any, Any]:
-    """Return members, and features of which half are counts, as in web search."""
+    """Return members and features; half of the features are counts, as in web search."""
     features = rng.random((n_documents, n_features)).astype(np.float32)
     features[:, ::2] = rng.poisson(3, features[:, ::2].shape)
     scores = rng.standard_normal(n_documents)

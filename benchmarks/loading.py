@@ -2,7 +2,7 @@
 
 Run ``LOCALRANK_DATA=... python benchmarks/loading.py``. Both make a dense float32 matrix, labels and query ids of a plain
 text file; ours also checks it, keeps comments and puts queries together. Interleaved, CPU time, the fastest of several
-runs. Without real data, made-up files of the same shapes are read. Fails where ours is slower than `THRESHOLD`
+runs. Without real data, synthetic files of the same shapes are read. Fails if ours is slower than `THRESHOLD`
 times scikit-learn's.
 """
 
@@ -55,11 +55,11 @@ def _files(room: Path) -> list[tuple[str, str, Path]]:
     folder = os.environ.get("LOCALRANK_DATA")
     files = []
     if folder is None:
-        print("LOCALRANK_DATA is not set: made-up files")
+        print("LOCALRANK_DATA is not set: synthetic files")
         for name, share in (("dense", 1.0), ("sparse", 0.2)):
             path = room / name
-            path.write_text(_made_up(share))
-            files.append((name, "made up", path))
+            path.write_text(_synthetic(share))
+            files.append((name, "synthetic", path))
         return files
     for name, (pattern, what) in REAL.items():
         path = room / name
@@ -70,7 +70,7 @@ def _files(room: Path) -> list[tuple[str, str, Path]]:
     return files
 
 
-def _made_up(share: float) -> str:
+def _synthetic(share: float) -> str:
     rng = np.random.default_rng(0)
     lines = []
     for row in range(10_000):

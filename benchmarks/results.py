@@ -36,7 +36,7 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def write(path: Path | None, **rows: Sequence[Row]) -> None:
-    """Write a file of results, whole or not at all; nothing where no path is given."""
+    """Write a file of results, whole or not at all; without a path, do nothing."""
     if path is not None:
         _write(path, {"command": command(sys.argv[1:]), "machine": machine()}, rows)
 
@@ -64,7 +64,7 @@ def _write(path: Path, about: Results, rows: Mapping[str, Sequence[Row]]) -> Non
 
 
 def read(name: str, folder: Path = FOLDER) -> Results | None:
-    """Return what a benchmark wrote, nothing where it has not."""
+    """Return what a benchmark wrote; None if there is no such file."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 

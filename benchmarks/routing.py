@@ -39,7 +39,7 @@ MOST_GROWTH = 6.0
 MOST_APART = 2.0
 #: How many times longer than the tables the exact scan must take for a million.
 LEAST_SPEED_UP = 100.0
-#: How often the cluster must be that of the exact scan, where there are clusters.
+#: How often the tables must find the cluster of the exact scan, if the set has clusters.
 LEAST_AGREEMENT = 0.95
 #: How many seconds tables for a million signatures may take.
 MOST_BUILDING = 60.0

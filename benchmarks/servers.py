@@ -147,7 +147,7 @@ def stop(server: Server, process: subprocess.Popen[bytes]) -> None:
 
 
 def ask(port: int, request: bytes, timeout: float = 5.0) -> bytes:
-    """Return the answer to one request, nothing where nobody listens."""
+    """Return the answer to one request; empty if nobody listens."""
     answer = b""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout) as connection:
         connection.sendall(request)

@@ -40,7 +40,7 @@ router costs the table ``routers`` (`benchmarks.router_costs`).
 
 Routing does not know how many documents there were, so it is measured once for each number of training queries and
 features. The directions of a million queries of 700 features are 14 GB; a training set that does not fit into the
-memory that is free is left out, and the results say so. The exit code is 1 where a stage takes more than so many times
+memory that is free is left out, and the results say so. The exit code is 1 if a stage takes too many times as long as
 its bare call: see `MOST`, `MOST_BLOCK` and `MOST_ROUTE`. ``--parts`` measures some of the tables, and leaves the others
 in ``FILE`` as they are.
 """

@@ -2,10 +2,10 @@
 
     LOCALRANK_DATA=… python -m benchmarks.training [--web] [--growth] [--limit SECONDS]
 
-Each fit runs in a forked process of its own, with one thread, on the first fold of each set; `--web` adds made-up queries of
+Each fit runs in a forked process of its own, with one thread, on the first fold of each set; `--web` adds synthetic queries of
 the size of MSLR-WEB10K's training folds (6,000 queries of 120 documents, 136 features, five labels). Seconds are
 processor time; memory is the peak above what was resident before the fit, the queries included. `--growth` doubles
-queries, documents and features of made-up sets in turn and prints the exponent that fits the times.
+queries, documents and features of synthetic sets in turn and prints the exponent that fits the times.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="*", default=list(CONVENTIONS), choices=list(CONVENTIONS))
-    parser.add_argument("--web", action="store_true", help="add a made-up set of the size of MSLR-WEB10K")
+    parser.add_argument("--web", action="store_true", help="add a synthetic set of the size of MSLR-WEB10K")
     parser.add_argument("--growth", action="store_true", help="measure how times grow")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds that a fit may take")
     arguments = parser.parse_args()

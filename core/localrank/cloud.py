@@ -23,7 +23,7 @@ documents:
     the same for all documents: :math:`\log n`, then the share of the variance along each of the first principal
     directions of ``normalised``, zero beyond the rank.
 ``route``
-    the same for all documents: the similarity of the route (0 if there is none), then the share of each cluster.
+    the same for all documents: the similarity of the route (0 without one), then the share of each cluster.
 
 A feature that is the same in all documents, except for rounding to float32, is 0 in ``minmax``, ``zscore`` and ``to_best``
 and 1/2 in ``rank``. So is every feature of a list of one document. Identical documents have identical rows.

@@ -78,7 +78,7 @@ def mean_and_deviation(
 
 
 def _added(blocks: Iterator[Vector], n_features: int) -> Vector:
-    """Add all rows one after the other, as numpy does."""
+    """Add all rows in order, as numpy does."""
     total: Vector = np.zeros(n_features)
     for number, block in enumerate(blocks):
         total = np.add.reduce(block if number == 0 else np.concatenate([total[None], block]), axis=0)

@@ -1,6 +1,6 @@
 """Records in files that survive a writer that is killed: what a service logs to learn from.
 
-A file is frames, one after the other, and nothing else:
+A file is a sequence of frames and nothing else:
 
     magic (8 bytes) | length of the head | length of the tail | CRC-32 | head | tail
 
@@ -63,7 +63,7 @@ class Record(NamedTuple):
 
 
 def frame(head: bytes, arrays: Sequence[Buffer] = ()) -> list[Buffer]:
-    """Return the parts of a frame, to be written one after the other."""
+    """Return the parts of a frame, to be written in this order."""
     tail = sum(len(array) for array in arrays)
     lengths = _LENGTHS.pack(len(head), tail)
     check = zlib.crc32(head, zlib.crc32(lengths))

@@ -52,7 +52,7 @@ def rungs_of(ranker: Ranker) -> tuple[Rung, ...]:
 def first_part(scorer: Scorer, part: float = PART) -> Scorer:
     """Return the scorer with the first part of the trees of each of its forests; itself if it has none to leave out.
 
-    Boosted trees are learned one after the other, each correcting those before it, so the first ones say most.
+    Each boosted tree corrects those that were learned before it, so the first ones say most.
     """
     if isinstance(scorer, TreesScorer):
         count = max(1, round(part * scorer.n_trees))

@@ -42,7 +42,7 @@ class Point(Protocol):
 class Points(Protocol):
     """Many queries, one array for each property."""
 
-    #: What its arrays must be; the axis of the queries is called ``points``.
+    #: The names, types and shapes of its arrays; the axis of the queries is called ``points``.
     layout: ClassVar[Layouts]
 
     def __len__(self) -> int: ...

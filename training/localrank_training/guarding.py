@@ -175,7 +175,7 @@ class _Search:
             gains.append(best[0])
 
     def answered(self, thresholds: dict[tuple[str, Rung], float]) -> Vector:
-        """Return the metric of each query with these thresholds, of measures of which more is better."""
+        """Return the metric of each query with these thresholds, for measures that are better if they are larger."""
         levels = np.zeros(self.figures.shape[1], np.intp)
         for (measure, rung), threshold in thresholds.items():
             beyond = self.values[measure] < threshold

@@ -42,7 +42,7 @@ _FEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What models of so many queries are worth.
+    """How good models are that learned from this many queries.
 
     Attributes:
         queries: that a model learned from, on average over the folds.

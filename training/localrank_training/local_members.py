@@ -65,7 +65,7 @@ class LocalMembers:
 
     @staticmethod
     def fit(n_queries: int, width: int) -> bool:
-        """Tell whether the matrices of so many queries fit into memory."""
+        """Tell whether the matrices of this many queries fit into memory."""
         return n_queries * width * width * 8 <= _MOST_BYTES
 
     def rehearsed(

@@ -23,7 +23,7 @@ __all__ = ["Split", "bisecting_kmeans", "kmeans", "ward"]
 
 Split = Literal["largest", "scattered"]
 
-#: Random beginnings of k-means, of which the best counts.
+#: k-means begins this many times at random; the best result counts.
 _STARTS = 10
 _STRATEGIES: dict[Split, str] = {"largest": "largest_cluster", "scattered": "biggest_inertia"}
 

@@ -66,7 +66,7 @@ __all__ = [
 
 #: Fewer validation queries than this say nothing about when to stop learning a cluster.
 _ENOUGH_TO_STOP_BY = 10
-#: Training queries are routed by what the router says without a part of them; so many parts.
+#: Each of this many parts of the training queries is routed by a router that does not know the part.
 _PARTS = 5
 
 

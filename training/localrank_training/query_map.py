@@ -83,7 +83,7 @@ def query_map(
         points: of the queries. Those that cannot be compared have no place.
         clusters: of the queries.
         similarity: the name in `localrank.measures.MEASURES`.
-        most: of more queries so many are drawn.
+        most: if there are more queries, this many are drawn.
         seed: of the draw.
         keep: whether the map holds the points.
     """

@@ -79,7 +79,7 @@ class Store:
         """Copy a file to the disk.
 
         Raises:
-            ArtifactCorrupt: there is none, or it is longer than ``size``.
+            ArtifactCorrupt: the file is missing, or longer than ``size``.
             StoreUnavailable: it cannot be read now.
         """
         with self._asking(path, "expected to read it"):

@@ -6,7 +6,7 @@ value has its own direction. Nothing of either library is needed to score.
 
 Invariants, checked on construction: a child stands after its parent, so that there are no cycles; every split but the
 root and every leaf is the child of exactly one split; every feature, category set and bit exists; no sum of leaves
-overflows. So a file from anywhere cannot make the compiled walk read what is not there.
+overflows. So no file can make the compiled walk read beyond the arrays.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ NODE = np.dtype([("threshold", "f4"), ("reach", "f4"), ("left", "i4"), ("feature
 GOES_RIGHT_BY_DEFAULT = np.uint32(1 << 31)
 IS_CATEGORICAL = np.uint32(1 << 30)
 FEATURE = np.uint32((1 << 30) - 1)
-#: LightGBM's: what is not larger is zero where zero means missing.
+#: LightGBM's constant: values up to this count as zero if zero means missing.
 ZERO_REACH = np.float32(1e-35)
 #: How many (tree, document) pairs the numpy walk moves at once: what it touches then fits a core's own cache.
 _PAIRS = 16_384

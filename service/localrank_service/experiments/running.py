@@ -296,7 +296,7 @@ class Experiments:
     # What operators ask.
 
     async def change(self, name: str, definition: Definition | None, timeout: float) -> tuple[int, ...]:  # noqa: ASYNC109
-        """Add, replace or leave out an experiment; return the workers, all of which follow.
+        """Add, replace or remove an experiment; return the workers when all of them follow it.
 
         Raises:
             Problem: nothing was changed, or some workers have not followed in time.

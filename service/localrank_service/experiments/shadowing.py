@@ -34,7 +34,7 @@ _log = logging.getLogger("localrank.service")
 #: Requests that wait, and numbers of all their documents.
 MOST_WAITING: Final = 256
 MOST_NUMBERS: Final = 4_000_000
-#: Documents of which the overlap is the share in common.
+#: The overlap is the share that two rankings have in common among this many first documents.
 OVERLAP: Final = 10
 #: Seconds after which the thread looks again whether requests are being answered.
 _PAUSE: Final = 1e-3

@@ -127,7 +127,7 @@ OBSERVATION: ContextVar[Observation | None] = ContextVar("OBSERVATION", default=
 
 
 class Observer:
-    """Decides what is noted of each request."""
+    """Decides what each request leaves in logs, metrics and traces."""
 
     def __init__(self, access: AccessLog | None = None, spans: Spans | None = None) -> None:
         self._access = access

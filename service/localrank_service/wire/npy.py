@@ -194,7 +194,7 @@ def _described(header: bytes) -> tuple[str, bool, tuple[int, ...]]:
             f"the array's dtype is {descr[:40]}; expected float16, float32 or float64, such as '<f4'",
             pointer="",
         )
-    # No body has so many bytes that their number needs twenty digits.
+    # The length of a body never needs twenty digits.
     extents = [extent.strip() for extent in members["shape"].split(",")]
     if extents[-1] == "":
         extents.pop()

@@ -375,7 +375,7 @@ class JsonQuery:
 
 
 def _pieces(text: Text) -> Iterator[bytes]:
-    """Yield the characters of a text in base64, piece by piece, each of which is base64 by itself."""
+    """Yield the characters of a text in base64 in pieces; each piece is base64 by itself."""
     body, at, end = text.body, text.begin + 1, text.end - 1
     rest = b""
     while at < end:

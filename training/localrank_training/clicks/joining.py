@@ -1,6 +1,6 @@
 r"""Impressions and feedback of a service's log, joined into judged queries.
 
-Each impression becomes a query, each document of it that was shown a row. A grade is a label; where there is none, a click
+Each impression becomes a query, each document of it that was shown a row. A grade is a label; without a grade, a click
 is one; the rest is 0 or left out. Impressions that nobody judged are left out.
 
 With propensities, clicks are corrected for the places at which documents were shown, by inverse propensity weights
@@ -43,7 +43,7 @@ class Which:
     """The impressions of a log that are used.
 
     Attributes:
-        model: that ranked them; any if there is none.
+        model: that ranked them; None means any model.
         since: the earliest time of an answer, in seconds since 1970.
         until: from this time on they are left out.
     """

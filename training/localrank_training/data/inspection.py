@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Correlation", "Feature", "Inspection", "Suspicion", "inspect"]
 
 _CELLS = 1 << 20
-#: Quantiles come from at most so many documents, evenly spaced.
+#: Quantiles come from at most this many documents, evenly spaced.
 _SAMPLE = 50_000
 #: Pairs of more features are not correlated: the table would be larger than the data.
 _MOST_CORRELATED = 3000
@@ -497,7 +497,7 @@ def _sorted_by_label(queries: QuerySet) -> Bits:
 
 
 def _mostly_sorted(queries: QuerySet, mixed: Bits) -> bool:
-    """Whether so many queries are sorted that it is no chance: short lists are, now and then."""
+    """Tell whether more queries are sorted than by chance: short lists are sorted now and then."""
     long = mixed & (queries.lengths >= 5)
     return bool(long.any()) and float(_sorted_by_label(queries)[long].mean()) > 0.5
 

@@ -48,7 +48,7 @@ HELD, HELD_OF_MAPPED = 1 << 30, 1 << 26
 
 
 def fits(documents: Matrix, n_rows: int) -> bool:
-    """Tell whether so many rows of these documents may be copied in memory."""
+    """Tell whether this many rows of these documents may be copied in memory."""
     most = HELD if type(documents) is np.ndarray else HELD_OF_MAPPED
     return bool(4 * n_rows * documents.shape[1] <= most)
 

@@ -45,7 +45,7 @@ class Block:
     Attributes:
         labels: ``[n_docs]``.
         queries: ``[n_docs]`` position of the query in `Scan.query_ids`.
-        comments: ``[n_docs]`` an Arrow string array; None if there is none.
+        comments: ``[n_docs]`` an Arrow string array; None without comments.
         lines: the values as text had them; None when ``matrix`` has them.
         matrix: ``[n_docs, n_columns]`` float32, the values; None when ``lines`` has them.
         numbers: ``[n_docs]`` line or row of each document in its file; None if it has none.

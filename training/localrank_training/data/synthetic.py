@@ -196,7 +196,7 @@ def synthesize(
 
 
 class Drawn:
-    """Synthetic queries one after the other: those of `synthesize`, which are never all there at once.
+    """The queries of `synthesize`, one at a time, so that they are never all in memory.
 
     Attributes:
         recipe: what they are like.

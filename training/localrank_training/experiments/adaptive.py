@@ -543,7 +543,7 @@ EXPERIMENTS = (
             f"{_PROTOCOL.text}. Beside it the repaired method: profiles of queries that the models have not seen, the same learner "
             "stopped by validation queries on both sides, the number of clusters chosen on them with 1 among the candidates",
         ),
-        not_run="MQ2007 cannot be redistributed and was not at hand; MQ2008 is of the same collection, features and grades.",
+        not_run="MQ2007 cannot be redistributed and was not at hand; MQ2008 has the same collection, features and grades.",
         paper_data=PAPER_DATA,
         plan=_plan_table,
         find=table_2,

@@ -27,7 +27,7 @@ def named(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments of these names or patterns such as ``localrank-*``, each once.
 
     Raises:
-        InvalidConfiguration: there is none of one of them.
+        InvalidConfiguration: one of the names is unknown.
     """
     found: dict[str, Experiment] = {}
     for name in names:

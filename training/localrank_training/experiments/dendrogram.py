@@ -1,4 +1,4 @@
-"""A tree of merged clusters, all cuts of which share 2n - 1 clusters.
+"""A tree of merged clusters; all of its cuts share 2n - 1 clusters.
 
 Leaf ``i`` is node ``i``; merge ``i`` makes node ``n + i``. A cut into ``C`` clusters takes the nodes that the first ``n - C`` merges
 leave. So the models of every number of clusters from 1 to ``n`` are those of 2n - 1 nodes, each learned once.

@@ -63,7 +63,7 @@ class Geometry:
         return train, validation, test
 
     def points_of(self, fold: Fold, *parts: QuerySet) -> list[Points]:
-        """Return the points of some queries; what the representation needs to know is of the training queries."""
+        """Return the points of some queries; the representation learns only from the training queries."""
         contract = contract_of(fold)
         clouds = [Clouds(part, contract) for part in parts]
         if self.own_components:

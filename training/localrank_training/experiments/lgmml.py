@@ -40,7 +40,7 @@ PAPER_DATA = ("Yahoo Set I", "Yahoo Set II", "MSLR-WEB10K", "MSLR-WEB30K")
 
 #: Numbers of metrics on data, and the one of the tables; steps of WARP for each query.
 SIZES, SHOWN, ROUNDS = (1, 2, 5, 10, 20, 50), 50, 30
-#: Trees stop by validation queries, of which RankSVM and our L-GMML choose their settings too.
+#: Trees stop by validation queries; RankSVM and our L-GMML choose their settings by them, too.
 LEARNERS: dict[str, tuple[Mapping[str, Any], ...]] = {
     "gbrt": ({"num_threads": 1},),
     "lambdamart": ({"members": 1, "num_threads": 1},),

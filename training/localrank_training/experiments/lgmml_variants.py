@@ -208,7 +208,7 @@ def noisy(
     convention: str,
     seed: int,
 ) -> Arrays:
-    """Do the same with so many columns of noise beside the features, uniform in [0, 1]."""
+    """Do the same with this many columns of noise beside the features, uniform in [0, 1]."""
     rng = np.random.default_rng([seed, columns, fold.number])
     parts = [_with_noise(part, columns, rng) for part in (fold.train, fold.validation, fold.test)]
     return alone(replace(fold, train=parts[0], validation=parts[1], test=parts[2]), learner=learner, settings=settings,

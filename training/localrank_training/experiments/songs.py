@@ -43,7 +43,7 @@ __all__ = ["WAYS", "Songs", "drawn", "local_metrics", "metric_rankers", "shown_t
 #: In the order of `local_metrics`.
 WAYS = ("groups, equations 2 and 3", "sampled sets, equations 2 and 3", "sampled sets, anchors at the query")
 _REGULARISATION = 0.1
-#: Sharpness of the weights, of which validation songs choose.
+#: Validation songs choose the sharpness of the weights from these.
 _RHO = (1.0, 4.0, 16.0)
 #: Standard deviations: of centres, and within a class along its wide and its narrow directions.
 _CENTRES, _WIDE, _NARROW = 2.0, 3.0, 0.6

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["by_clusters", "clairvoyant_queries", "fits_of", "ranks_of_clairvoyant"]
 
-#: Every number of clusters is looked at up to this one; beyond it, so many more at equal factors.
+#: Every number of clusters up to this one is tried; beyond it, this many more at equal factors.
 _ALL_UP_TO, _BEYOND = 100, 40
 
 

@@ -1,7 +1,7 @@
 """What learning and answering cost, against the number of training queries (LocalRank, Figures 12 to 14).
 
 All models answer through the real service (`serving`); Duh and Kirchhoff's learn when they are asked, so they cannot be served and are
-timed here. Learning is processor time. Everything that one figure compares is timed in one fit, one after the other.
+timed here. Learning is processor time. Everything that one figure compares is timed in one fit, in turn.
 """
 
 from __future__ import annotations

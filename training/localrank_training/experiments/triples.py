@@ -1,4 +1,4 @@
-"""Triples of queries of which one is near another but ranked otherwise (LocalRank, section 2.4 and Figure 1)."""
+"""Triples of queries: one is near another but needs a different ranking (LocalRank, section 2.4 and Figure 1)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ __all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
 #: With fewer queries that have documents of different labels, members are not weighed against each other.
 ENOUGH = 8
 
-#: Trees after so many rounds are averaged: as good as choosing a number of rounds, and nothing to choose.
+#: The scores after each of these numbers of rounds are averaged: as good as choosing one number, without a choice.
 _ROUNDS = [18, 25, 38, 50, 65, 80, 100, 125, 150, 200]
 _BOOSTED: dict[str, Any] = {
     "num_iterations": 200,

@@ -1,6 +1,6 @@
 r"""Boosted regression trees, grown by LightGBM [ke2017].
 
-Both learners sum trees that are fitted one after the other to the gradient of a loss at the scores so far
+Both learners sum trees; each tree is fitted to the gradient of a loss at the scores so far
 [friedman2001]. `Gbrt` has the squared error of gains. `LambdaMart` has no loss but its gradient [burges2010]: two
 documents of a query with labels :math:`y_i > y_j` and scores ``s`` are driven apart by
 

@@ -91,7 +91,7 @@ def seconds_of(learner: Learner, n_docs: int, n_features: int) -> float:
 
 
 def plan_fits(blend: Blend, n_docs: int, n_features: int) -> Plan:
-    """Return what is fitted on so many documents, within the blend's budget."""
+    """Return the parts that are fitted on this many documents within the blend's budget."""
     n_docs = min(n_docs, blend.documents)
     plan = _plan(blend, n_docs, n_features, ())
     if blend.budget is None:

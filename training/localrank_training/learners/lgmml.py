@@ -47,7 +47,7 @@ Weights: TypeAlias = Literal["uniform", "mean", "similarity"]
 #: A list or several, which of its documents are relevant, and how much each list counts.
 CandidateSet: TypeAlias = "tuple[QuerySet, Bits, Vector]"
 
-#: Distances of so many queries' documents tell the scale of a metric.
+#: The scale of a metric comes from distances in this many queries.
 _ENOUGH = 300
 #: Relevant documents of a set that are tried as its anchor.
 _CANDIDATES = 200

@@ -59,7 +59,7 @@ def figure(notes: Sequence[Note], name: str) -> float | None:
 
 @contextmanager
 def collected() -> Iterator[list[Note]]:
-    """Collect what is noted inside; an outer collector does not get it too."""
+    """Collect the notes made inside; an outer collector does not get them, too."""
     notes: list[Note] = []
     token = _collector.set(notes)
     try:

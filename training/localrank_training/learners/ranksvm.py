@@ -44,9 +44,9 @@ __all__ = ["Objective", "RankSvm", "Solution"]
 
 #: Numbers converted to double at a time. A set that has no more is converted once.
 _BLOCK = 4_000_000
-#: The preconditioner's Hessian is made of so many documents per feature, and of no fewer than these.
+#: The preconditioner's Hessian is made of this many documents per feature, and of no fewer than these.
 _SAMPLED_PER_FEATURE, _SAMPLED = 40, 2_000
-#: A Hessian serves as preconditioner until so many products with the present one were needed.
+#: A Hessian serves as preconditioner until a step needs this many products with the present one.
 _STALE = 10
 #: For more features than these a Hessian would cost more than it saves.
 _DENSE_FEATURES = 2_000

@@ -1,4 +1,4 @@
-"""Trees of any shape, planted one after the other, as the arrays of a `TreesScorer`."""
+"""Trees of any shape, added one at a time, as the arrays of a `TreesScorer`."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Drawing:
 
 
 def drawing(*plots: Plot, columns: int = 1, width: float = WIDE) -> Drawing:
-    """Draw plots into one file, side by side in so many columns; each has its title above it if there are several."""
+    """Draw plots into one file, side by side in this many columns; if there are several, each has its title above it."""
     each = width / columns
     head = _ROW + 6.0 if len(plots) > 1 else 0.0
     drawn = [picture(plot, each) for plot in plots]

@@ -36,7 +36,7 @@ class Scale:
         return self.low - slack <= value <= self.high + slack
 
     def ticks(self, most: int) -> list[float]:
-        """Return round numbers within the axis, about so many at most."""
+        """Return round numbers within the axis, about this many at most."""
         return [one for one in round_numbers(self.low, self.high, most, log=self.log) if self.holds(one)]
 
     def _of(self, value: float) -> float:

@@ -1,4 +1,4 @@
-"""Parameters of which the framework does not know, as the service reads them itself."""
+"""Parameters that the service reads itself, so the framework does not know them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = [
 NUMBER: dict[str, Any] = {"type": "number"}
 TEXT: dict[str, Any] = {"type": "string"}
 COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
-#: Not `const`, of which openapi-python-client makes wrong code if the member is optional.
+#: Not `const`: openapi-python-client makes wrong code of it if the member is optional.
 ALWAYS_FALSE: dict[str, Any] = {"type": "boolean", "not": {"const": True}}
 FREE: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
