@@ -277,3 +277,27 @@ def test_a_label_is_at_least_zero(label: str) -> None:
     assert [float(label)] == parse(f"{label} qid:1 1:1\n").labels.tolist()
     with pytest.raises(InvalidData, match=r"x\.txt:1:1: expected a label of at least 0, found '-1e-300'"):
         parse("-1e-300 qid:1 1:1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("1 qid:1 1:1\r0 qid:1 1:2\r\n", 1, 12),
+        ("1 qid:1 1:1 # a\r0 qid:1 1:2 # b\r\n", 1, 16),
+        ("1 qid:1 1:1\n# remark\r0 qid:1 1:2\n", 2, 9),
+        ("\r\r1 qid:1 1:1\n", 1, 1),
+    ],
+)
+def test_lines_that_end_with_a_carriage_return_only_are_refused(text: str, line: int, column: int) -> None:
+    with pytest.raises(InvalidData) as caught:
+        parse(text)
+
+    expected = "expected lines that end with a line feed, found a carriage return alone"
+    assert f"x.txt:{line}:{column}: {expected}" == str(caught.value)
+
+
+def test_line_ends_that_were_made_windows_twice_are_read() -> None:
+    lines = parse("1 qid:1 1:1 # a\r\r\n0 qid:1 1:2 #\r\r\n")
+
+    assert [1, 2] == lines.values.tolist()
+    assert [" a", ""] == lines.comments.to_pylist()

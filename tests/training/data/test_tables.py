@@ -163,7 +163,7 @@ WRONG = {
         ["label,qid,x", "1,a,1e39"],
         "row 1, column 'x': expected a value within the range of float32",
     ),
-    "short row": (["label,qid,x", "1,a,1", "0,a"], "Row #3: Expected 3 columns, got 2"),
+    "short row": (["label,qid,x", "1,a,1", "0,a"], "row 2: expected 3 columns, found 2"),
     "no features": (["label,qid,x", "1,a,word"], "expected columns of numbers as features"),
 }
 
@@ -186,7 +186,8 @@ def test_a_word_far_down_a_column_of_numbers_is_named(
     monkeypatch.setattr("localrank_training.data.delimited._BLOCK", 256)
     path = written(tmp_path / "log.csv", ["label,qid,x", *("1,a,2" for _ in range(99)), "0,a,oops"])
 
-    assert "invalid value 'oops'" in message(path)
+    expected = "row 100, column 'x': expected a number, found 'oops'; --ignore x leaves the column out"
+    assert f"{path}: {expected}" == message(path)
 
 
 @pytest.mark.parametrize(
@@ -618,3 +619,12 @@ def test_progress_of_a_table_of_text_ends_with_all_of_it(
     assert sorted(done) == done
     assert queries.origin is not None
     assert list(range(1, 401)) == queries.origin.numbers.tolist()
+
+
+def test_a_list_of_features_is_taken_from_a_table_in_memory() -> None:
+    table = {"label": [1, 0], "qid": ["a", "b"], "features": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}
+
+    queries = read_table(table)
+
+    assert ("f1", "f2", "f3") == queries.feature_names
+    assert [[1, 2, 3], [4, 5, 6]] == queries.documents.tolist()

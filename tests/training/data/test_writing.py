@@ -297,7 +297,8 @@ def test_input_that_changes_while_it_is_converted_is_refused(tmp_path: Path) -> 
         ({"ids": [""]}, "found ''"),
         ({"ids": ["a#"]}, "found 'a#'"),
         ({"comments": ["a\nb"]}, "with a line feed"),
-        ({"comments": ["a\r"]}, "ends with a carriage return"),
+        ({"comments": ["a\r"]}, "with a carriage return"),
+        ({"comments": ["a\rb"]}, "with a carriage return"),
         ({"names": [" a", "b"]}, "feature names that fit on a line, found ' a'"),
         ({"names": ["a\nb", "b"]}, "feature names that fit on a line"),
     ],
@@ -309,6 +310,26 @@ def test_what_text_cannot_hold_is_refused(tmp_path: Path, change: dict[str, list
         writing.write(queries, tmp_path / "x.txt")
 
     assert words in str(caught.value)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"names": ["a", "b", "a"]}, "expected every feature name once, found 'a' again"),
+        ({"ids": ["x", "x"]}, "expected every query id once, found 'x' again"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(
+    tmp_path: Path, to: writing.Format, change: dict[str, list[str]], words: str
+) -> None:
+    queries = query_set(np.ones((2, 3), np.float32), [0, 1], [1.0, 0.0], **change)
+
+    with pytest.raises(InvalidData) as caught:
+        writing.write(queries, tmp_path / "out", to=to)
+
+    assert f"{tmp_path / 'out'}: {words}" == str(caught.value)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -625,8 +646,8 @@ def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda d: (d / "documents.npy").unlink(), "documents.npy: expected an array"),
-        (lambda d: os.truncate(d / "documents.npy", 4000), "documents.npy: expected an array"),
+        (lambda d: (d / "documents.npy").unlink(), "documents.npy: cannot be read: No such file"),
+        (lambda d: os.truncate(d / "documents.npy", 4000), "documents.npy: expected 14128 bytes, found 4000"),
         (
             lambda d: np.save(d / "labels.npy", np.zeros(3)),
             "labels.npy: expected float64 (500,), found float64 (3,)",
@@ -695,7 +716,7 @@ def test_pickled_arrays_are_never_opened(tmp_path: Path, mixed: QuerySet) -> Non
     writing.write(mixed, folder, to="mapped")
     np.save(folder / "labels.npy", np.array([{}] * 500, object), allow_pickle=True)
 
-    assert "labels.npy: expected an array" in refused(folder)
+    assert "labels.npy: expected float64 (500,), found '|O' (500,)" in refused(folder)
 
 
 def test_the_index_is_plain_json(tmp_path: Path, mixed: QuerySet) -> None:
@@ -1079,6 +1100,8 @@ def test_sparse_text_is_split_in_its_width(tmp_path: Path) -> None:
         ({"n_docs": True}, "expected 'n_docs' and 'comments'"),
         ({"comments": 1}, "expected 'n_docs' and 'comments'"),
         ({"format": 1.5}, "expected format 1, found 1.5"),
+        ({"feature_names": ["x", "x"]}, "expected every name in 'feature_names' once, found 'x' again"),
+        ({"query_ids": ["a", "b", "a"]}, "expected every name in 'query_ids' once, found 'a' again"),
     ],
 )
 def test_an_index_that_contradicts_itself_is_refused(

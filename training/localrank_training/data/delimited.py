@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from localrank.errors import InvalidData
-from localrank_training.data.sources import opened
+from localrank_training.data.sources import first_line, opened
 from localrank_training.data.tables import IDS, Batch, Layout, check_names, is_number, rows
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ _NUMBER = r"^\s*\"?[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\"?\s*$"
 #: Decimal commas, or commas between thousands.
 _WITH_COMMAS = r"^\s*[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
 _BLOCK = 1 << 22
+#: How Arrow says which cell or row is wrong. It counts the header as a row.
+_CELL = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): (?:invalid value '(.*)')?"
+)
+_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
 def delimiter_of(line: bytes, name: str) -> str | None:
@@ -61,10 +66,16 @@ class DelimitedReader:
 
     def __init__(self, source: Source, delimiter: str, columns: Columns) -> None:
         self._source = source
-        self._delimiter = delimiter
+        self._parsing = pa_csv.ParseOptions(delimiter=delimiter)
+        #: Columns in which commas or words are no mistake.
+        self._known = {columns.qid, columns.id, *IDS, *columns.ignore}
+        #: Columns that hold numbers only, and cannot be left out.
+        self._wanted = {columns.weight, columns.position}
+        (self._wanted if columns.judged else self._known).add(columns.label)
+        self._header = first_line(source, comments=True)
+        self._refuse_bytes_as_header()
         texts = {name: pa.string() for name in (columns.qid, columns.id, *IDS) if name is not None}
         with self._opened(texts) as (table, _):
-            # Names that are not UTF-8 are found out here.
             schema = pa.schema([pa.field(field.name, _type(field.type)) for field in table.schema])
             first = next(iter(table), None)
         self._refuse_data_as_header(schema.names, columns)
@@ -72,11 +83,6 @@ class DelimitedReader:
             raise InvalidData(f"{source.path}: expected judged documents, found only a header")
         check_names(source.path, schema.names, columns)
         self._refuse_header_again(first)
-        #: Columns in which commas or words are no mistake.
-        self._known = {columns.qid, columns.id, *IDS, *columns.ignore}
-        #: Columns that hold numbers only, and cannot be left out.
-        self._wanted = {columns.weight, columns.position}
-        (self._wanted if columns.judged else self._known).add(columns.label)
         self._refuse_broken_numbers(first)
         self.layout = Layout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
@@ -102,7 +108,7 @@ class DelimitedReader:
                     pa_csv.open_csv(
                         stream,
                         read_options=pa_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-                        parse_options=pa_csv.ParseOptions(delimiter=self._delimiter),
+                        parse_options=self._parsing,
                         convert_options=pa_csv.ConvertOptions(
                             column_types=types,
                             null_values=_MISSING,
@@ -113,9 +119,38 @@ class DelimitedReader:
                     position,
                 )
         except (pa.ArrowException, OSError, ValueError) as error:
-            found = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise self._explained(str(error) or type(error).__name__) from None
+
+    def _explained(self, error: str) -> InvalidData:
+        """Make our own sentence of what Arrow says."""
+        if cell := _CELL.match(error):
+            column, row, kind, found = int(cell[1]), int(cell[2]) - 2, cell[3], cell[4]
+            if kind == "string":
+                expected = (
+                    f"row {row + 1}, column {self._name(column)!r}: expected UTF-8 text, found other bytes"
+                )
+                return InvalidData(f"{self._source.path}: {expected}")
+            return self._no_number(self._name(column), row, found)
+        if width := _ROW.match(error):
+            expected = f"row {int(width[1]) - 1}: expected {width[2]} columns, found {width[3]}"
+            return InvalidData(f"{self._source.path}: {expected}")
+        found = error.splitlines()[0][:200]
+        return InvalidData(f"{self._source.path}: expected a table of delimited text, found: {found}")
+
+    def _name(self, column: int) -> str:
+        """Return what a column is called, also before the file has been opened."""
+        header = pa.BufferReader(self._header + b"\n")
+        names: list[str] = pa_csv.read_csv(header, parse_options=self._parsing).column_names
+        return names[column]
+
+    def _refuse_bytes_as_header(self) -> None:
+        """Refuse names that are not UTF-8."""
+        try:
+            self._header.decode()
+        except UnicodeDecodeError as error:
+            found = f"the byte 0x{self._header[error.start]:02x} in the first line"
             raise InvalidData(
-                f"{self._source.path}: expected a table of delimited text, found: {found}"
+                f"{self._source.path}: expected names of columns in UTF-8, found {found}"
             ) from None
 
     def _refuse_data_as_header(self, names: Sequence[str], columns: Columns) -> None:

@@ -93,6 +93,8 @@ def parse(
 
 
 def _parse_fast(block: bytes | bytearray, first_line: int, max_features: int) -> Lines:
+    if block.count(b"\r") != block.count(b"\r\n"):
+        raise _NotPlainError  # lines that end with a carriage return only
     text = np.frombuffer(block, np.uint8)
     line_ends = np.flatnonzero(text == ord("\n"))
     comments = None
@@ -271,6 +273,9 @@ def parse_exactly(
     lines = bytes(block).split(b"\n")[:-1]
     for number, line in enumerate(lines, first_line):
         at = _Position(name, number)
+        # A line may end with it, after a comment too, and the comment would swallow the next line.
+        if (lone := line.rstrip().find(b"\r")) >= 0:
+            raise at.wrong(lone, "lines that end with a line feed", "a carriage return alone")
         hash_at = line.find(b"#")
         content = line if hash_at < 0 else line[:hash_at]
         tokens = list(_TOKEN.finditer(content))
@@ -381,7 +386,7 @@ def _exact_value(token: re.Match[bytes], at: _Position) -> float:
 
 
 def _exact_comment(line: bytes, start: int, at: _Position) -> str:
-    text = line[start:].removesuffix(b"\r")
+    text = line[start:].rstrip(b"\r")
     try:
         return text.decode()
     except UnicodeDecodeError as error:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import warnings
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from localrank.artifact.arrays import DTYPES
 from localrank.errors import InvalidData
-from localrank_training.data.queries import QuerySet
+from localrank_training.data.queries import QuerySet, repeated
 from localrank_training.data.sources import MAPPED_INDEX
 
 if TYPE_CHECKING:
@@ -25,19 +26,14 @@ __all__ = ["StoredComments", "check_chosen", "open_mapped", "write_mapped"]
 
 _FORMAT = 1
 
-#: What numpy raises for a header that is not one: it is read as Python's literals are.
-_DAMAGE = (
-    KeyError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RecursionError,
-    SyntaxError,
-    TokenError,
-    TypeError,
-    UserWarning,
-    ValueError,
+#: What numpy writes before a plain array. It is compared and never evaluated: some types end the process that makes them.
+_HEADER = re.compile(
+    rb"\{'descr': (?P<dtype>.+), 'fortran_order': (?P<fortran>True|False), 'shape': (?P<shape>\([\d, ]*\)), \} *\n",
+    re.DOTALL,
 )
+_MAGIC = b"\x93NUMPY\x01\x00"
+#: What the header calls a type, and what a person does.
+_NAMES = {repr(kind.str): name for name, kind in DTYPES.items()}
 
 
 class StoredComments(Sequence[str]):
@@ -210,6 +206,8 @@ def _read_index(folder: Path) -> dict[str, Any]:
         names = index.get(member)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
             raise InvalidData(f"{path}: expected a list of names as {member!r}, found another thing")
+        if (twice := repeated(names)) is not None:
+            raise InvalidData(f"{path}: expected every name in {member!r} once, found {twice!r} again")
     if type(index.get("n_docs")) is not int or index["n_docs"] < 1 or type(index.get("comments")) is not bool:
         raise InvalidData(f"{path}: expected 'n_docs' and 'comments', found {sorted(index)}")
     return index
@@ -217,13 +215,24 @@ def _read_index(folder: Path) -> dict[str, Any]:
 
 def _load(folder: Path, name: str, dtype: type, shape: tuple[int, ...], *, mapped: bool = False) -> Any:
     path = folder / f"{name}.npy"
+    kind = np.dtype(dtype).newbyteorder("<")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy warns of headers that it has to repair
-            array = np.lib.format.open_memmap(path, mode="r")
-    except _DAMAGE as error:
-        found = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidData(f"{path}: expected an array, found {found}") from None
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-        raise InvalidData(f"{path}: expected {np.dtype(dtype)} {shape}, found {array.dtype} {array.shape}")
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC) + 2)
+            offset = len(head) + int.from_bytes(head[len(_MAGIC) :], "little")
+            header = _HEADER.fullmatch(file.read(offset - len(head)))
+        if not head.startswith(_MAGIC) or header is None:
+            raise InvalidData(f"{path}: expected an array as numpy.save writes it, found another file")
+        if header["fortran"] == b"True":
+            raise InvalidData(f"{path}: expected an array in C order, found Fortran order")
+        stored, found_shape = header["dtype"].decode("latin-1"), header["shape"].decode()
+        if (_NAMES.get(stored), found_shape) != (kind.name, str(shape)):
+            found = f"{_NAMES.get(stored) or stored.encode('unicode_escape').decode():.60} {found_shape:.60}"
+            raise InvalidData(f"{path}: expected {kind.name} {shape}, found {found}")
+        size = offset + math.prod(shape) * kind.itemsize
+        if path.stat().st_size != size:
+            raise InvalidData(f"{path}: expected {size} bytes, found {path.stat().st_size}")
+        array: Any = np.memmap(path, kind, "r", offset, shape)
+    except OSError as error:
+        raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
     return array if mapped else np.array(array)

@@ -17,18 +17,28 @@ from localrank.columns import forget
 from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, unheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Gap", "Origin", "QuerySet", "Skipped", "concatenated", "default_names"]
+__all__ = ["Gap", "Origin", "QuerySet", "Skipped", "concatenated", "default_names", "repeated"]
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
     """Return what features are called that nothing has named: ``f1``, ``f2``, …."""
     return tuple(f"f{index}" for index in range(1, n_features + 1))
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before; None if all differ."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from localrank_training.data.queries import Origin, QuerySet, Skipped, default_n
 from localrank_training.data.rows import Spill
 from localrank_training.data.scanning import Block, Scan
 from localrank_training.data.sources import Source, locate
-from localrank_training.data.tables import Layout, rows
+from localrank_training.data.tables import FEATURES, Layout, rows
 from localrank_training.data.weights import QueryWeights
 from localrank_training.progress import Progress, silent
 
@@ -186,7 +186,7 @@ def read_table(
         ) from None
     if not arrow.num_rows:
         raise InvalidData("table: expected judged documents, found no rows")
-    layout = Layout("table", arrow.schema, columns, in_python=True)
+    layout = Layout("table", arrow.schema, columns, _list_width(arrow), in_python=True)
     say(f"table: {layout.describe()}")
     arrow = arrow.select(layout.columns).combine_chunks()
     batch = rows(arrow.to_batches()[0], 1, layout, layout.names, range(len(layout.names)))
@@ -208,6 +208,13 @@ def read_table(
         weights=None if weights is None else weights.of_queries(),
         positions=None if batch.positions is None else batch.positions[grouping.order],
     )
+
+
+def _list_width(table: Any) -> int | None:
+    """Return how many values the first list of features has; None without such a column."""
+    position = table.schema.get_field_index(FEATURES)
+    first = table.column(position)[0].as_py() if position >= 0 else None
+    return len(first) if isinstance(first, list) else None
 
 
 def _origin(blocks: Sequence[Block], sources: Sequence[Source]) -> Origin | None:

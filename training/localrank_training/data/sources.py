@@ -168,11 +168,12 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
     with opened(source) as (stream, position):
         while True:
             piece = _read(stream, source)
-            if first:
-                piece, first = piece.removeprefix(b"\xef\xbb\xbf"), False
             advance(position())
             if not piece:
                 break
+            if first:
+                # A first piece that is only a byte order mark is not the end of the file.
+                piece, first = piece.removeprefix(b"\xef\xbb\xbf"), False
             rest.append(piece)
             waiting += len(piece)
             if waiting < BLOCK or b"\n" not in piece:
@@ -188,11 +189,11 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
         yield text if text.endswith(b"\n") else text + b"\n"
 
 
-def first_line(source: Source) -> bytes:
-    """Return the first line of text that is neither blank nor a comment; nothing if the first block has none."""
+def first_line(source: Source, *, comments: bool = False) -> bytes:
+    """Return the first line that is neither blank nor (without ``comments``) a comment; nothing if the first block has none."""
     for block in blocks(source, lambda _: None):
         for line in block.splitlines():
-            if line.strip() and not line.lstrip().startswith(b"#"):
+            if line.strip() and (comments or not line.lstrip().startswith(b"#")):
                 return line
         break
     return b""

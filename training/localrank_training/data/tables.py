@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
 from localrank_training.data.letor import MAX_FEATURES
-from localrank_training.data.queries import default_names
+from localrank_training.data.queries import default_names, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,9 +225,8 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
     Raises:
         InvalidData: a column is not there, or one stands twice.
     """
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
-        raise InvalidData(f"{path}: expected every column once, found {duplicates[0]!r} again")
+    if (twice := repeated(names)) is not None:
+        raise InvalidData(f"{path}: expected every column once, found {twice!r} again")
     absent = {
         option: column
         for option, column in _options(columns).items()

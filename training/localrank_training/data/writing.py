@@ -27,7 +27,7 @@ from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.mapped import StoredComments, write_mapped
 from localrank_training.data.parquet import ParquetWriter
-from localrank_training.data.queries import default_names
+from localrank_training.data.queries import default_names, repeated
 from localrank_training.data.reading import Grouping, located
 from localrank_training.data.rows import CELLS
 from localrank_training.data.scanning import Block, Scan, blocks_of
@@ -382,6 +382,9 @@ def _write(
         raise InvalidData(
             f"{path}: expected a format that keeps {found} (--to parquet or mapped), found LETOR text"
         )
+    for what, given in (("feature name", names), ("query id", query_ids)):
+        if (twice := repeated(given)) is not None:
+            raise InvalidData(f"{path}: expected every {what} once, found {twice!r} again")
     if not path.parent.is_dir():
         raise InvalidData(f"{path}: expected an existing folder to write into, found none at {path.parent}")
     beside = path.with_name(path.name + ".names")
@@ -532,12 +535,10 @@ def _numerals(values: Vector | Matrix) -> Any:
 
 
 def _comment_tails(comments: Any) -> Any:
-    for character, name in (("\n", "a line feed"), ("\x00", "a zero byte")):
+    for character, name in (("\n", "a line feed"), ("\r", "a carriage return"), ("\x00", "a zero byte")):
         found = pc.match_substring(comments, character)
         if pc.any(found).as_py():
             raise InvalidData(f"expected comments of one line of text, found one with {name}")
-    if pc.any(pc.ends_with(comments, "\r")).as_py():
-        raise InvalidData("expected comments of one line of text, found one that ends with a carriage return")
     marked = pc.binary_join_element_wise(" #", comments, "\n", "")
     return pc.if_else(pc.equal(comments, ""), "\n", marked)
 
