@@ -11,7 +11,8 @@ from localrank_service.describe.openapi.parts import ARM
 from localrank_service.describe.openapi.problems import BODY, KEY, MODEL
 from localrank_service.describe.openapi.shapes import COUNT, FREE, TEXT, closed, described_by, list_of, maybe
 from localrank_service.wire.members import BINARY_INPUT, BINARY_OUTPUT, INFER_PARAMETERS
-from localrank_service.wire.v2 import INPUTS, OUTPUTS
+from localrank_service.wire.tensors import INPUTS
+from localrank_service.wire.v2 import OUTPUTS
 
 __all__ = ["OPERATIONS", "SCHEMAS"]
 
