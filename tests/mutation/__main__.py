@@ -55,10 +55,15 @@ OF_C = {
         "tests/core/test_contract.py",
         "tests/core/test_signature.py",
     ],
-    "eigen.c": ["tests/core/native/test_kernels.py", "tests/core/test_signature.py"],
+    "eigen.c": [
+        "tests/core/native/test_eigen.py",
+        "tests/core/native/test_kernels.py",
+        "tests/core/test_signature.py",
+    ],
     "nearest.c": ["tests/core/native/test_nearest.py", "tests/core/test_routing.py"],
     "tables.c": ["tests/core/native/test_nearest.py", "tests/core/test_routing.py", "tests/core/test_lsh.py"],
     "walk.c": ["tests/core/scorers/test_trees.py"],
+    "json.c": ["tests/core/native/test_lift.py", "tests/service/wire/test_numbers.py"],
     "lanes.h": ["tests/core/native", "tests/core/test_signature.py", "tests/core/test_contract.py"],
 }
 OF_OTHER_C = ["tests/core/native", "tests/service/wire", "tests/hostile"]
