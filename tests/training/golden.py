@@ -25,7 +25,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["agree", "agree_as_text", "described"]
+__all__ = ["agree", "agree_as_text", "agree_exactly", "described"]
 
 #: Libraries whose next minor version may come to other numbers.
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "lightgbm")
@@ -58,6 +58,14 @@ def agree_as_text(path: Path, found: str, *, rel: float = 1e-3, abs: float = 0.0
     wrong = [f"- {one}\n+ {other}" for one, other in pairs if not _alike(one, other, rel, abs)]
     assert not wrong, f"{path.name}, expected and found:\n" + "\n".join(wrong[:10])
     assert expected.count("\n") == found.count("\n")
+
+
+def agree_exactly(path: Path, found: str) -> None:
+    """Compare a text with a file to the letter, or write the file: for what no library rounds."""
+    if _writing():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == found
 
 
 def described(value: Any) -> Any:
