@@ -17,6 +17,8 @@ const VIEWS = {
 
 const trouble = document.getElementById("trouble");
 const picker = document.getElementById("model");
+// Counts the readings of the models: an answer that arrives after a newer reading began is left out.
+let turns = 0;
 
 function viewOf(hash) {
   return Object.keys(VIEWS).find((name) => `#${name}` === hash);
@@ -49,8 +51,10 @@ function say(message) {
 
 /** Read which models there are, and choose one. */
 export async function readModels(name = picker.value) {
+  const turn = (turns += 1);
   try {
     const { models, broken, loading } = await ask("v1/models");
+    if (turn !== turns) return;
     picker.replaceChildren(...models.map((one) => element("option", { value: one.name }, one.name)));
     const chosen = models.find((one) => one.name === name) ?? models.find((one) => one.default) ?? models[0];
     const unserved = Object.entries(broken).map(([address, reason]) => `Model ${address} is broken: ${reason}.`);
@@ -60,10 +64,12 @@ export async function readModels(name = picker.value) {
       return;
     }
     picker.value = chosen.name;
-    state.set("model", await ask(`v1/models/${encodeURIComponent(chosen.name)}`));
+    const model = await ask(`v1/models/${encodeURIComponent(chosen.name)}`);
+    if (turn !== turns) return;
+    state.set("model", model);
     say(unserved.join(" "));
   } catch (error) {
-    say(error.message);
+    if (turn === turns) say(error.message);
   }
 }
 

@@ -83,6 +83,8 @@ export class MapView {
       return;
     }
     const [map, clusters, stats] = await Promise.all([ask(`v1/models/${address}/map`), ask(`v1/models/${address}/clusters`), ask("v1/stats")]);
+    // Another model was chosen meanwhile.
+    if (state.model !== model) return;
     this.map = map;
     this.clusters = clusters.clusters;
     this.traffic = stats.models[model.name]?.versions[model.version]?.clusters ?? [];

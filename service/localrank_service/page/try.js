@@ -18,12 +18,16 @@ export class TryView {
   constructor(root) {
     this.root = root;
     this.sample = 0;
+    // Counts what was asked for or typed: an answer that arrives after something newer is left out.
+    this.turn = 0;
+    // Whether the rows are the user's own. Another model leaves those alone.
+    this.own = false;
     this.build();
     state.addEventListener("model", () => this.modelChosen());
   }
 
   build() {
-    this.text = element("textarea", { id: "rows", rows: "12", spellcheck: "false", "aria-describedby": "rows-hint" });
+    this.text = element("textarea", { id: "rows", rows: "12", spellcheck: "false", "aria-describedby": "rows-hint", oninput: () => this.typed() });
     this.file = element("input", { type: "file", id: "file", accept: ".json,.csv,.tsv,.txt,.letor,.svm", onchange: () => this.readFile(this.file.files[0]) });
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
     this.said = element("p", { role: "status", class: "hint" });
@@ -57,7 +61,13 @@ export class TryView {
 
   async modelChosen() {
     this.sample = 0;
-    await this.takeSample();
+    if (this.own) this.showGiven();
+    else await this.takeSample();
+  }
+
+  typed() {
+    this.turn += 1;
+    this.own = this.text.value.trim() !== "";
   }
 
   fail(message) {
@@ -67,17 +77,21 @@ export class TryView {
   }
 
   async takeSample() {
-    if (!state.model) return;
+    const { model } = state;
+    if (!model) return;
+    const turn = (this.turn += 1);
     try {
-      const { name, version, samples } = state.model;
+      const { name, version, samples } = model;
       const query = await ask(`v1/models/${encodeURIComponent(`${name}@${version}`)}/sample?query=${this.sample}`);
+      if (turn !== this.turn) return;
       this.sample = (this.sample + 1) % Math.max(samples, 1);
+      this.own = false;
       this.text.value = query.features.map((row) => row.map((value) => value ?? "").join(",")).join("\n");
-      const heads = state.model.features.map((feature) => (/[",\n;\t]/.test(feature.name) ? `"${feature.name.replaceAll('"', '""')}"` : feature.name));
+      const heads = model.features.map((feature) => (/[",\n;\t]/.test(feature.name) ? `"${feature.name.replaceAll('"', '""')}"` : feature.name));
       this.text.value = `${heads.join(",")}\n${this.text.value}`;
       this.showGiven();
     } catch (error) {
-      this.fail(error.message);
+      if (turn === this.turn) this.fail(error.message);
     }
   }
 
@@ -87,7 +101,11 @@ export class TryView {
       this.fail(`${file.name} has ${count(file.size / 2 ** 20)} MB. Choose a file with the rows of one query.`);
       return;
     }
-    this.text.value = await file.text();
+    const turn = (this.turn += 1);
+    const text = await file.text();
+    if (turn !== this.turn) return;
+    this.text.value = text;
+    this.own = true;
     this.showGiven();
   }
 
@@ -99,6 +117,7 @@ export class TryView {
     this.after.hidden = this.facts.hidden = true;
     try {
       const documents = this.read();
+      this.documents = documents;
       this.list.given(documents);
       this.listTitle.textContent = "Order as given";
       this.said.textContent = [documents.note, `${many(documents.rows.length, "document")}. Press Rank to reorder.`].filter(Boolean).join(" ");
@@ -123,10 +142,13 @@ export class TryView {
         ...(documents.names && { feature_names: documents.names }),
         features: documents.rows,
       };
+      this.documents = documents;
       this.list.given(documents);
       // The first request has no explanation, so that the times are those of a plain request.
       const answer = await ask("v1/rerank", request);
       const explained = await this.explained(request);
+      // Other documents have come meanwhile.
+      if (this.documents !== documents) return;
       this.trial = { request, answer, documents, explained };
       this.list.ranked(answer.results);
       this.report();

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.service.page.conftest import Visit
 
@@ -148,6 +148,103 @@ def test_a_file_is_read(visit: Visit, tmp_path: Path) -> None:
     page.get_by_text("3 documents. Press Rank").wait_for()
 
     assert set(IDS) == set(ranked(page))
+
+
+def held(page: Page, address: str) -> list[Route]:
+    """Keep the next thing that the page asks for at an address; `continue_` lets it go on."""
+    kept: list[Route] = []
+
+    def keep(route: Route) -> None:
+        kept.append(route)
+
+    page.route(address, keep, times=1)
+    return kept
+
+
+def let_go(page: Page, kept: list[Route]) -> None:
+    """Let it go on, and wait until the answer is there and the page has looked at it."""
+    [one] = kept
+    with page.expect_response(one.request.url):
+        one.continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 50))")
+
+
+def wait_for(page: Page, kept: list[Route]) -> None:
+    while not kept:
+        page.wait_for_timeout(5)
+
+
+def test_a_sample_that_arrives_late_leaves_what_was_typed_meanwhile(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    samples = held(page, "**/sample?*")
+    page.get_by_role("button", name="Take a sample query").click()
+    wait_for(page, samples)
+    given(page, csv())
+
+    let_go(page, samples)
+
+    assert csv() == page.get_by_label("Rows").input_value()
+    assert set(IDS) == set(ranked(page))
+
+
+def test_the_first_sample_leaves_what_was_typed_before_it(visit: Visit) -> None:
+    models = held(visit.page, "**/v1/models/demo")
+    visit.page.goto(visit.base)
+    wait_for(visit.page, models)
+    given(visit.page, csv())
+
+    let_go(visit.page, models)
+
+    visit.page.get_by_text("3 documents. Press Rank").wait_for()
+    assert csv() == visit.page.get_by_label("Rows").input_value()
+
+
+def test_another_model_leaves_the_users_rows_and_replaces_samples(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    given(page, csv())
+
+    page.locator("#model").select_option("old")
+    page.get_by_text("3 documents. Press Rank").wait_for()
+
+    assert csv() == page.get_by_label("Rows").input_value()
+    given(page, " ")
+    with page.expect_response("**/sample?query=0"):
+        page.locator("#model").select_option("demo")
+
+
+def test_a_ranking_that_arrives_late_leaves_the_documents_that_came_meanwhile(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    given(page, csv())
+    rankings = held(page, "**/v1/rerank")
+    rank(page)
+    wait_for(page, rankings)
+    with page.expect_response("**/sample?*"):
+        page.get_by_role("button", name="Take a sample query").click()
+    page.get_by_text("Press Rank to reorder.").filter(has_not_text="3 documents.").wait_for()
+
+    let_go(page, rankings)
+    page.locator("#view-try form .primary:enabled").wait_for()
+
+    assert page.get_by_role("heading", name="Order as given").is_visible()
+    assert "document 1" == names(page)[0]
+
+
+def test_the_model_that_was_chosen_last_is_shown_whichever_arrives_last(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".ranking li").first.wait_for()
+    old = held(page, "**/v1/models/old")
+    page.locator("#model").select_option("old")
+    wait_for(page, old)
+    with page.expect_response("**/v1/models/demo"):
+        page.locator("#model").select_option("demo")
+
+    let_go(page, old)
+    page.goto(f"{visit.base}/#models")
+
+    page.get_by_role("heading", name="What demo is").wait_for()
 
 
 def test_a_file_may_be_dropped(visit: Visit) -> None:
