@@ -23,7 +23,7 @@ from localrank_service.impressions.files import total_bytes
 from localrank_service.wire.answer import route_members
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from localrank.contract import FeatureContract
@@ -142,8 +142,8 @@ class ImpressionLog:
         counted = self._meters.logged()
         return {
             "share": self.share,
-            **{outcome: counted["impressions"].get(outcome, 0) for outcome in ("logged", "dropped", "lost")},
-            "feedback": counted["feedback"],
+            **_by(("logged", "dropped", "lost"), counted["impressions"]),
+            "feedback": _by(("logged", "unsampled", "dropped", "lost"), counted["feedback"]),
             "bytes": total_bytes(self._folder),
             "most_bytes": self._files.most_bytes,
         }
@@ -220,6 +220,10 @@ class ImpressionLog:
         elif self._complaint is not None:
             _log.info("the impression log in %s can be written again", self._folder)
         self._complaint = reason
+
+
+def _by(outcomes: Sequence[str], counted: Mapping[str, int]) -> dict[str, int]:
+    return {outcome: counted.get(outcome, 0) for outcome in outcomes}
 
 
 def _size(ranked: Ranked) -> int:

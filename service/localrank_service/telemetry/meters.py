@@ -381,9 +381,7 @@ class Meters:
         counted = self._counts.counted()
         return {
             name: {
-                sample.labels["outcome"]: int(sample.value)
-                for sample in instrument.family(counted).samples
-                if sample.value
+                sample.labels["outcome"]: int(sample.value) for sample in instrument.family(counted).samples
             }
             for name, instrument in (("impressions", self.impressions), ("feedback", self.feedback))
         }

@@ -253,7 +253,8 @@ async def test_stats_say_how_the_log_is(
         stats = (await logging.get("/v1/stats")).json()["impressions"]
 
     assert (1.0, 1, 0, 0) == tuple(stats[name] for name in ("share", "logged", "dropped", "lost"))
-    assert (2**30, {}) == (stats["most_bytes"], stats["feedback"])
+    assert 2**30 == stats["most_bytes"]
+    assert {"logged": 0, "unsampled": 0, "dropped": 0, "lost": 0} == stats["feedback"]
     assert 0 < stats["bytes"] == sum(map(len, contents(tmp_path)))
 
 
@@ -304,7 +305,7 @@ async def test_what_was_written_makes_room_in_the_queue(
     state = log.state()
     assert [{"accepted": 1, "unsampled": 0, "dropped": 1}] * 3 == found
     assert (6, 3, 0) == (state["logged"], state["dropped"], state["lost"])
-    assert {"logged": 3, "dropped": 3} == state["feedback"]
+    assert {"logged": 3, "unsampled": 0, "dropped": 3, "lost": 0} == state["feedback"]
     assert 6 == len(list(Logged([tmp_path]).impressions()))
 
 
