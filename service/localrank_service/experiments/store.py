@@ -67,7 +67,7 @@ class Store:
 
     def __init__(self, file: Path, folder: Path | None) -> None:
         self.file = file
-        self._beside = file.with_name(file.name + _RETURNED)
+        self._beside = file.parent / f"{file.name}{_RETURNED}"
         self._note = None if folder is None else folder / _NOTE
         self._own: dict[str, dict[str, Any]] = {}
         self._before = Written()

@@ -95,6 +95,7 @@ def _command() -> Callable[..., None]:
 
 def _serve(settings: Settings) -> None:
     _check_keys(settings)
+    _check_paths(settings)
     if settings.otel:
         check_installed()
     for name, count in THREADS.items():
@@ -179,6 +180,21 @@ def _check_keys(settings: Settings) -> None:
             f"--host {settings.host} accepts requests from other machines: set LOCALRANK_API_KEY or "
             "LOCALRANK_API_KEY_FILE, or use --allow-anonymous to answer everybody"
         )
+
+
+def _check_paths(settings: Settings) -> None:
+    """Refuse a folder where a file is needed, and a file where a folder is needed; both may be missing."""
+    file = settings.experiments_file
+    if file is not None and os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise
+        found = "a folder" if os.path.isdir(file) else "a pipe or a device"  # noqa: PTH112
+        raise InvalidConfiguration(f"--experiments-file {file}: expected a file, found {found}")
+    folders = {
+        "runtime-dir": settings.runtime_dir,
+        "impression-log-dir": settings.impression_log_dir if settings.impression_log else None,
+    }
+    for flag, folder in folders.items():
+        if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112
+            raise InvalidConfiguration(f"--{flag} {folder}: expected a folder, found a file")
 
 
 def _pull(url: str, models_dir: Path) -> None:
@@ -289,6 +305,10 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise _cannot_listen(settings, error) from None
+    except UnicodeError:
+        raise InvalidConfiguration(
+            f"--host {settings.host}: expected an IP address or a host name with parts of 1 to 63 characters"
+        ) from None
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from localrank_service.experiments.definition import defined, parse
 from localrank_service.experiments.store import Store
 from localrank_service.http.problems import Problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CANARY = {"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4"}
 RECORD = {"experiment": "web-4", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
@@ -34,6 +31,24 @@ def test_a_file_that_is_not_there_has_no_experiments(file: Path, folder: Path) -
     written = Store(file, folder).read()
 
     assert ((), None) == (written.definitions, written.problem)
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "folder"])
+def test_a_folder_where_the_file_should_be_is_a_problem(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = Store(Path(name), None)
+
+    with pytest.raises(Problem) as refused:
+        store.change("web-4", defined(dict(CANARY)))
+
+    assert ((), "Is a directory") == store.read()[::2]
+    assert (409, "nothing was changed: the file of the experiments is broken: Is a directory") == (
+        refused.value.status,
+        refused.value.detail,
+    )
 
 
 def test_a_broken_file_leaves_the_experiments_and_says_why(file: Path, folder: Path) -> None:

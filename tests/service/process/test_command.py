@@ -75,6 +75,72 @@ def test_keys_to_trust_must_be_readable(tmp_path: Path, capsys: pytest.CaptureFi
     assert "none.pem: cannot read keys" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--experiments-file", "folder"], "--experiments-file folder: expected a file, found a folder"),
+        (["--experiments-file", "."], "--experiments-file .: expected a file, found a folder"),
+        (["--experiments-file", "/"], "--experiments-file /: expected a file, found a folder"),
+        (
+            ["--experiments-file", "/dev/null"],
+            "--experiments-file /dev/null: expected a file, found a pipe or a device",
+        ),
+        (["--runtime-dir", "file"], "--runtime-dir file: expected a folder, found a file"),
+        (
+            ["--impression-log-dir", "file", "--impression-log", "0.1"],
+            "--impression-log-dir file: expected a folder, found a file",
+        ),
+    ],
+)
+def test_a_folder_where_a_file_is_needed_is_refused_in_one_sentence_and_so_is_the_opposite(
+    flags: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+
+    assert 2 == main(["serve", *flags, *MODELS])
+
+    assert f"localrank: {said}\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--experiments-file", "file"],
+        ["--experiments-file", "missing/file"],
+        ["--experiments-file", "n" * 300],
+        ["--runtime-dir", "folder"],
+        ["--runtime-dir", "missing"],
+        ["--impression-log-dir", "folder", "--impression-log", "0.1"],
+        ["--impression-log-dir", "missing", "--impression-log", "0.1"],
+        ["--impression-log-dir", "file"],
+    ],
+)
+def test_what_is_missing_or_of_the_right_kind_is_no_obstacle(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(AssertionError, match="it went on"):
+        main(["serve", *flags, *MODELS])
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", "\u00fc" * 70])
+def test_a_host_that_is_no_name_is_refused_in_one_sentence(host: str) -> None:
+    with (
+        pytest.raises(InvalidConfiguration, match=r"--host \S+: expected an IP address or a host name"),
+        _listening(Settings(host=host)),
+    ):
+        pass
+
+
 def test_the_runtime_folder_is_private_and_goes_with_the_service() -> None:
     with _runtime_dir(Settings()) as folder:
         (folder / "left").touch()
