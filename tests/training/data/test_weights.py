@@ -19,9 +19,10 @@ from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.inspection import inspect
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read, read_table
+from localrank_training.data.splitting import split
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.data.truncation import with_shorter_lists
-from localrank_training.data.writing import convert, split, write
+from localrank_training.data.writing import convert, write
 from localrank_training.publishing import fingerprint
 from localrank_training.training import train
 

@@ -19,38 +19,17 @@ from localrank.errors import InvalidData
 from localrank_training.data import parquet, scanning, sources, writing
 from localrank_training.data.columns import Columns
 from localrank_training.data.mapped import StoredComments
-from localrank_training.data.queries import QuerySet
-from localrank_training.data.reading import Grouping, read
+from localrank_training.data.reading import read
+from localrank_training.data.splitting import split
 from localrank_training.data.synthetic import Drawn, Recipe, synthesize
+from tests.training.data.sets import query_set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from localrank_training.data.queries import QuerySet
+
 FORMATS = writing.FORMATS
-
-
-def query_set(
-    documents: np.ndarray[tuple[int, int], np.dtype[np.float32]],
-    queries: Sequence[int],
-    labels: Sequence[float],
-    *,
-    names: Sequence[str] | None = None,
-    comments: Sequence[str] | None = None,
-    ids: Sequence[str] | None = None,
-) -> QuerySet:
-    """Build a set from documents in input order."""
-    first = {query: number for number, query in enumerate(dict.fromkeys(queries))}
-    grouping = Grouping(np.array([first[query] for query in queries]), len(first))
-    return QuerySet(
-        documents=documents[grouping.order],
-        labels=np.array(labels, np.float64)[grouping.order],
-        offsets=grouping.offsets,
-        query_ids=tuple(f"q{query}" if ids is None else ids[query] for query in first),
-        feature_names=tuple(names or (f"f{i + 1}" for i in range(documents.shape[1]))),
-        lines=grouping.order,
-        comments=None if comments is None else tuple(comments[int(i)] for i in grouping.order),
-    )
 
 
 def assert_same(expected: QuerySet, actual: QuerySet) -> None:
@@ -115,42 +94,6 @@ def test_what_is_written_reads_back_as_the_same(
 
     assert_same(queries, read([path], columns=Columns(sparse=sparse is True)))
     assert {"set", "set.names"} >= {entry.name for entry in tmp_path.iterdir()}
-
-
-@given(hnp.arrays(np.float32, 50, elements=FINITE32))
-def test_a_written_number_goes_through_a_double_and_comes_back(
-    values: np.ndarray[tuple[int], np.dtype[np.float32]],
-) -> None:
-    texts = writing._numerals(values).to_pylist()
-
-    assert values.tobytes() == np.array([float(text) for text in texts]).astype(np.float32).tobytes()
-
-
-def test_a_number_whose_shortest_text_does_not_come_back_is_written_longer() -> None:
-    """7.038531e-26 is the shortest text of a float32, but the double nearest to it rounds to that one's neighbour."""
-    value = np.array([0x15AE43FD], np.uint32).view(np.float32)
-
-    (text,) = writing._numerals(value).to_pylist()
-
-    assert np.float32(float("7.038531e-26")) != value[0]
-    assert np.float32(float(text)) == value[0]
-
-
-@pytest.fixture
-def mixed(tmp_path: Path) -> QuerySet:
-    """A set with everything in it, in ``mixed.txt`` and ``mixed.txt.names``."""
-    rng = np.random.default_rng(5)
-    documents = rng.standard_normal((500, 7)).astype(np.float32)
-    documents[rng.random((500, 7)) < 0.1] = np.nan
-    queries = query_set(
-        documents,
-        rng.integers(0, 40, 500).tolist(),
-        rng.choice([0.0, 1.0, 2.5], 500).tolist(),
-        names=[f"feature {i}" for i in range(7)],
-        comments=[f" docid = GX{i}" if i % 3 else "" for i in range(500)],
-    )
-    writing.write(queries, tmp_path / "mixed.txt")
-    return queries
 
 
 def test_a_tour_through_all_formats_is_the_identity(
@@ -248,7 +191,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path, to: writing.Format) -> 
     with pytest.raises(InvalidData, match=r"a\.txt:101:11: "):
         writing.convert([source], out / "x", to=to)
     with pytest.raises(InvalidData, match=r"a\.txt:101:11: "):
-        writing.split([source], out / "x", folds=3)
+        split([source], out / "x", folds=3)
 
     assert [] == list(out.iterdir())
 
@@ -339,103 +282,6 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path, mixed: QuerySet) ->
 
 
 # ---------------------------------------------------------------------------------------------------------- split
-
-
-def ids_of(path: Path) -> list[str]:
-    return sorted(read([path]).query_ids)
-
-
-def test_fractions_deal_whole_queries(tmp_path: Path, mixed: QuerySet) -> None:
-    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", fractions=[0.6, 0.2, 0.2], seed=1)
-
-    assert {"train.txt": 24, "validation.txt": 8, "test.txt": 8} == {
-        name: q for name, (q, _) in report.items()
-    }
-    assert 500 == sum(documents for _, documents in report.values())
-    parts = {name: read([tmp_path / "out" / name]) for name in report}
-    assert sorted(mixed.query_ids) == sorted(q for part in parts.values() for q in part.query_ids)
-    for name, part in parts.items():
-        assert report[name] == (len(part), part.n_docs)
-        chosen = mixed.select([mixed.query_ids.index(q) for q in part.query_ids])
-        np.testing.assert_array_equal(chosen.documents, part.documents)
-        np.testing.assert_array_equal(chosen.labels, part.labels)
-        assert chosen.comments is not None
-        assert part.comments is not None
-        assert tuple(chosen.comments) == tuple(part.comments)
-        assert mixed.feature_names == part.feature_names
-
-
-@pytest.mark.parametrize(
-    ("fractions", "sizes"),
-    [([0.21, 0.22, 0.57], [8, 9, 23]), ([0.33, 0.33, 0.34], [13, 13, 14]), ([0.5125, 0.4875], [21, 19])],
-)
-def test_parts_are_within_one_query_of_their_share(
-    tmp_path: Path, mixed: QuerySet, fractions: list[float], sizes: list[int]
-) -> None:
-    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", fractions=fractions)
-
-    assert sizes == [queries for queries, _ in report.values()]
-    for share, size in zip(fractions, sizes, strict=True):
-        assert abs(share * len(mixed) - size) < 1
-
-
-@pytest.mark.parametrize("to", FORMATS)
-def test_a_seed_decides_and_the_format_does_not(tmp_path: Path, mixed: QuerySet, to: writing.Format) -> None:
-    assert 40 == len(mixed)
-    first = [tmp_path / "mixed.txt"]
-    writing.split(first, tmp_path / "a", fractions=[0.5, 0.5], seed=1)
-    writing.split(first, tmp_path / "b", fractions=[0.5, 0.5], seed=1, to=to)
-    writing.split(first, tmp_path / "c", fractions=[0.5, 0.5], seed=2)
-
-    suffix = writing._SUFFIXES[to]
-    assert ids_of(tmp_path / "a" / "train.txt") == ids_of(tmp_path / "b" / f"train{suffix}")
-    assert ids_of(tmp_path / "a" / "train.txt") != ids_of(tmp_path / "c" / "train.txt")
-
-
-def test_folds_rotate_as_letor_does(tmp_path: Path, mixed: QuerySet) -> None:
-    report = writing.split([tmp_path / "mixed.txt"], tmp_path / "out", folds=5)
-
-    assert 15 == len(report)
-    folder = tmp_path / "out"
-    tests = [ids_of(folder / f"Fold{k}" / "test.txt") for k in range(1, 6)]
-    validations = [ids_of(folder / f"Fold{k}" / "validation.txt") for k in range(1, 6)]
-    assert sorted(mixed.query_ids) == sorted(q for part in tests for q in part)
-    for k in range(5):
-        # Fold 1 trains on S1 S2 S3, validates on S4, tests on S5; fold 2 validates on S5, tests on S1.
-        assert tests[k] == validations[(k + 1) % 5]
-        assert sorted(set(mixed.query_ids) - set(tests[k]) - set(validations[k])) == ids_of(
-            folder / f"Fold{k + 1}" / "train.txt"
-        )
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "either fractions or folds"),
-        ({"folds": 3, "fractions": [0.5, 0.5]}, "either fractions or folds"),
-        ({"folds": 2}, "expected 3 to 40 folds"),
-        ({"folds": 41}, "expected 3 to 40 folds"),
-        ({"fractions": [0.5, 0.6]}, "add up to 1"),
-        ({"fractions": [1.0]}, "two or three fractions"),
-        ({"fractions": [1.5, -0.5]}, "above 0"),
-        ({"fractions": [0.999, 0.001]}, "at least one query in each"),
-    ],
-)
-def test_impossible_splits_are_refused(
-    tmp_path: Path, mixed: QuerySet, options: dict[str, object], words: str
-) -> None:
-    assert 40 == len(mixed)
-    with pytest.raises(InvalidData) as caught:
-        writing.split([tmp_path / "mixed.txt"], tmp_path / "out", **options)  # type: ignore[arg-type]
-
-    assert words in str(caught.value)
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_existing_folder_is_not_split_into(tmp_path: Path, mixed: QuerySet) -> None:
-    assert 40 == len(mixed)
-    with pytest.raises(InvalidData, match="a folder that does not exist yet"):
-        writing.split([tmp_path / "mixed.txt"], tmp_path, folds=3)
 
 
 # -------------------------------------------------------------------------------------------------------- parquet
@@ -1004,90 +850,6 @@ def test_some_inputs_may_have_comments_and_positions_and_others_not(tmp_path: Pa
         assert [0, 2, 0, 0] == found.positions.tolist()
         assert ("", "d", "", "") == texts_of(found)
         assert found.weights is None
-
-
-def test_folds_of_uneven_sizes_and_of_single_queries_are_whole(tmp_path: Path) -> None:
-    path = tmp_path / "in.txt"
-    path.write_text("".join(f"1 qid:{i // 2} 1:{i}\n" for i in range(10)))
-
-    three = writing.split([path], tmp_path / "three", folds=3)
-    five = writing.split([path], tmp_path / "five", folds=5)
-
-    # Five queries in three parts are 2, 2 and 1; each fold learns from one, validates on the next, tests on the last.
-    assert [(2, 4), (2, 4), (1, 2)] == [
-        three[f"Fold1/{name}.txt"] for name in ("train", "validation", "test")
-    ]
-    assert [(2, 4), (1, 2), (2, 4)] == [
-        three[f"Fold2/{name}.txt"] for name in ("train", "validation", "test")
-    ]
-    assert [(1, 2), (2, 4), (2, 4)] == [
-        three[f"Fold3/{name}.txt"] for name in ("train", "validation", "test")
-    ]
-    assert {(3, 6), (1, 2)} == set(five.values())
-    assert 15 == len(five)
-
-
-def test_queries_left_over_go_to_the_largest_remainders_first_ones_first(tmp_path: Path) -> None:
-    path = tmp_path / "in.txt"
-    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(7)))
-
-    # 3.5 and 3.5; 2.1, 2.1 and 2.8; 0.7 has to be one.
-    halves = writing.split([path], tmp_path / "halves", fractions=[0.5, 0.5])
-    thirds = writing.split([path], tmp_path / "thirds", fractions=[0.3, 0.3, 0.4])
-    tenth = writing.split([path], tmp_path / "tenth", fractions=[0.9, 0.1])
-
-    assert {"train.txt": (4, 4), "test.txt": (3, 3)} == halves
-    assert {"train.txt": (2, 2), "validation.txt": (2, 2), "test.txt": (3, 3)} == thirds
-    assert {"train.txt": (6, 6), "test.txt": (1, 1)} == tenth
-
-
-def test_the_seed_of_a_split_is_zero_by_default_and_deals_at_random(tmp_path: Path) -> None:
-    path = tmp_path / "in.txt"
-    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(30)))
-    parts = {}
-    for name, options in (("a", {}), ("b", {"seed": 0}), ("c", {"seed": 1})):
-        writing.split([path], tmp_path / name, fractions=[0.5, 0.5], **options)  # type: ignore[arg-type]
-        parts[name] = read([tmp_path / name / "train.txt"]).query_ids
-
-    assert parts["a"] == parts["b"] != parts["c"]
-    assert {"0", "1", "2", "3"} - set(parts["a"])  # not the first half
-    # Within a part queries keep the order of the input.
-    assert sorted(map(int, parts["a"])) == [int(query) for query in parts["a"]]
-
-
-def test_a_split_tells_how_far_it_is_and_what_it_took(tmp_path: Path) -> None:
-    path = tmp_path / "in.csv"
-    path.write_text("grade,qid,x,y\n1,a,2,3\n0,b,4,5\n")
-    told: list[tuple[str, int, int]] = []
-    said: list[str] = []
-
-    report = writing.split(
-        [path],
-        tmp_path / "out",
-        fractions=[0.5, 0.5],
-        to="parquet",
-        progress=lambda task, done, total: told.append((task, done, total)),
-        columns=Columns(label="grade", ignore=("y",)),
-        say=said.append,
-    )
-
-    assert {"train.parquet": (1, 1), "test.parquet": (1, 1)} == report
-    assert ["checking", "converting"] == list(dict.fromkeys(task for task, _, _ in told))
-    assert 1 == len(said)
-    assert ("x",) == read([tmp_path / "out" / "test.parquet"]).feature_names
-
-
-def test_sparse_text_is_split_in_its_width(tmp_path: Path) -> None:
-    path = tmp_path / "in.txt"
-    path.write_text("1 qid:a 2:5\n0 qid:a 1:1 4:2\n1 qid:b 3:7\n0 qid:b 1:1\n")
-
-    report = writing.split([path], tmp_path / "out", fractions=[0.5, 0.5], to="parquet")
-
-    whole = read([path])
-    for name in report:
-        part = read([tmp_path / "out" / name])
-        expected = whole.select([whole.query_ids.index(part.query_ids[0])])
-        np.testing.assert_array_equal(expected.documents, part.documents)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def split(
       localrank data split data.txt --out parts --fractions 0.6,0.2,0.2
       localrank data split data.txt --out folds --folds 5 --seed 1
     """
-    from localrank_training.data.writing import split as deal
+    from localrank_training.data.splitting import split as deal
 
     with progress() as advance:
         report = deal(

@@ -1,4 +1,4 @@
-"""Write judged queries: text, Parquet or the mapped form; convert one into another; split by query.
+"""Write judged queries: text, Parquet or the mapped form; convert one into another.
 
 What is written reads back as the same values, labels, order, comments and names. Everything is read and checked once
 before the first byte is written, and what is written gets its name when it is whole: a failure leaves nothing behind.
@@ -7,28 +7,24 @@ Memory holds labels, comments and one block of values.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import shutil
-import tempfile
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import zstandard
 
 from localrank.columns import forget
 from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
+from localrank_training.data.letor_writer import LetorWriter, check_feature_names, check_query_ids
 from localrank_training.data.mapped import StoredComments, write_mapped
 from localrank_training.data.parquet import ParquetWriter
 from localrank_training.data.queries import default_names, repeated
 from localrank_training.data.reading import Grouping, located
+from localrank_training.data.replacing import replacing, telling
 from localrank_training.data.rows import CELLS
 from localrank_training.data.scanning import Block, Scan, blocks_of
 from localrank_training.progress import Progress, silent
@@ -36,15 +32,25 @@ from localrank_training.progress import Progress, silent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
     from localrank_training.data.synthetic import Drawn
 
-__all__ = ["FORMATS", "Format", "convert", "format_of", "split", "write", "write_drawn"]
+__all__ = [
+    "FORMATS",
+    "SUFFIXES",
+    "Checked",
+    "Format",
+    "convert",
+    "format_of",
+    "write",
+    "write_blocks",
+    "write_drawn",
+]
 
 Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "mapped"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-_SUFFIXES: dict[Format, str] = {
+SUFFIXES: dict[Format, str] = {
     "text": ".txt",
     "gz": ".txt.gz",
     "zst": ".txt.zst",
@@ -92,7 +98,7 @@ def write(
         overwrite: replace what is there.
     """
     codes = np.arange(len(queries))
-    _write(
+    write_blocks(
         path,
         format_of(path) if to is None else to,
         lambda: blocks_of(queries, codes),
@@ -108,7 +114,7 @@ def write(
 
 def write_drawn(drawn: Drawn, path: str | Path, *, overwrite: bool = False) -> None:
     """Write synthetic queries while they are drawn, with the kind of each as comments; the format is that of the name."""
-    _write(
+    write_blocks(
         path,
         format_of(path),
         lambda: _blocks_of_drawn(drawn),
@@ -155,8 +161,8 @@ def convert(
     With ``skip``, files with which something is wrong are left out, and ``say`` is told of each.
     """
     form = format_of(out) if to is None else to
-    checked = _Checked(paths, progress, columns, say, skip=skip)
-    _write(
+    checked = Checked(paths, progress, columns, say, skip=skip)
+    write_blocks(
         out,
         form,
         checked.blocks,
@@ -171,133 +177,7 @@ def convert(
     return checked.n_docs
 
 
-def split(
-    paths: Sequence[str | Path],
-    out: str | Path,
-    *,
-    fractions: Sequence[float] | None = None,
-    folds: int | None = None,
-    seed: int = 0,
-    to: Format = "text",
-    progress: Progress = silent,
-    columns: Columns = AS_NAMED,
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, tuple[int, int]]:
-    """Deal the queries into files of a new folder, whole queries at random.
-
-    Args:
-        paths: what to split.
-        out: the folder; it must not exist.
-        fractions: of the queries; two are train and test, three are train, validation and test.
-        folds: K parts ``S1..SK``; ``FoldK/`` has ``train`` (K - 2 parts), ``validation`` and ``test``, rotating as LETOR's
-            official folds do.
-        seed: of the shuffle; the same queries in the same order split in the same way.
-        to: the format of the files.
-        progress: told the bytes read.
-        columns: what the columns of tables hold, and whether text leaves zeros out.
-        say: told what was taken from a table and what was left out.
-
-    Returns:
-        Queries and documents of every file, by its name in the folder.
-    """
-    checked = _Checked(paths, progress, columns, say)
-    n_queries = len(checked.query_ids)
-    if (fractions is None) == (folds is None):
-        raise InvalidData("expected either fractions or folds to split by, found both or neither")
-    if fractions is not None:
-        sizes, files = _by_fractions(fractions, n_queries)
-    else:
-        sizes, files = _by_folds(cast("int", folds), n_queries)
-    part_of = np.repeat(np.arange(len(sizes)), sizes)[
-        np.argsort(np.random.default_rng(seed).permutation(n_queries))
-    ]
-    lengths = np.bincount(checked.queries, minlength=n_queries)
-
-    out = Path(out)
-    if out.exists():
-        raise InvalidData(f"{out}: expected a folder that does not exist yet, found one")
-    report: dict[str, tuple[int, int]] = {}
-    with _telling(out), _replacing(out, overwrite=False) as temporary:
-        temporary.mkdir()
-        for name, parts in files.items():
-            chosen = np.isin(part_of, parts)
-            kept = np.flatnonzero(chosen)
-            codes = np.full(n_queries, -1)
-            codes[kept] = np.arange(len(kept))
-            path = temporary / (name + _SUFFIXES[to])
-            path.parent.mkdir(exist_ok=True)
-            _write(
-                path,
-                to,
-                partial(_chosen_again, checked, codes),
-                query_ids=[checked.query_ids[query] for query in kept],
-                names=checked.names,
-                comments=checked.comments,
-                weights=checked.weights,
-                positions=checked.positions,
-                sparse=None,
-                overwrite=False,
-            )
-            report[name + _SUFFIXES[to]] = (len(kept), int(lengths[kept].sum()))
-    return report
-
-
-def _by_fractions(fractions: Sequence[float], n_queries: int) -> tuple[Indices, dict[str, list[int]]]:
-    names = {2: ["train", "test"], 3: ["train", "validation", "test"]}.get(len(fractions))
-    if names is None or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
-        raise InvalidData(
-            f"expected two or three fractions above 0 that add up to 1, found {', '.join(map(str, fractions))}"
-        )
-    # Largest remainders: whole numbers that add up, each within one of its share.
-    shares = np.array(fractions) * n_queries
-    sizes = np.floor(shares + 1e-9).astype(np.int64)
-    sizes[np.argsort(sizes - shares, kind="stable")[: n_queries - int(sizes.sum())]] += 1
-    if int(sizes.min()) == 0:
-        raise InvalidData(
-            f"expected at least one query in each of {len(names)} parts, found {n_queries} queries"
-        )
-    return sizes, {name: [part] for part, name in enumerate(names)}
-
-
-def _by_folds(folds: int, n_queries: int) -> tuple[Indices, dict[str, list[int]]]:
-    if not 3 <= folds <= n_queries:
-        raise InvalidData(f"expected 3 to {n_queries} folds of {n_queries} queries, found {folds}")
-    sizes = np.full(folds, n_queries // folds)
-    sizes[: n_queries % folds] += 1
-    files = {}
-    for fold in range(folds):
-        order = [(fold + part) % folds for part in range(folds)]
-        files[f"Fold{fold + 1}/train"] = order[:-2]
-        files[f"Fold{fold + 1}/validation"] = order[-2:-1]
-        files[f"Fold{fold + 1}/test"] = order[-1:]
-    return sizes, files
-
-
-def _chosen_again(checked: _Checked, codes: Indices) -> Iterator[Block]:
-    return _chosen(checked.blocks(), codes)
-
-
-def _chosen(blocks: Iterable[Block], codes: Indices) -> Iterator[Block]:
-    """Keep the documents of queries whose code is not negative."""
-    for block in blocks:
-        numbers = codes[block.queries]
-        rows = np.flatnonzero(numbers >= 0)
-        if len(rows) == 0:
-            continue
-        width = int(block.lines.columns.max(initial=-1)) + 1 if block.lines is not None else 0
-        matrix = block.matrix if block.matrix is not None else block.dense(width)
-        comments = None if block.comments is None else block.comments.take(pa.array(rows))
-        yield Block(
-            block.labels[rows],
-            numbers[rows],
-            comments,
-            matrix=matrix[rows],
-            weights=None if block.weights is None else block.weights[rows],
-            positions=None if block.positions is None else block.positions[rows],
-        )
-
-
-class _Checked:
+class Checked:
     """Sources that have been read once and found good; ``blocks`` reads them again."""
 
     def __init__(
@@ -353,15 +233,12 @@ class _Checked:
             raise InvalidData(f"{self._sources[0].path}: expected data that stay as they are, found a change")
 
 
-# --------------------------------------------------------------------------------------------------------- writers
-
-
 class _Writer(Protocol):
     def write(self, block: Block, query_ids: Sequence[str]) -> None: ...
     def close(self) -> None: ...
 
 
-def _write(
+def write_blocks(
     path: str | Path,
     to: Format,
     blocks: Callable[[], Iterable[Block]],
@@ -374,6 +251,23 @@ def _write(
     sparse: bool | None,
     overwrite: bool,
 ) -> None:
+    """Write blocks of documents; the file or folder gets its name when it is whole.
+
+    Args:
+        path: where to; for the mapped form a folder.
+        to: the format.
+        blocks: yields the documents; the mapped form asks twice.
+        query_ids: of the queries that the blocks number.
+        names: of the features.
+        comments: whether there are any.
+        weights: whether there are any.
+        positions: whether there are any.
+        sparse: whether text leaves zeros out; None does so where most values are zero.
+        overwrite: replace what is there.
+
+    Raises:
+        InvalidData: the format cannot hold it, or the file cannot be written.
+    """
     path = Path(path)
     if to not in FORMATS:
         raise InvalidData(f"expected one of {', '.join(FORMATS)} as format, found {to!r}")
@@ -390,12 +284,12 @@ def _write(
     beside = path.with_name(path.name + ".names")
     needs_names = to in {"text", "gz", "zst"} and tuple(names) != default_names(len(names))
     with ExitStack() as stack:
-        stack.enter_context(_telling(path))
-        temporary = stack.enter_context(_replacing(path, overwrite=overwrite))
+        stack.enter_context(telling(path))
+        temporary = stack.enter_context(replacing(path, overwrite=overwrite))
         # Left in reverse order: the names are there before the data are.
         if needs_names:
-            _check_names(names)
-            stack.enter_context(_replacing(beside, overwrite=overwrite)).write_text(
+            check_feature_names(names)
+            stack.enter_context(replacing(beside, overwrite=overwrite)).write_text(
                 "".join(name + "\n" for name in names), "utf-8"
             )
         if to == "mapped":
@@ -409,8 +303,8 @@ def _write(
                     temporary, names, comments=comments, weights=weights, positions=positions
                 )
             else:
-                _check_query_ids(query_ids)
-                writer = _TextWriter(temporary, to, len(names), sparse=sparse)
+                check_query_ids(query_ids)
+                writer = LetorWriter(temporary, to, len(names), sparse=sparse)
             try:
                 for block in blocks():
                     writer.write(block, ids[block.queries].tolist())
@@ -455,142 +349,3 @@ def _fill_mapped(
             forget(documents, rows.start, rows.stop)
         done += len(block)
     documents.flush()
-
-
-class _TextWriter:
-    """LETOR text; a number is the shortest one that reads back as itself."""
-
-    def __init__(self, path: Path, to: Format, n_features: int, *, sparse: bool | None) -> None:
-        self._sparse = sparse
-        self._first = True
-        self._n_features = n_features
-        self._prefixes = pa.array([f" {index}:" for index in range(1, n_features + 1)])
-        self._stack = ExitStack()
-        file = self._stack.enter_context(path.open("wb"))
-        self._file: Any = file
-        if to == "gz":
-            self._file = self._stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
-        elif to == "zst":
-            compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-            self._file = self._stack.enter_context(compressor.stream_writer(file, closefd=False))
-
-    def write(self, block: Block, query_ids: Sequence[str]) -> None:
-        labels, comments, matrix = block.labels, block.comments, block.dense(self._n_features)
-        if self._sparse is None:
-            # If a file leaves out only last features, it looks like a damaged dense file.
-            self._sparse = float(np.mean(matrix == 0)) > 0.5 and _has_hole(matrix)
-        lines = pc.binary_join_element_wise(_numerals(labels), pa.array(query_ids, pa.string()), " qid:")
-        tails = pa.array(["\n"] * len(labels)) if comments is None else _comment_tails(comments)
-        lines = pc.binary_join_element_wise(lines, self._values(matrix), tails, "")
-        _, offsets, text = lines.buffers()
-        ends = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
-        self._file.write(memoryview(text)[int(ends[0]) : int(ends[-1])])
-        self._first = False
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def _values(self, matrix: Matrix) -> Any:
-        if self._sparse:
-            kept = _kept(matrix)
-            if self._first:
-                kept[0, -1] = True  # shows how many features there are
-            columns = np.nonzero(kept)[1]
-            offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-            values = matrix[kept]
-        else:
-            values = matrix.reshape(-1)
-            columns = np.tile(np.arange(matrix.shape[1]), len(matrix))
-            offsets = np.arange(len(matrix) + 1) * matrix.shape[1]
-        prefixes = self._prefixes.take(pa.array(columns.astype(np.int32)))
-        texts = pc.binary_join_element_wise(prefixes, _numerals(values), "")
-        return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), texts), "")
-
-
-def _has_hole(matrix: Matrix) -> bool:
-    """Whether a document of sparse text leaves a feature out before one that it has."""
-    kept = _kept(matrix)
-    return bool((~kept[:, :-1] & kept[:, 1:]).any())
-
-
-def _kept(matrix: Matrix) -> Bits:
-    """Return which values sparse text has: all but zeros, which an absent feature means."""
-    kept: Bits = (matrix != 0) | np.signbit(matrix)
-    return kept
-
-
-def _numerals(values: Vector | Matrix) -> Any:
-    """Return the shortest text of each number; ``?`` for NaN."""
-    texts = pa.array(values).cast(pa.string())
-    if values.dtype == np.float32:
-        # A reader first converts the text to the nearest double. If that does not give the same float32, all digits are
-        # written.
-        back = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
-        wrong = (back != values) & ~np.isnan(values)
-        if bool(wrong.any()):
-            exact = pa.array([repr(float(value)) for value in values[wrong]])
-            texts = pc.replace_with_mask(texts, pa.array(wrong), exact)
-    missing = np.isnan(values)
-    return pc.if_else(pa.array(missing), "?", texts) if bool(missing.any()) else texts
-
-
-def _comment_tails(comments: Any) -> Any:
-    for character, name in (("\n", "a line feed"), ("\r", "a carriage return"), ("\x00", "a zero byte")):
-        found = pc.match_substring(comments, character)
-        if pc.any(found).as_py():
-            raise InvalidData(f"expected comments of one line of text, found one with {name}")
-    marked = pc.binary_join_element_wise(" #", comments, "\n", "")
-    return pc.if_else(pc.equal(comments, ""), "\n", marked)
-
-
-_NOT_IN_QUERY = re.compile(r"[\x00-\x20#]")
-
-
-def _check_query_ids(query_ids: Sequence[str]) -> None:
-    for query_id in query_ids:
-        if not query_id or _NOT_IN_QUERY.search(query_id):
-            raise InvalidData(
-                f"expected query ids that text can hold (no blank, no '#', not empty), found {query_id!r}"
-            )
-
-
-def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if not name.strip() or name != name.strip() or "\n" in name:
-            raise InvalidData(f"expected feature names that fit on a line, found {name!r}")
-
-
-@contextmanager
-def _telling(path: Path) -> Iterator[None]:
-    """Say what could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidData(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-@contextmanager
-def _replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a name beside ``path``. If writing succeeds, the file or folder gets the name ``path``."""
-    if not overwrite and path.exists():
-        raise InvalidData(
-            f"{path}: expected a name that is not in use, found a file or folder (--overwrite replaces it)"
-        )
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise InvalidData(f"{path}: expected a file or a folder to replace, found neither")
-    room = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        temporary = room / path.name
-        yield temporary
-        _sync(temporary)
-        if temporary.is_dir() and path.is_dir():
-            path.replace(room / "old")
-        temporary.replace(path)
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    for file in [path] if path.is_file() else [entry for entry in path.rglob("*") if entry.is_file()]:
-        with file.open("rb+") as stream:
-            os.fsync(stream.fileno())
