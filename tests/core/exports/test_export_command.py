@@ -50,4 +50,4 @@ def test_the_command_prints_or_writes_the_body(tmp_path: Path, capsys: pytest.Ca
     assert "web" == json.loads(file.read_text())["model"]["name"]
 
     assert 2 == main(["models", "export", "web", "--to", "vespa", *where])
-    assert "choose from elasticsearch, opensearch, solr" in capsys.readouterr().err.replace("'", "")
+    assert "expected one of elasticsearch, opensearch, solr, found 'vespa'" in capsys.readouterr().err
