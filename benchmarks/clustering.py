@@ -44,9 +44,10 @@ from localrank.measures import all_pairs
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster, linked, medoids
 from localrank_training.comparing import most_similar
-from localrank_training.config import ClusteringSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.pipeline import learn_contract
 from localrank_training.representations import make_representation
+from localrank_training.steps import ClusteringSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

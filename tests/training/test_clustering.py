@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from localrank.signature import PcaRepresentation, Signatures
 from localrank.similarity import SIMILARITIES, Similarity, all_pairs
 from localrank_training.clustering import cluster, medoids
-from localrank_training.config import ClusteringSettings
+from localrank_training.steps import ClusteringSettings
 
 
 def signatures_of(n_queries: int, seed: int = 0) -> Signatures:

@@ -1,24 +1,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.config import (
-    METHODS,
-    ClusteringSettings,
-    RepresentationSettings,
-    SelectionSettings,
-    TrainingConfig,
-)
+from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.ranksvm import RankSvm
+from localrank_training.methods import METHODS
 from localrank_training.reference import page
 from localrank_training.settings import settings_of
+from localrank_training.steps import ClusteringSettings, RepresentationSettings, SelectionSettings
 from localrank_training.toml_text import annotated
+
+if TYPE_CHECKING:
+    from localrank.artifact import Manifest
 
 ROOT = Path(__file__).parents[2]
 
@@ -263,3 +264,148 @@ def test_settings_that_are_made_in_python_are_checked_too() -> None:
         SelectionSettings(folds=1)
     with pytest.raises(InvalidConfiguration, match="metric 'mapp': expected one of"):
         SelectionSettings(metric="mapp")
+
+
+def test_one_cluster_is_one_global_model() -> None:
+    config = TrainingConfig.from_tables({"clustering": {"clusters": 1}})
+
+    assert ("none", None, "global") == (
+        config.clustering.method,
+        config.clustering.clusters,
+        config.routing.method,
+    )
+
+
+def test_two_clusters_are_not_global() -> None:
+    config = TrainingConfig.from_tables({"clustering": {"clusters": 2}})
+
+    assert ("complete_link", 2, "lsh") == (
+        config.clustering.method,
+        config.clustering.clusters,
+        config.routing.method,
+    )
+
+
+def test_another_method_of_a_step_drops_the_settings_of_the_one_before(tmp_path: Path) -> None:
+    """`shrink` and `gate` of method auto are of its prototypes; the share of its representation stays."""
+    (tmp_path / "run.toml").write_text("[clustering]\nmethod = 'kmeans'\n[representation]\nmost = 3\n")
+
+    tables = read_tables(tmp_path / "run.toml", "auto")
+
+    assert {"method": "kmeans"} == tables["clustering"]
+    assert {"share": 0.95, "most": 3} == tables["representation"]
+    assert {"method": "blend"} == tables["learner"]
+
+
+def test_the_same_method_of_a_step_keeps_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[clustering]\nmethod = 'prototypes'\ngate = 3.0\n")
+
+    clustering = read_tables(tmp_path / "run.toml", "auto")["clustering"]
+
+    assert (3.0, 16) == (clustering["gate"], clustering["clusters"])
+
+
+@pytest.mark.parametrize(
+    ("method", "override", "expected"),
+    [
+        ("auto", "clustering.candidates=[2, 4]", {"candidates": [2, 4]}),
+        ("auto", "clustering.clusters=8", {"clusters": 8}),
+    ],
+)
+def test_settled_clusters_and_candidates_replace_each_other(
+    method: str, override: str, expected: dict[str, object]
+) -> None:
+    clustering = read_tables(method=method, overrides=[override])["clustering"]
+
+    assert expected == {name: clustering[name] for name in ("clusters", "candidates") if name in clustering}
+
+
+def test_only_clusters_and_candidates_exclude_each_other(tmp_path: Path) -> None:
+    """A setting of another table with one of these names would stay."""
+    (tmp_path / "run.toml").write_text("[lists]\nclusters = 1\n")
+
+    tables = read_tables(tmp_path / "run.toml", overrides=["lists.candidates=2"])
+
+    assert {"clusters": 1, "candidates": 2} == tables["lists"]
+
+
+def test_a_value_without_quotes_is_a_word() -> None:
+    tables = read_tables(
+        method="global",
+        overrides=["selection.metric=ndcg@5", "a.b= x_1 ", "seed = 3", 'a.c="two words"', "a.d=true"],
+    )
+
+    assert ("ndcg@5", 3) == (tables["selection"]["metric"], tables["seed"])
+    assert {"b": "x_1", "c": "two words", "d": True} == tables["a"]
+
+
+@pytest.mark.parametrize("override", ["=3", ".x=3", "x.=3", "a..b=1", "a", ""])
+def test_an_override_without_a_name_or_a_value_is_refused(override: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"^--set: expected table\.key=value, found "):
+        read_tables(overrides=[override])
+
+
+@pytest.mark.parametrize("written", ["", "1x", "two words", "-x"])
+def test_an_override_that_is_neither_toml_nor_a_word_is_refused(written: str) -> None:
+    with pytest.raises(
+        InvalidConfiguration,
+        match=rf"^--set a.b: expected a value such as 3, \[1, 2\], true or \"text\", found '{written}'$",
+    ):
+        read_tables(overrides=[f"a.b={written}"])
+
+
+def test_tables_of_the_methods_are_not_changed_by_reading() -> None:
+    before = json.dumps(METHODS)
+
+    read_tables(method="auto", overrides=["clustering.gate=9", "learner.method=ranksvm"])
+
+    assert before == json.dumps(METHODS)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(InvalidConfiguration, match=r"run.toml: not TOML: "):
+        read_tables(tmp_path / "run.toml")
+
+
+def test_a_number_of_clusters_is_settled_without_changing_the_rest() -> None:
+    config = TrainingConfig.from_tables({"seed": 4, "clustering": {"sample": 90}})
+
+    settled = config.with_clusters(3, share=0.3)
+
+    assert (3, 0.3, 90, 4) == (
+        settled.clustering.clusters,
+        settled.clustering.share,
+        settled.clustering.sample,
+        settled.seed,
+    )
+    assert "none" == config.with_clusters(1).clustering.method
+    assert (True, False) == (config.clustering.local, config.without_local().clustering.local)
+    assert 3 == settled.without_local().clustering.clusters
+
+
+@dataclass
+class _Published:
+    source: dict[str, object]
+    name: str = "web"
+    version: int = 3
+
+
+def of_version(source: dict[str, object]) -> TrainingConfig:
+    return TrainingConfig.of_version(cast("Manifest", _Published(source)))
+
+
+def test_the_settings_of_a_version_are_read_back() -> None:
+    config = TrainingConfig.read(method="localrank", overrides=["clustering.clusters=4"])
+
+    assert config.to_json() == of_version({"configuration": config.to_json()}).to_json()
+
+
+def test_a_version_without_settings_is_named() -> None:
+    with pytest.raises(
+        InvalidConfiguration, match=r"^web@3: expected a version that 'localrank train' published"
+    ):
+        of_version({})
+    with pytest.raises(InvalidConfiguration, match=r"^web@3: configuration: unknown setting 'sead'"):
+        of_version({"configuration": {"sead": 3}})

@@ -14,10 +14,11 @@ from localrank.scorers import LinearScorer
 from localrank.signature import PcaRepresentation, Signatures
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
-from localrank_training.config import ClusteringSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.pipeline import build
 from localrank_training.prototypes import Locality, choose_prototypes, local_weights, similarities_to
+from localrank_training.steps import ClusteringSettings
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 

@@ -16,11 +16,12 @@ from localrank.routing import CentroidRouter, ExactRouter
 from localrank.vectors import VectorPoint, VectorPoints
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
-from localrank_training.config import ClusteringSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build, learn_contract, own_routes, plan_of
 from localrank_training.routers import centroids_of, fit_classifier, make_router
+from localrank_training.steps import ClusteringSettings
 from tests.training.kinds import two_kinds
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}

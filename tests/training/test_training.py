@@ -11,13 +11,14 @@ from localrank.metrics import Judgements
 from localrank.scorers import SumScorer, TreesScorer
 from localrank.signature import choose_components
 from localrank_training import representations, training
-from localrank_training.config import SelectionSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
 from localrank_training.data.writing import write
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import Plan, build, plan_of
 from localrank_training.reports import report_of
+from localrank_training.steps import SelectionSettings
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 

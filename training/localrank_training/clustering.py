@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points
     from localrank.vectors import VectorPoints
-    from localrank_training.config import ClusteringSettings
     from localrank_training.prototypes import Locality
+    from localrank_training.steps import ClusteringSettings
 
 __all__ = [
     "NO_CLUSTER",

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.contract import FeatureContract
     from localrank.ranker import Ranker
-    from localrank_training.config import GuardSettings, TrainingConfig
+    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.pipeline import Built
+    from localrank_training.steps import GuardSettings
 
 __all__ = ["Evidence", "choose_guard", "distances", "evidence_of", "guarded", "pooled"]
 

@@ -9,8 +9,9 @@ import sys
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.config import METHODS, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
+from localrank_training.methods import METHODS
 from localrank_training.settings import plain, settings_of
 from localrank_training.toml_text import to_toml, value_text
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector
     from localrank.representation import Representation
     from localrank_training.clouds import Clouds
-    from localrank_training.config import RepresentationSettings, TrainingConfig
+    from localrank_training.config import TrainingConfig
+    from localrank_training.steps import RepresentationSettings
 
 __all__ = [
     "labelled_points",

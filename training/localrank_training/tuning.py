@@ -21,12 +21,13 @@ from localrank.errors import InvalidData, PublishFailed
 from localrank.metrics import Judgements
 from localrank_training.choices import choices_of, edges, folds_of
 from localrank_training.clouds import Clouds
-from localrank_training.config import RepresentationSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.lsh_tuning import tune_tables
 from localrank_training.parallel import each_in_parallel
 from localrank_training.pipeline import build, learn_contract, lists_of, plan_of
 from localrank_training.progress import silent
+from localrank_training.steps import RepresentationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import pytest
 from localrank.metrics import Judgements
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
-from localrank_training.config import ClusteringSettings, TrainingConfig
+from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.experiments.choosing import choose, compared, said
 from localrank_training.experiments.fits import Fits
@@ -19,6 +19,7 @@ from localrank_training.experiments.role import Study
 from localrank_training.experiments.transfer import METRICS, Assignment, Models, Transfer
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.pipeline import build
+from localrank_training.steps import ClusteringSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

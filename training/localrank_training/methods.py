@@ -1,0 +1,81 @@
+"""Ready configurations: the tables that ``--method`` stands for. A file and ``--set`` override single settings of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["DEFAULT_METHOD", "METHODS"]
+
+#: As their papers publish them, the methods learn from the training queries only.
+_AS_PUBLISHED = {"refit": False}
+
+#: Adaptive training [cremers2020], but for the clusters.
+_ADAPTIVE: dict[str, dict[str, Any]] = {
+    "representation": {"method": "top_documents", "documents": 10, "by": "best"},
+    "similarity": {"method": "euclidean"},
+    "learner": {"method": "lambdamart"},
+    "routing": {"method": "fusion"},
+    "selection": {"metric": "ndcg@5", **_AS_PUBLISHED},
+}
+_ADAPTIVE_CLUSTERS = {"clusters": 5, "representation": "relevant_mean", "rounds": 2}
+
+#: Ready configurations, by the name that ``--method`` takes.
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "localrank": {
+        "clustering": {"method": "complete_link"},
+        "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
+        "routing": {"method": "lsh"},
+        "selection": _AS_PUBLISHED,
+    },
+    "adaptive_kmeans": {**_ADAPTIVE, "clustering": {"method": "kmeans", **_ADAPTIVE_CLUSTERS}},
+    "adaptive_ward": {**_ADAPTIVE, "clustering": {"method": "ward", **_ADAPTIVE_CLUSTERS}},
+    "pca_query": {
+        "contract": {"normalise": "global_zscore"},
+        "representation": {"method": "top_scores_pca"},
+        "similarity": {"method": "euclidean"},
+        "clustering": {"method": "bisecting_kmeans"},
+        "learner": {"method": "ranksvm"},
+        "routing": {"method": "centroid"},
+        "selection": _AS_PUBLISHED,
+    },
+    "knn": {
+        "representation": {"method": "top_documents", "documents": 10, "by": "best"},
+        "similarity": {"method": "euclidean"},
+        "clustering": {"method": "knn", "neighbours": [10, 25, 50]},
+        "learner": {"method": "ranksvm", "C": [1.0, 10.0, 100.0]},
+        "routing": {"method": "exact"},
+        "selection": _AS_PUBLISHED,
+    },
+    "mhr": {
+        "clustering": {"method": "none"},
+        "learner": {"method": "mhr", "C": [0.1, 1.0, 10.0, 100.0], "aggregate": ["borda", "weighted_borda"]},
+        "selection": _AS_PUBLISHED,
+    },
+    "lgmml": {
+        "clustering": {"method": "none"},
+        "learner": {
+            "method": "lgmml",
+            "candidate_sets": "documents",
+            "t": [0.3, 0.5, 0.7, 0.9],
+            "weights": ["uniform", "mean", "similarity"],
+        },
+        "selection": _AS_PUBLISHED,
+    },
+    "global": {"clustering": {"method": "none"}},
+    "auto": {
+        "contract": {"normalise": "global_zscore", "missing": "learned"},
+        "representation": {"share": 0.95},
+        "similarity": {"form": "covariance"},
+        "clustering": {
+            "method": "prototypes",
+            "clusters": 16,
+            "share": [0.05, 0.1, 0.2, 0.4],
+            "shrink": [0.0, 0.1, 0.5, 2.0],
+            "gate": 2.0,
+        },
+        "learner": {"method": "blend"},
+    },
+}
+
+#: What is trained without ``--method``, ``--config`` and ``--learner``.
+DEFAULT_METHOD = "auto"
