@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import logging
 import os
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -24,7 +24,8 @@ from localrank_service.models import notes
 from localrank_service.models.notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from localrank_service.experiments.definition import Definition
@@ -35,6 +36,8 @@ _log = logging.getLogger("localrank.service")
 
 _NOTE = "experiments.note"
 _RETURNED = ".returned"
+#: What is noted of a canary that is taken back, each a text.
+_RECORD = {"experiment", "at", "reason", "evidence"}
 
 
 class Written(NamedTuple):
@@ -96,7 +99,12 @@ class Store:
 
     def note_return(self, run: str, record: dict[str, Any]) -> bool:
         """Note that a run was taken back; return whether nobody had noted it before."""
-        with self._locked():
+        try:
+            lock = self._lock()
+        except OSError:
+            # The record beside the file is enough. At worst several workers note the same.
+            lock = nullcontext()
+        with lock:
             returned = self._returned()
             if run in returned:
                 return False
@@ -110,7 +118,13 @@ class Store:
             Problem: 404 if there is no such experiment to leave out, 409 if the file cannot be read, 422 if experiments do
                 not go together, 503 if it cannot be written.
         """
-        with self._locked():
+        try:
+            lock = self._lock()
+        except OSError as error:
+            raise Problem(
+                503, f"nothing was changed: cannot tell the workers: {error.strerror or error}"
+            ) from None
+        with lock:
             now = self.read()
             if now.problem is not None:
                 raise Problem(
@@ -143,7 +157,8 @@ class Store:
             found |= orjson.loads(text)
         with suppress(OSError, orjson.JSONDecodeError):
             members = orjson.loads(self._beside.read_bytes())
-            found |= members if isinstance(members, dict) else {}
+            if isinstance(members, dict):
+                found |= {run: record for run, record in members.items() if _is_record(record)}
         return found
 
     def _keep(self, returned: Mapping[str, dict[str, Any]]) -> None:
@@ -169,14 +184,23 @@ class Store:
                 error.strerror or error,
             )
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> AbstractContextManager[object]:
+        """Return what keeps other workers from changing anything until it is closed.
+
+        Raises:
+            OSError: somebody has removed the folder that the workers share.
+        """
         if self._note is None:
-            yield
-            return
-        handle = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+            return nullcontext()
+        file = os.fdopen(os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return file
+
+
+def _is_record(found: Any) -> bool:
+    """Tell whether somebody has not damaged it by hand."""
+    return (
+        isinstance(found, dict)
+        and found.keys() == _RECORD
+        and all(isinstance(text, str) for text in found.values())
+    )

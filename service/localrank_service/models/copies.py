@@ -67,7 +67,12 @@ class Copies:
 
     def has(self, reference: Reference) -> bool:
         """Tell whether there is a copy of the version; its name may be anything."""
-        return self._folder is not None and str(reference) in {path.name for path in self._folder.iterdir()}
+        if self._folder is None:
+            return False
+        try:
+            return str(reference) in {path.name for path in self._folder.iterdir()}
+        except OSError:
+            return False
 
     def load(self, reference: Reference) -> tuple[Artifact, Hold | None]:
         """Return a version: the one that other workers serve under this number, else the published one.
@@ -78,10 +83,14 @@ class Copies:
         if self._folder is None:
             return self.read(reference.path), None
         copy = self._folder / str(reference)
-        with _locked(self._folder / _LOCK):
-            if not _is_held(copy):
-                return self._made(reference, copy)
-            hold = Hold(copy)
+        try:
+            with _locked(self._folder / _LOCK):
+                if not _is_held(copy):
+                    return self._made(reference, copy)
+                hold = Hold(copy)
+        except OSError as error:
+            self._complain(reference, error.strerror or str(error))
+            return self.read(reference.path), None
         try:
             return artifact.attach(copy), hold
         except ArtifactError as error:
@@ -91,11 +100,7 @@ class Copies:
 
     def _made(self, reference: Reference, copy: Path) -> tuple[Artifact, Hold | None]:
         shutil.rmtree(copy, ignore_errors=True)
-        try:
-            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._folder))
-        except OSError as error:
-            self._complain(reference, error.strerror or str(error))
-            return self.read(reference.path), None
+        draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._folder))
         try:
             read = self.read(reference.path, keep=draft)
             if read.kept:
@@ -115,10 +120,10 @@ class Copies:
         )
 
     def sweep(self) -> None:
-        """Remove the copies that nobody holds, unless one is being made."""
+        """Remove the copies that nobody holds, unless one is being made or somebody has removed the folder."""
         if self._folder is None:
             return
-        with suppress(BlockingIOError), _locked(self._folder / _LOCK, fcntl.LOCK_NB):
+        with suppress(OSError), _locked(self._folder / _LOCK, fcntl.LOCK_NB):
             for path in self._folder.iterdir():
                 if path.name != _LOCK and not _is_held(path):
                     shutil.rmtree(path, ignore_errors=True)

@@ -55,14 +55,14 @@ class Note:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the text of a file; ``None`` if there is no file."""
+    """Return the text of a file; ``None`` if there is no file, or none that can be read."""
     for _ in range(_TRIES):
         try:
             content = path.read_bytes()
             checked = content[8 : _HEAD + int(content[8:_HEAD], 16)]
             if zlib.crc32(checked) == int(content[:8], 16):
                 return checked[8:]
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return None
         # The file was read while it was written.
         time.sleep(0.001)

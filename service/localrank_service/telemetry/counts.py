@@ -290,7 +290,7 @@ def _lines(path: Path) -> list[_Line]:
     found = []
     *lines, _unfinished = path.read_bytes().split(b"\n")
     for line in filter(None, lines):
-        with suppress(orjson.JSONDecodeError):  # the beginning of one that did not fit
+        with suppress(ValueError, TypeError):  # the beginning of one that did not fit, or damage
             name, labels, at, count, lasting = orjson.loads(line)
             found.append((name, tuple(labels), at, count, lasting))
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -154,6 +157,60 @@ def test_notes_that_are_damaged_are_none(file: Path, folder: Path) -> None:
     assert {} == Store(file, folder).read().returned
     file.with_name("experiments.json.returned").write_text("{")
     assert {} == Store(file, folder).read().returned
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [5, None, [], {}, {"evidence": "all"}, RECORD | {"evidence": 5}, RECORD | {"more": "all"}],
+)
+def test_a_record_that_is_damaged_is_none_and_the_others_stay(
+    damaged: object, file: Path, folder: Path
+) -> None:
+    file.with_name("experiments.json.returned").write_text(json.dumps({"run": damaged, "other": RECORD}))
+
+    assert {"other": RECORD} == Store(file, folder).read().returned
+
+
+def test_if_the_shared_folder_is_removed_a_return_is_noted_beside_the_file_and_a_change_is_refused(
+    file: Path, folder: Path
+) -> None:
+    store = Store(file, folder)
+    run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
+    shutil.rmtree(folder)
+
+    noted = store.note_return(run, RECORD), store.note_return(run, RECORD)
+    with pytest.raises(Problem) as refused:
+        store.change("web-4", None)
+
+    assert (True, False) == noted
+    assert {run: RECORD} == store.read().returned
+    assert (503, "nothing was changed: cannot tell the workers: No such file or directory") == (
+        refused.value.status,
+        refused.value.detail,
+    )
+    assert 1 == len(parse(file.read_bytes()))
+
+
+def test_whoever_changes_or_notes_something_waits_for_the_others(file: Path, folder: Path) -> None:
+    store, done = Store(file, folder), threading.Event()
+    before = store.change("web-4", defined(dict(CANARY)))
+
+    def change() -> None:
+        store.note_return(before.definitions[0].run, RECORD)
+        store.change("web-4", None)
+        done.set()
+
+    with (folder / "experiments.note").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=change)
+        waiting.start()
+        early = done.wait(0.05)
+        untouched = Store(file, folder).read()
+    waiting.join(10)
+
+    assert (False, True) == (early, done.is_set())
+    assert before == untouched
+    assert () == store.read().definitions
 
 
 def test_what_is_changed_stays_where_it_was_among_the_others(file: Path, folder: Path) -> None:

@@ -104,6 +104,21 @@ def test_a_copy_that_was_spoilt_is_said_and_the_published_version_is_read(
     assert "the copy of model demo@1 is broken: " in caplog.text
 
 
+def test_a_version_is_served_without_a_copy_if_the_folder_is_removed(
+    first: Reference, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copies = Copies(folder)
+    shutil.rmtree(folder)
+
+    read, hold = copies.load(first)
+    copies.sweep()
+
+    assert ("demo", 1, None) == (read.manifest.name, read.manifest.version, hold)
+    assert not copies.has(first)
+    assert f"cannot copy model demo@1 to {folder}" in caplog.text
+    assert caplog.text.rstrip().endswith("No such file or directory")
+
+
 def test_sweeping_removes_what_nobody_holds_and_drafts_but_not_the_lock(
     first: Reference, folder: Path
 ) -> None:

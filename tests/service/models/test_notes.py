@@ -38,3 +38,11 @@ def test_a_torn_text_is_none(tmp_path: Path) -> None:
 
     assert notes.read(path) is None
     assert notes.read(tmp_path / "nothing") is None
+
+
+def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert notes.read(tmp_path) is None
+    assert notes.read(tmp_path / "file") is None
+    assert notes.read(tmp_path / "file" / "note") is None

@@ -241,6 +241,17 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     assert {"c": {("a",): [1.0]}} == plain(process)
 
 
+@pytest.mark.parametrize("damage", [b"5", b"[1]", b'{"a": 1}', b"null", b"nothing", b"\xff"])
+def test_a_line_that_is_damaged_costs_no_other(damage: bytes, tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("one", (), 1)[0] = 1.0
+    with (tmp_path / "0.series").open("ab") as file:
+        file.write(b"\n" + damage + b"\n")
+    counts.cells("other", (), 1)[0] = 2.0
+
+    assert [{"one": {(): [1.0]}, "other": {(): [2.0]}}] == [plain(one) for one in counts.counted()]
+
+
 def test_a_full_disk_costs_no_answer_and_what_fitted_is_still_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
