@@ -5,19 +5,24 @@ The reader here is written from the words of json.c, not from its code: regular 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
+import subprocess
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
 
-from localrank.native.library import library
+from localrank.native.library import FOLDER, library
 from localrank.native.lift import lift_numbers, powers_of_five
+from tests.core.native.building import build_script
 from tests.core.native.fences import fenced, room
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank.arrays import Array
 
 UNUSUAL = -1
@@ -470,3 +475,61 @@ def test_powers_of_five_are_their_first_128_bits() -> None:
             assert 0 < found - exact <= 1
         else:
             assert 0 <= exact - found < 1
+
+
+def usual_number(folder: Path) -> ctypes.CDLL:
+    """Build the reader of numbers once more, so that one number can be given to the fast half of it."""
+    source = (FOLDER / "json.c").read_text()
+    exposed = """
+        int64_t usual(const uint64_t (*powers)[2], const uint8_t *at, float *value)
+        {
+            reader into = {at + 64, powers, value, value + 1, at, at + 1};
+            const uint8_t *const after = usual_number(&into, at);
+            return after ? after - at : 0;
+        }
+    """
+    (folder / "json.c").write_text(source + exposed)
+    made = folder / "built"
+    command = [
+        *build_script().compiler(),
+        "-O2",
+        "-std=gnu99",
+        "-shared",
+        "-fPIC",
+        "-ffp-contract=off",
+        "-Wno-psabi",
+    ]
+    subprocess.run([*command, f"-I{FOLDER}", "-o", made, folder / "json.c", "-lm"], check=True)
+    return ctypes.CDLL(str(made))
+
+
+def test_ordinary_numbers_are_read_sixteen_bytes_at_a_time(tmp_path: Path) -> None:
+    """Up to nineteen digits, with a minus, and a point in the first sixteen; all else is left to the reader of bytes."""
+    try:
+        built = usual_number(tmp_path)
+    except build_script().CompilerError as problem:
+        pytest.skip(str(problem))
+    value = np.zeros(1, np.float32)
+    random = np.random.default_rng(5)
+    usual = [
+        sign + spelled(str(first) + "".join(map(str, random.integers(0, 10, count - 1))), point)
+        for count in range(1, 20)
+        for point in range(count)
+        for first in (random.integers(1, 10), 0)
+        if first or point == count - 1
+        for sign in (b"", b"-")
+        if not point or len(sign) + count - point < 16
+    ]
+    other = [b"1e5", b"01", b"00.5", b"-", b".5", b"5.", b"1.2.3", b"1 ", b"+1", b"", b"--1", b"1-1", b"null",
+             b"12345678901234567890", b"1234567890.1234567890", b"1" * 32, b"1" * 40, b"0." + b"1" * 30]  # fmt: skip
+
+    for text, is_usual in [*((one, True) for one in usual), *((one, False) for one in other)]:
+        for separator in b",]":
+            for around in (b"0", b",", b"]", b"."):
+                here = fenced(around * 40 + text + bytes([separator]) + around * (72 - len(text)))
+
+                length = built.usual(powers_of_five(), ctypes.c_void_p(here.ctypes.data + 40), value.ctypes)
+
+                assert (len(text) if is_usual else 0) == length, text
+                if is_usual:
+                    assert number_of(text) == value[0], text

@@ -400,6 +400,7 @@ def test_doubles_themselves_are_nearest(tmp_path: Path) -> None:
         (17976931348623159, 292),
     ]
     edges += [(5, -324), (24703282292062327, -340), (24703282292062328, -340), (2**64 - 1, 0), (0, 5)]
+    edges += [(2**shift, 23) for shift in range(5)]  # the last power of five with ties
 
     for mantissa, power in [*zip(mantissas.tolist(), drawn.tolist(), strict=True), *ties, *edges]:
         found = function(powers_of_five(), mantissa, power)
