@@ -25,7 +25,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["agree", "agree_as_text", "agree_exactly", "described"]
+__all__ = ["agree", "agree_exactly", "described"]
 
 #: Libraries whose next minor version may come to other numbers.
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "lightgbm")
@@ -44,20 +44,6 @@ def agree(path: Path, found: Any, *, rel: float = 1e-4, abs: float = 1e-5) -> No
     _skip_unless(kept["made with"])
     wrong = list(_differences(kept["found"], plain, "", rel, abs))
     assert not wrong, f"{path.name}, expected and found:\n" + "\n".join(wrong[:20])
-
-
-def agree_as_text(path: Path, found: str, *, rel: float = 1e-3, abs: float = 0.0) -> None:  # noqa: A002 - as above
-    """Compare a text with a file, or write the file; numbers with a point may be off by one in their last digit."""
-    found = "\n".join([_stamp(_versions()), *found.splitlines()]) + "\n"
-    if _writing():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(found, encoding="utf-8")
-    expected = path.read_text(encoding="utf-8")
-    _skip_unless(_stamped(expected.splitlines()[0]))
-    pairs = list(zip(expected.splitlines()[1:], found.splitlines()[1:], strict=False))
-    wrong = [f"- {one}\n+ {other}" for one, other in pairs if not _alike(one, other, rel, abs)]
-    assert not wrong, f"{path.name}, expected and found:\n" + "\n".join(wrong[:10])
-    assert expected.count("\n") == found.count("\n")
 
 
 def agree_exactly(path: Path, found: str) -> None:
@@ -101,10 +87,6 @@ def _versions() -> dict[str, str]:
 
 def _stamp(versions: dict[str, str]) -> str:
     return "made with " + ", ".join(f"{name} {number}" for name, number in versions.items())
-
-
-def _stamped(line: str) -> dict[str, str]:
-    return dict(one.split() for one in line.removeprefix("made with ").split(", "))
 
 
 def _skip_unless(versions: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank_training.data.queries import QuerySet
+    from localrank_training.pages import Page
     from localrank_training.reporting.background import Background
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
@@ -40,6 +41,7 @@ class Run(NamedTuple):
     trained: Trained
     report: TrainingReport
     background: Background
+    page: Page
     html: str
 
 
@@ -56,7 +58,8 @@ def run_of(
     reference = publish(Registry(folder), "web", trained, queries, validation=validation, report=report)
     background = background_of(trained, config, curve=curve)
     origin = Origin("localrank train 'a b.txt'", read_manifest(reference.path), config, 0.5)
-    return Run(trained, report, background, page_of_run(trained, report, background, origin).html())
+    page = page_of_run(trained, report, background, origin)
+    return Run(trained, report, background, page, page.html())
 
 
 def linear(**tables: object) -> TrainingConfig:
