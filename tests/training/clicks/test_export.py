@@ -256,9 +256,9 @@ def test_the_command_says_what_became_of_the_log(log: Log, capsys: pytest.Captur
 
     assert 0 == main([*command, "--write-propensities", str(places)])
     text = capsys.readouterr().out
-    assert "1 queries, 2 documents, 2 features, from 2 impressions with 1 clicks and 0 grades" in text
-    assert "1 impressions without feedback" in text
-    assert "1 files end in the middle of a record" in text
+    assert "1 query, 2 documents, 2 features, from 2 impressions with 1 click and 0 grades" in text
+    assert "1 impression without feedback: left out" in text
+    assert "1 file cut off in the middle of a record" in text
     assert [1, 0.5] == json.loads(places.read_text())["ratios"][:2]
 
     assert 0 == main([*command[:-1], str(places), "--overwrite", "--json"])

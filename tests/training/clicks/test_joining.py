@@ -205,7 +205,8 @@ def test_with_propensities_the_first_place_is_corrected_too_and_what_was_not_sho
     assert [1, 0] == found.queries.labels.tolist()
     assert found.queries.weights is not None
     assert [1.0] == found.queries.weights.tolist()
-    assert 2 == found.clicks
+    assert (2, 1) == (found.clicks, found.unplaced)
+    assert 0 == joined(log).unplaced
 
 
 def test_with_propensities_and_without_the_rest_a_click_stands_alone(log: Log) -> None:

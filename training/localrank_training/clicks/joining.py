@@ -71,6 +71,7 @@ class Joined:
         events: of feedback, without repeated ones.
         repeated_events: that have the name of another one.
         unmatched: events of requests that are not in the log, or of documents that they did not have.
+        unplaced: clicks that propensities cannot correct, because the document was not shown.
         degraded: impressions that a cheaper ranking answered; they are used as any other.
         clicks: documents with a click and no grade.
         grades: documents with a grade.
@@ -83,6 +84,7 @@ class Joined:
     events: int = 0
     repeated_events: int = 0
     unmatched: int = 0
+    unplaced: int = 0
     degraded: int = 0
     clicks: int = 0
     grades: int = 0
@@ -260,6 +262,7 @@ def join(
         for position in sorted(clicks, key=lambda one: judged.places[one]):
             place = int(judged.places[position])
             if not place:
+                joined.unplaced += 1
                 continue
             weight = min(1 / propensities.of(place), max_weight)
             rows = [one for one in shown if one == position or (one not in clicks and rest == "zero")]

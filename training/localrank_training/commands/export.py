@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,10 +90,14 @@ def export(
     from localrank_training.clicks.joining import Which
 
     if write_propensities is not None and propensities is None:
-        raise typer.BadParameter("--write-propensities: expected --propensities with it, found none")
+        raise typer.BadParameter(
+            "expected --propensities with it, found none", param_hint="--write-propensities"
+        )
     first, last = _time(since, "--since", -math.inf), _time(until, "--until", math.inf)
     if first >= last:
-        raise typer.BadParameter(f"--until: expected a time after --since {since}, found {until}")
+        raise typer.BadParameter(
+            f"expected a time after --since {since}, found {until}", param_hint="--until"
+        )
     done = write(
         log,
         out,
@@ -118,9 +123,14 @@ def _time(text: str | None, option: str, default: float) -> float:
         when = dt.datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{option}: expected a date such as 2026-10-01, or a date and time such as 2026-10-01T12:00, found {text!r}"
+            f"expected a date such as 2026-10-01, or a date and time such as 2026-10-01T12:00, found {text!r}",
+            param_hint=option,
         ) from None
     return (when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)).timestamp()
+
+
+def _of(count: int, one: str, several: str = "") -> str:
+    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def _figures(done: Exported, out: str) -> dict[str, Any]:
@@ -133,6 +143,7 @@ def _figures(done: Exported, out: str) -> dict[str, Any]:
         "events",
         "repeated_events",
         "unmatched",
+        "unplaced",
         "clicks",
         "grades",
     )
@@ -151,22 +162,30 @@ def _figures(done: Exported, out: str) -> dict[str, Any]:
 
 def _print(done: Exported, out: str) -> None:
     joined, queries = done.joined, done.joined.queries
-    typer.echo(
-        f"{out}: {len(queries)} queries, {queries.n_docs} documents, {queries.n_features} features, from "
-        f"{joined.impressions} impressions with {joined.clicks} clicks and {joined.grades} grades"
-    )
-    for count, what in (
-        (joined.unjudged, "impressions without feedback are left out"),
-        (joined.repeated, "impressions repeat the request id of another one and are left out"),
-        (joined.degraded, "impressions come from a cheaper ranking; they are used"),
-        (joined.repeated_events, "events repeat the event_id of another one; each event_id counts once"),
-        (joined.unmatched, "events name requests or documents that are not in the log; they are left out"),
-        (done.damaged, "damaged records are left out"),
-        (done.torn, "files end in the middle of a record, as after a crash"),
-        (len(done.foreign), "files have names like files of the log but other content; they are left out"),
+    counts = [
+        _of(len(queries), "query", "queries"),
+        _of(queries.n_docs, "document"),
+        _of(queries.n_features, "feature"),
+    ]
+    judgements = f"{_of(joined.clicks, 'click')} and {_of(joined.grades, 'grade')}"
+    typer.echo(f"{out}: {', '.join(counts)}, from {_of(joined.impressions, 'impression')} with {judgements}")
+    for count, what, sentence in (
+        (joined.unjudged, "impression", "without feedback: left out"),
+        (joined.repeated, "impression", "with the request id of another one: left out"),
+        (joined.degraded, "impression", "from a cheaper ranking: used"),
+        (joined.repeated_events, "event", "with the event_id of another one: each event_id counts once"),
+        (joined.unmatched, "event", "for requests or documents that are not in the log: left out"),
+        (
+            joined.unplaced,
+            "click",
+            "on documents that were not shown, whose place cannot be corrected: left out",
+        ),
+        (done.damaged, "record", "that cannot be read: left out"),
+        (done.torn, "file", "cut off in the middle of a record, as after a crash"),
+        (len(done.foreign), "file", "with a name like files of the log but other content: left out"),
     ):
         if count:
-            typer.echo(f"  {count} {what}")
+            typer.echo(f"  {_of(count, what)} {sentence}")
     if done.propensities is not None:
         ratios = ", ".join(f"{one:.3g}" for one in done.propensities.ratios[:10])
         typer.echo(f"  propensities ({done.propensities.source}): {ratios}")
@@ -177,4 +196,4 @@ def _print(done: Exported, out: str) -> None:
             )
     if Path(out).suffix == ".csv":
         weight = "" if queries.weights is None else "--weight weight "
-        typer.echo(f"  train with: localrank train {out} {weight}--position position")
+        typer.echo(f"  train with: localrank train {shlex.quote(out)} {weight}--position position")
