@@ -68,3 +68,42 @@ def test_a_missing_feature_is_named() -> None:
         aligned(named("a", "b"), contract("a", "x"))
     with pytest.raises(InvalidData, match="'n0', 'n1', 'n2', 'n3', 'n4' and 7 more"):
         aligned(named("a", "b"), contract(*(f"n{i}" for i in range(12))))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("b", "a"), []),
+        (("b", "a", "c"), ["left out, because the model does not know them: 'c'"]),
+        (
+            ("a", "v", "b", "w", "x", "y", "z"),
+            ["left out, because the model does not know them: 'v', 'w', 'x', 'y', 'z'"],
+        ),
+        (
+            ("a", "u", "v", "b", "w", "x", "y", "z"),
+            ["left out, because the model does not know them: 'u', 'v', 'w', 'x', 'y' and 1 more"],
+        ),
+    ],
+)
+def test_what_is_left_out_is_said(names: tuple[str, ...], said: list[str]) -> None:
+    queries = named("x1", "x2", "x3", "x4", "x5")
+    documents = np.tile(queries.documents, (1, 2))[:, : len(names)]
+    told: list[str] = []
+
+    aligned(replace(queries, documents=documents, feature_names=names), contract("a", "b"), told.append)
+
+    assert said == told
+
+
+def test_a_value_that_the_model_needs_is_asked_for_by_the_models_policy() -> None:
+    queries = named("b", "a")
+    documents = queries.documents.copy()
+    documents[3, 1] = np.nan
+
+    with pytest.raises(InvalidData) as caught:
+        aligned(queries.with_documents(documents), contract("a", "b"))
+
+    assert str(caught.value).endswith(
+        "expected a value of 'a', found none; the model was trained without missing values and does not "
+        "replace them"
+    )
