@@ -17,7 +17,7 @@ from localrank_training.learners.role import Learner
 
 # The settings of a learner are read from its annotations.
 from localrank_training.learners.settings import LearnerSettings  # noqa: TC001
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting
 from localrank_training.toml_text import annotated
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ class Team(Learner):
     blocks: str = setting("raw", check=parse, meaning="of features")
 
     method: ClassVar[str] = "team"
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
     def fit(self, lesson: Lesson) -> Scorer:
         raise NotImplementedError

@@ -39,6 +39,7 @@ __all__ = [
     "plain",
     "setting",
     "settings_of",
+    "settle",
     "values_of",
 ]
 
@@ -156,9 +157,15 @@ def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def check_bounds(component: Any) -> None:
-    """Check the settings of a dataclass made in Python; for its ``__post_init__``."""
+    """Check the bounds of a dataclass made in Python, whose kinds a type checker has seen; for its ``__post_init__``."""
     for one in settings_of(type(component)):
         _check(getattr(component, one.name), one, one.name)
+
+
+def settle(component: Any) -> None:
+    """Check the settings of a dataclass made in Python as `checked` does those of a table; for its ``__post_init__``."""
+    for one in settings_of(type(component)):
+        object.__setattr__(component, one.name, _fitting(getattr(component, one.name), one))
 
 
 #: What LightGBM, XGBoost and scikit-learn call settings that have another name here, which is LightGBM's first name.
@@ -216,14 +223,14 @@ def _options(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in {Union, types.UnionType} else (hint,)
 
 
-def _fitting(value: Any, known: Setting, where: str) -> Any:
-    place = f"{where}: {known.name}"
+def _fitting(value: Any, known: Setting, where: str = "") -> Any:
+    place = f"{where}: {known.name}" if where else known.name
     if isinstance(value, list | tuple) and not value and known.default == ():
         # Written out, the default is read back.
         return ()
     for option in _options(known.hint):
         if _is_table(option):
-            return checked(option, value, f"{where} [{known.name}]")
+            return checked(option, value, f"{where} [{known.name}]".lstrip())
         if get_origin(option) is tuple and _is_table(get_args(option)[0]):
             return _tables(value, get_args(option)[0], place)
         fits, settled = _match(value, option)

@@ -25,7 +25,7 @@ from localrank.measures import one_to_many
 from localrank_training.learners.seen import scores_of
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class KernelFeatures:
     keep: bool = setting(default=False, meaning="also keep the features themselves")
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        settle(self)
 
     def of(self, documents: Matrix) -> Projection | None:
         """Return the projection that a query's documents define; ``None`` if they are all alike."""

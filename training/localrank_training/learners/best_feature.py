@@ -17,8 +17,8 @@ from localrank.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -41,10 +41,6 @@ class BestFeature(Learner):
     blocks: str = setting("normalised", check=parse, meaning="blocks of features to choose from")
 
     method: ClassVar[str] = "best_feature"
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         """Learn one scorer; see `Learner.fit`.

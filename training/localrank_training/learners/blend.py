@@ -31,7 +31,7 @@ from localrank_training.learners.role import Learner
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.progress import silent
-from localrank_training.settings import check_bounds, setting, values_of
+from localrank_training.settings import setting, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,8 +115,7 @@ class Blend(Learner):
     method: ClassVar[str] = "blend"
     continues: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_bounds(self)
+    def agree(self) -> None:
         if not self.members:
             made = tuple(LearnerSettings.from_table(table, "blend") for table in MEMBERS)
             object.__setattr__(self, "members", made)

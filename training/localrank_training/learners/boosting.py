@@ -28,8 +28,8 @@ from localrank_training.data.rows import CELLS, Rows, unheld
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
-from localrank_training.learners.role import Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,10 +99,6 @@ class Boosting(Learner):
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
     continues: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""

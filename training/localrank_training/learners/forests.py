@@ -20,8 +20,8 @@ from localrank.blocks import parse
 from localrank.errors import InvalidData
 from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn
-from localrank_training.learners.role import Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.scorers import TreesScorer
@@ -56,10 +56,6 @@ class Forest(Learner):
         0, low=0, meaning="number of training threads, 0 for one per core; the trees do not depend on it"
     )
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> TreesScorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""

@@ -22,8 +22,8 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Grid, Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
@@ -63,10 +63,6 @@ class GeometricMeanMetric(Learner):
 
     method: ClassVar[str] = "gmml"
     grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
         lesson.refuse_towards(self.method, "a geometric mean of two scatters cannot continue a third one")

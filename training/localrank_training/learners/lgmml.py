@@ -28,9 +28,9 @@ from localrank.similarity import Similarity  # noqa: TC001
 from localrank_training.learners.anchors import best_document, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner, settle_blocks
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.warp import learn_weights
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,10 +115,6 @@ class LocalGeometricMeanMetrics(Learner):
 
     method: ClassVar[str] = "lgmml"
     grid: ClassVar[Grid] = {"t": (0.3, 0.5, 0.7, 0.9)}
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> Scorer:
         lesson.refuse_towards(self.method, "its metrics are closed forms of sampled queries")

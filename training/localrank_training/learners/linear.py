@@ -20,8 +20,8 @@ from localrank.scorers import LinearScorer
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -65,10 +65,6 @@ class LeastSquares(Learner):
 
     method: ClassVar[str] = "linear"
     continues: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)

@@ -25,8 +25,8 @@ from localrank_training.data.queries import QuerySet
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.learners.role import Grid, Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Grid, Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,9 +93,7 @@ class MultipleHyperplanes(Learner):
     grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
     continues: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
+    def agree(self) -> None:
         if isinstance(self.weights, Mapping):
             if self.base == "sampled":
                 raise InvalidConfiguration(

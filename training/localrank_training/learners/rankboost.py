@@ -38,8 +38,8 @@ from localrank.metrics import Judgements, Metric
 from localrank.scorers import StumpScorer, SumScorer
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.pairs import levels_within
-from localrank_training.learners.role import Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,10 +80,6 @@ class RankBoost(Learner):
 
     method: ClassVar[str] = "rankboost"
     continues: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. Boosting goes on from the scores of ``lesson.towards``."""

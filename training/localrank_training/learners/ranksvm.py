@@ -28,8 +28,8 @@ from localrank.blocks import parse
 from localrank.scorers import LinearScorer
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
-from localrank_training.learners.role import Grid, Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Grid, Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,10 +70,6 @@ class RankSvm(Learner):
     method: ClassVar[str] = "ranksvm"
     grid: ClassVar[Grid] = {"C": (1.0, 10.0, 100.0, 1000.0)}
     continues: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         """Learn one scorer; see `Learner.fit`. A query of weight 2 counts as if it were there twice."""

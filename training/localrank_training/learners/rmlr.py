@@ -32,9 +32,9 @@ from localrank.scorers import AnchoredScorer
 from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.notes import note
-from localrank_training.learners.role import Grid, Learner, settle_blocks
+from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.structural_metric import Size, minimise_metric, row_lengths
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,10 +86,6 @@ class RobustMetric(Learner):
 
     method: ClassVar[str] = "rmlr"
     grid: ClassVar[Grid] = {"C": (10.0, 100.0, 1000.0)}
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> AnchoredScorer:
         lesson.refuse_towards(self.method, "metrics around different anchors cannot be compared")

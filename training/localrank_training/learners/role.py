@@ -1,7 +1,8 @@
 """What every learner does.
 
 A learner is a frozen dataclass of its settings, so that it can be written into the manifest, compared and tried with
-other values. It is given documents in the blocks it asks for, and returns a scorer of `localrank.scorers`.
+other values. What a setting takes is said where it is declared, and checked here for all learners. A learner is given
+documents in the blocks it asks for, and returns a scorer of `localrank.scorers`.
 The next learner is one module here with one entry in `localrank_training.learners.catalogue`.
 """
 
@@ -11,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from localrank.blocks import canonical
+from localrank_training.settings import settings_of, settle
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
 
-__all__ = ["Grid", "Learner", "settle_blocks"]
+__all__ = ["Grid", "Learner"]
 
 #: Values to choose from, by setting.
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
@@ -33,6 +35,25 @@ class Learner(Protocol):
     grid: ClassVar[Grid] = {}
     #: Whether it can learn ``towards`` another scorer.
     continues: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check kind and bounds of every setting, then what several must agree on.
+
+        Raises:
+            InvalidConfiguration: a setting does not fit.
+        """
+        settle(self)
+        self.agree()
+        if any(one.name == "blocks" for one in settings_of(type(self))):
+            object.__setattr__(self, "blocks", canonical(self.blocks))
+
+    def agree(self) -> None:
+        """Check settings against each other, and settle those that others decide.
+
+        Raises:
+            InvalidConfiguration: two settings do not fit each other.
+        """
+        return
 
     @property
     def blocks(self) -> str:
@@ -58,8 +79,3 @@ class Learner(Protocol):
             notes: what it noted when it learned with validation queries.
         """
         return self
-
-
-def settle_blocks(learner: Learner) -> None:
-    """Give the setting ``blocks`` of a learner its one spelling; for its ``__post_init__``."""
-    object.__setattr__(learner, "blocks", canonical(learner.blocks))

@@ -27,8 +27,8 @@ from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.cutting_plane import minimise
 from localrank_training.learners.notes import note
 from localrank_training.learners.products import Products
-from localrank_training.learners.role import Grid, Learner, settle_blocks
-from localrank_training.settings import check_bounds, setting
+from localrank_training.learners.role import Grid, Learner
+from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -52,10 +52,6 @@ class SvmMap(Learner):
     method: ClassVar[str] = "svmmap"
     grid: ClassVar[Grid] = {"C": (0.1, 1.0, 10.0, 100.0)}
     continues: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        settle_blocks(self)
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)
