@@ -36,6 +36,7 @@ _NOTED = frozenset(
     {
         b"host",
         b"content-length",
+        b"content-type",
         b"transfer-encoding",
         b"connection",
         b"expect",

@@ -369,3 +369,154 @@ def test_so_many_requests_are_answered_at_once() -> None:
     assert 429 == caught.value.status
     claims[0].finish()
     admitted(admission)
+
+
+def test_the_settings_say_how_long_requests_may_wait(clock: Clock) -> None:
+    """A quarter of a second in a burst, 6 ms under overload, four times that in between."""
+    admission = admissions(max_queue_ms=250, overload_queue_ms=6, max_concurrent_requests=1000)
+    for _ in range(10):
+        arrived(admission)
+
+    assert pytest.approx(0.010 / 0.250) == admission.strain()
+    clock.now += 0.2
+    assert pytest.approx(0.010 / 0.024) == admission.strain()
+
+
+@pytest.mark.parametrize(
+    ("wait", "most"), [(0.0, 0.25), (0.2, 4 * 0.006), (0.6, 4 * 0.006)], ids=["burst", "standing", "later"]
+)
+def test_strain_is_that_of_the_thread_if_more_waits_there(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, wait: float, most: float
+) -> None:
+    admission = admissions(max_queue_ms=250, overload_queue_ms=6)
+    monkeypatch.setattr(Lane, "wait", lambda lane: 0.5 if lane is RANKER else 7.0)
+    clock.now += wait
+
+    assert pytest.approx(0.5 / most) == admission.strain()
+
+
+def test_a_refused_client_is_told_whole_seconds_that_are_enough(clock: Clock) -> None:
+    pressure = pressed(0.5)
+
+    assert [3, 3, 4, 4, 5] == [pressure.refuse(clock.now, 2.0) for _ in range(5)]
+    assert 10 == pressure.refuse(clock.now, 9.5)
+    clock.now += 100
+    assert 1 == pressure.refuse(clock.now, 0.0)
+
+
+def test_the_mean_time_of_a_request_follows_slowly() -> None:
+    pressure = pressed(1.0)
+
+    pressure.learn(3.0)
+
+    assert pytest.approx(0.95 * 1.0 + 0.05 * 3.0) == pressure.mean
+
+
+def test_what_is_usual_follows_a_fifth_of_the_way(clock: Clock) -> None:
+    admission, kind = admissions(), KIND
+    assert clock.now
+    for documents, lane in ((100, RANKER), (200, None), (0, READER)):
+        claim = arrived(admission)
+        if documents:
+            claim.hold(documents)
+        if lane is not None:
+            claim.use(lane, 1.0)
+        claim.finish()
+
+    usual = admission._usual[kind]
+    assert pytest.approx(0.8 * (0.8 * 20 + 0.2 * 200)) == usual.documents
+    assert {RANKER: pytest.approx(0.2 * 0.8 * 0.8), READER: pytest.approx(0.2)} == usual.lanes
+
+
+def test_a_kind_beyond_the_512th_makes_all_others_forgotten() -> None:
+    admission = admissions()
+    kinds = []
+    for number in range(513):
+        admission.learn((b"/%d" % number, b"", 0), 1, None)
+        kinds.append(len(admission._usual))
+
+    assert [*range(1, 513), 1] == kinds
+
+
+def test_each_connection_gets_twice_its_share_before_it_comes_after_the_others(clock: Clock) -> None:
+    """The share is that of the connections that asked in the last half second."""
+    admission = admissions(max_concurrent_requests=1000)
+    arrived(admission)
+    clients = [Connection() for _ in range(4)]
+    clock.now = 1000.0
+
+    for client in clients:
+        admitted(admission, client)
+        admitted(admission, client)
+    before = [client.due - 1000.0 for client in clients]
+    clock.now = 1000.5
+    for client in clients[:2]:
+        admitted(admission, client)
+    during = [client.due - 1000.5 for client in clients[:2]]
+    clock.now = 1001.0
+    admitted(admission, clients[0])
+
+    assert [pytest.approx(2 * 1e-3 / 2)] * 4 == before
+    assert [pytest.approx(4 * 1e-3 / 2)] * 2 == during
+    assert pytest.approx(2 * 1e-3 / 2) == clients[0].due - 1001.0
+
+
+def test_what_is_refused_is_counted_by_its_reason() -> None:
+    meters = Meters()
+    refused = meters.refused_requests
+
+    few = Admission(Settings(max_concurrent_requests=1), meters)
+    arrived(few)
+    assert isinstance(few.admit(Connection(), KIND), int)
+    assert (1.0, 0.0, 0.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
+    lists = Admission(Settings(max_documents_in_flight=10), meters)
+    arrived(lists).hold(8)
+    with pytest.raises(Problem):
+        arrived(lists).hold(8)
+    assert (1.0, 0.0, 1.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "wait", lambda _: 10.0)
+        with pytest.raises(Problem):
+            arrived(lists).use(READER, 1.0)
+    assert (1.0, 1.0, 1.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
+    assert 16.0 == meters.documents_in_flight.of()[0]
+
+
+def test_a_request_is_counted_from_its_arrival_to_its_end_and_once() -> None:
+    admission = admissions()
+    claim = admitted(admission)
+    counts = [(admission.working, admission.waiting)]
+    for step in (claim.arrive, claim.arrive, claim.granted, claim.granted, claim.finish, claim.finish):
+        step()
+        counts.append((admission.working, admission.waiting))
+    unread = admitted(admission)
+    unread.finish()
+    unread.arrive()
+
+    assert [(0, 0), (1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)] == counts
+    assert (0, 0) == (admission.working, admission.waiting)
+
+
+@pytest.mark.anyio
+async def test_the_time_in_the_queue_is_measured(clock: Clock) -> None:
+    meters = Meters()
+    admission = Admission(Settings(), meters)
+    waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(2)]
+    asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 0.25))
+
+    await asyncio.gather(*waits)
+
+    exposed = meters.expose().decode()
+    [count] = [line for line in exposed.splitlines() if "queue" in line and "_count" in line]
+    [total] = [line for line in exposed.splitlines() if "queue" in line and "_sum" in line]
+    assert [2.0, pytest.approx(0.25)] == [float(line.split()[-1]) for line in (count, total)]
+
+
+def test_who_is_overloaded_says_when_to_come_back() -> None:
+    problem = overloaded(7)
+
+    assert (429, {"Retry-After": "7"}, "the server is overloaded; try again in 7 s") == (
+        problem.status,
+        problem.headers,
+        problem.detail,
+    )

@@ -50,6 +50,58 @@ def test_a_head_ends_where_its_empty_line_does(step: int | None) -> None:
     assert [b"host", b"x-two", b"content-length", b"x-two"] == names
 
 
+def test_a_head_says_what_the_body_is() -> None:
+    """Requests of another content type are other work, which admission looks at."""
+    typed, _ = read(HEAD[:-2] + b"Content-Type: application/x-npy\r\n\r\n")
+    untyped, _ = read(HEAD)
+
+    assert (b"application/x-npy", b"") == (typed.content_type, untyped.content_type)
+    assert b"/v1/rerank" == typed.path
+
+
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [(b"7", True), (b"a" * 128, True), (b"a" * 129, False), (b"a b", False), (b"\xe4", False), (b"", False)],
+)
+def test_a_request_has_the_name_that_the_client_gives_it_if_that_can_be_sent_back(
+    sent: bytes, *, known: bool
+) -> None:
+    head, _ = read(HEAD[:-2] + b"X-Request-ID: %b\r\n\r\n" % sent)
+
+    assert (sent if known else None) == head.request_id
+
+
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        (b"Expect: 100-continue\r\nContent-Length: 1", True),
+        (b"Expect: 100-Continue\r\nTransfer-Encoding: chunked", True),
+        (b"Expect: 100-continue\r\nContent-Length: 0", False),
+        (b"Content-Length: 1", False),
+    ],
+)
+def test_a_client_may_wait_for_leave_to_send_a_body(lines: bytes, *, waits: bool) -> None:
+    head, _ = read(b"POST / HTTP/1.1\r\nHost: a\r\n" + lines + b"\r\n\r\n")
+
+    assert waits == head.waits
+
+
+@pytest.mark.parametrize(
+    ("options", "keeps"),
+    [(b"close", False), (b"Close", False), (b"a, close", False), (b"keep-alive", True), (b"closed", True)],
+)
+def test_a_client_may_end_its_connection(options: bytes, *, keeps: bool) -> None:
+    head, _ = read(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: %b\r\n\r\n" % options)
+
+    assert keeps == head.keeps
+
+
+def test_an_old_client_does_not_wait_whatever_it_expects() -> None:
+    head, _ = read(b"POST / HTTP/1.0\r\nExpect: the best\r\nContent-Length: 1\r\n\r\n")
+
+    assert (False, 1, "1.0") == (head.waits, head.length, head.version)
+
+
 def test_an_empty_line_before_a_request_is_skipped() -> None:
     head, used = read(b"\r\n" + HEAD)
 

@@ -7,14 +7,16 @@ import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import orjson
 import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from localrank.errors import LocalRankError
+from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.app import create_app
-from localrank_service.http.problems import STATUSES, pointer, problem_of
+from localrank_service.http.problems import STATUSES, Problem, pointer, problem_of
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 
@@ -226,6 +228,51 @@ def asgi(request: httpx.Request) -> Scope:
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
+
+
+async def test_every_error_of_core_has_the_status_on_the_page() -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    rows = re.findall(r"^\| (`(?:urn:localrank:problem:|…:).*`) \| (\d{3}) \|", page, re.MULTILINE)
+    described = {kind: int(status) for kinds, status in rows for kind in re.findall(r":([a-z-]+)`", kinds)}
+
+    statuses = {str(problem_of(error("")).kind): status for error, status in STATUSES.items()}
+
+    assert statuses == {kind: described[kind] for kind in statuses}
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "title", "instance"),
+    [
+        (Problem(413, "x"), "about:blank", "Content Too Large", "abc"),
+        (Problem(422, "x"), "about:blank", "Unprocessable Content", "a/b%20"),
+        (Problem(404, "x"), "about:blank", "Not Found", "a-b.c_d~e"),
+        (Problem(409, "x", kind="contract-mismatch"), "urn:localrank:problem:contract-mismatch", "Contract mismatch", ""),
+    ],
+)  # fmt: skip
+async def test_a_body_says_it_all(problem: Problem, kind: str, title: str, instance: str) -> None:
+    members = orjson.loads(problem.body(instance))
+
+    assert {
+        "type": kind,
+        "title": title,
+        "status": problem.status,
+        "detail": "x",
+        "instance": f"urn:localrank:request:{quote(instance, safe='')}",
+        "error": "x",
+        "pointer": None,
+    } == members
+    assert ({}, {}) == (problem.headers, problem.members)
+
+
+async def test_an_error_of_core_keeps_its_sentence_and_its_place() -> None:
+    problem = problem_of(InvalidDocuments("what is wrong"), "/features/3")
+
+    assert (422, "what is wrong", "/features/3", "invalid-documents") == (
+        problem.status,
+        problem.detail,
+        problem.pointer,
+        problem.kind,
+    )
 
 
 def test_every_type_of_problem_is_on_the_page() -> None:

@@ -15,22 +15,33 @@ from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.http.problems import Problem
 from localrank_service.wire import npy
 from localrank_service.wire.members import (
+    ADAPTER,
     BINARY_INPUT,
     BINARY_OUTPUT,
     COHERE,
     COMPARE,
+    EVALUATE,
+    FEEDBACK,
     INFER_PARAMETERS,
+    JUDGED,
+    PROMOTE,
     RERANK,
+    ROLLBACK,
     Member,
     by_name,
     check,
+    check_names,
+    plain_values,
 )
 
 if TYPE_CHECKING:
     import httpx
 
 ROOT = Path(__file__).parents[3]
-TABLES = (RERANK, COHERE, COMPARE, MEMBERS, GUARDRAILS, INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT)
+TABLES = (
+    *(RERANK, COHERE, COMPARE, MEMBERS, GUARDRAILS, INFER_PARAMETERS, BINARY_INPUT, BINARY_OUTPUT),
+    *(ADAPTER, EVALUATE, FEEDBACK, JUDGED, PROMOTE, ROLLBACK),
+)
 
 
 @pytest.mark.parametrize("table", [RERANK, COHERE, COMPARE, MEMBERS, GUARDRAILS, INFER_PARAMETERS])
@@ -38,6 +49,95 @@ def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...])
     rows = "".join(f"| `{member.name}` | {member.meaning} |\n" for member in table)
 
     assert f"|---|---|\n{rows}\n" in (ROOT / "docs" / "http.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "not_null"),
+    [
+        (RERANK, {"documents", "features", "features_b64", "dtype", "shape", "allow_degraded"}),
+        (COMPARE, {"documents", "features", "features_b64", "dtype", "shape", "candidate"}),
+        (COHERE, {"documents", "return_documents", "allow_degraded"}),
+        (JUDGED, {"documents", "features", "features_b64", "dtype", "shape", "labels"}),
+        (EVALUATE, {"per_query", "queries"}),
+        (ADAPTER, {"allow_degraded"}),
+        (INFER_PARAMETERS, {"allow_degraded"}),
+        (BINARY_INPUT, set()),
+        (BINARY_OUTPUT, set()),
+        (FEEDBACK, {"request_id", "click", "grade"}),
+        (PROMOTE, {"version", "alias"}),
+        (ROLLBACK, {"alias"}),
+        (MEMBERS, {member.name for member in MEMBERS}),
+        (GUARDRAILS, {member.name for member in GUARDRAILS}),
+    ],
+)
+def test_null_stands_for_what_is_left_out_except_where_that_means_something_else(
+    table: tuple[Member, ...], not_null: set[str]
+) -> None:
+    assert not_null == {member.name for member in table if not member.nullable}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("allow_degraded", "true", True),
+        ("allow_degraded", "false", False),
+        ("allow_degraded", "True", "True"),
+        ("allow_degraded", "1", "1"),
+        ("top_n", "0", 0),
+        ("top_n", "12", 12),
+        ("top_n", "9" * 18, 10**18 - 1),
+        ("top_n", "9" * 19, "9" * 19),
+        ("top_n", "-1", "-1"),
+        ("top_n", "1.0", "1.0"),
+        ("top_n", "1_0", "1_0"),
+        ("top_n", "\u0661", "\u0661"),
+        ("timeout_ms", "5", 5.0),
+        ("timeout_ms", "0.25", 0.25),
+        ("timeout_ms", "1e3", "1e3"),
+        ("timeout_ms", "nan", "nan"),
+        ("timeout_ms", ".", "."),
+        ("timeout_ms", "1.", "1."),
+        ("timeout_ms", "9" * 12 + "." + "9" * 12, 1e12),
+        ("timeout_ms", "9" * 13, "9" * 13),
+        ("timeout_ms", "0." + "9" * 13, "0." + "9" * 13),
+        ("model", "12", "12"),
+        ("query_id", "12", "12"),
+        ("explain", "true", "true"),
+    ],
+)
+def test_a_query_string_has_numbers_and_flags(name: str, text: str, value: object) -> None:
+    [found] = plain_values({name: text}, by_name(RERANK)).values()
+
+    assert (type(value), value) == (type(found), found)
+
+
+def test_what_is_no_text_already_stays_as_it_is() -> None:
+    found = plain_values({"metrics": ["map"], "per_query": "true"}, by_name(EVALUATE))
+
+    assert {"metrics": ["map"], "per_query": True} == found
+
+
+def test_an_unknown_member_is_named_with_its_place_and_those_that_are_known() -> None:
+    with pytest.raises(Problem) as caught:
+        check_names(["alias", "a/b"], by_name(PROMOTE), "/x")
+
+    assert (422, "/x/a~1b", "unknown member 'a/b'; expected some of version, alias") == (
+        caught.value.status,
+        caught.value.pointer,
+        caught.value.detail,
+    )
+    check_names(["alias", "version"], by_name(PROMOTE))
+
+
+def test_a_wrong_value_is_shown_with_its_place() -> None:
+    with pytest.raises(Problem) as caught:
+        check({"unknown": 1, "alias": "a", "version": 0}, by_name(PROMOTE), "/x")
+
+    assert (422, "/x/version", "version: expected an integer of at least 1, found 0") == (
+        caught.value.status,
+        caught.value.pointer,
+        caught.value.detail,
+    )
 
 
 def test_openapi_describes_every_member() -> None:
