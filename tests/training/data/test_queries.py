@@ -74,7 +74,8 @@ def test_queries_without_weights_count_one_beside_others_and_were_not_shown(four
     assert [1, 2, 3, 4, 1, 1, 1, 1] == both.weights.tolist()
     assert [0, 10, 20, 30, 40, 50, 60, *[0] * 7] == both.positions.tolist()
     assert np.int64 == both.positions.dtype
-    assert neither.weights is neither.positions is None
+    assert neither.weights is None
+    assert neither.positions is None
     assert [0, 1, 3, 6, 7, 8, 10, 13, 14] == both.offsets.tolist()
     assert np.int64 == both.offsets.dtype
     assert [*range(7), *range(7)] == both.labels.tolist() == both.lines.tolist()

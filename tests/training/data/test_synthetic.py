@@ -444,3 +444,44 @@ def test_thresholds_split_the_relevance_as_the_shares_say() -> None:
 
     np.testing.assert_allclose([0.0, 0.6744897501960817 * 1.25], thresholds, atol=1e-12)
     assert np.isinf(Recipe(levels=200).thresholds[-1])
+
+
+def test_a_few_queries_are_known() -> None:
+    """Our own output; to write it anew, print the same things."""
+    recipe = Recipe(documents=(2, 4), features=6, noise_features=1, missing=0.1, kinds=3)
+
+    queries, kinds = synthesize(4, recipe, seed=3)
+
+    nothing = np.nan
+    np.testing.assert_allclose(
+        queries.documents[[0, 3, 6, 11]],
+        [
+            [0.7489, 1.433, -0.5061, nothing, 0.9808, nothing],
+            [2.0569, 0.9536, nothing, nothing, 1.6884, 1.0873],
+            [1.3363, nothing, 2.502, 2.6266, 2.4511, 0.6097],
+            [2.5772, -1.7171, -2.5371, -0.6606, -3.0741, -0.868],
+        ],
+        rtol=1e-5,
+    )
+    assert [1, 2, 2, 0, 0, 4, 0, 0, 0, 1, 0, 0] == queries.labels.tolist()
+    assert [0, 1, 2, 0] == kinds.tolist()
+    assert [0, 3, 7, 10, 12] == queries.offsets.tolist()
+
+
+def test_the_usual_recipe() -> None:
+    usual = Recipe(
+        documents=(30, 30),
+        features=10,
+        kinds=4,
+        separation=1.0,
+        shapes=1.0,
+        noise=0.3,
+        noise_features=0,
+        levels=5,
+        label_shares=None,
+        missing=0.0,
+    )
+
+    assert usual == Recipe()
+    assert (4, (2.0, 1.3), 1000) == (synthetic.DECIMALS, STRENGTHS, synthetic._TOGETHER)
+    assert (10, 30) == synthesize(1)[0].documents.shape[::-1]
