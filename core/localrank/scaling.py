@@ -75,18 +75,17 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
         return None
     spread, constant = _spread(low, high)
     scale = np.where(constant, 1.0, spread)
-    if not standard:
-        # Which of two zeros numpy finds least depends on their order: always the positive one.
-        scaled = rescaled(documents, low + np.float32(0.0), scale, bounded=True)
-    else:
-        scaled = rescaled(documents, low + spread / 2, scale, bounded=True)
+    # Which of two zeros numpy finds least depends on their order: always the positive one.
+    scaled = rescaled(documents, low + (spread / 2 if standard else np.float32(0.0)), scale, bounded=True)
+    # Before any product: the rounding of a large number has a square beyond float32.
+    scaled[:, constant] = 0.0
+    if standard:
         # Numbers of size one by now, so that float32 sums are near enough whatever the column's size was.
         # Summed in order, which reduce() would not do for a single column.
         scaled -= np.add.accumulate(scaled, axis=0)[-1] / np.float32(len(scaled))
         squares = np.add.accumulate(scaled * scaled, axis=0)[-1]
         deviation = np.sqrt(squares / np.float32(len(scaled)))
         scaled /= np.where(constant, np.float32(1.0), deviation)
-    scaled[:, constant] = 0.0
     return scaled
 
 
