@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +15,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
 from localrank_service.telemetry.meters import DOCUMENT_BUCKETS, MARGIN_BUCKETS, TIME_BUCKETS, Meters
 from tests.service.telemetry.clock import Clock
 
@@ -448,3 +453,170 @@ def test_versions_that_only_a_dead_worker_served_are_not_shown_for_its_alias(
     newest = {str(version) for version in range(11, 21)}
     assert {"1", "2"} | newest == both
     assert {"2"} | newest == shown(alive, "localrank_requests_total", "version")
+
+
+def test_labels_are_the_documented_ones() -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| `(localrank_\w+)` \| ([^|]*)\|", documented, re.MULTILINE)
+    labels = {name: re.findall(r"`(\w+)`", text) for name, text in rows}
+
+    assert labels == {one.name: list(one.labels) for one in Meters().instruments}
+
+
+def test_every_instrument_is_shown_and_in_an_order_of_its_own() -> None:
+    meters = Meters()
+    instruments = {
+        id(one)
+        for one in (*vars(meters).values(), *vars(meters.experiments).values())
+        if isinstance(one, Counter | Gauge | Histogram)
+    }
+    names = [family.name for family in meters.collect()]
+
+    # The build was made on the way and the drift of two others.
+    assert instruments <= {id(one) for one in meters.instruments}
+    assert len(instruments) + 2 == len(meters.instruments) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("in_flight", 5.0),
+        ("documents_in_flight", 5.0),
+        ("connections", 5.0),
+        ("training_share", 2.0),
+        ("model_version", 2.0),
+        ("model_broken", 3.0),
+        ("remote_seen", 3.0),
+        ("last", 3.0),
+    ],
+)
+def test_what_two_workers_say_is_added_or_the_highest_or_the_latest_counts(
+    name: str, expected: float, tmp_path: Path
+) -> None:
+    workers = [Meters(tmp_path), Meters(tmp_path)]
+    for meters, value in zip(workers, (3.0, 2.0), strict=True):
+        gauge = getattr(meters, name)
+        gauge.set(value, *("1" for _ in gauge.labels))
+
+    [sample] = getattr(workers[0], name).family(workers[0].counted()).samples
+
+    assert expected == sample.value
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["in_flight", "connections", "training_share", "model_version", "model_broken", "remote_seen", "last"],
+)
+def test_what_a_dead_worker_said_last_counts_only_of_answers(name: str, tmp_path: Path) -> None:
+    dead, alive = Meters(tmp_path), Meters(tmp_path)
+    gauge = getattr(dead, name)
+    gauge.set(3.0, *("1" for _ in gauge.labels))
+    file = dead._counts._file
+    assert file is not None
+    os.close(file._lock)
+
+    samples = getattr(alive, name).family(alive.counted()).samples
+
+    assert ([3.0] if name == "last" else []) == [one.value for one in samples]
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("queue_wait", TIME_BUCKETS),
+        ("duration", TIME_BUCKETS),
+        ("stage", TIME_BUCKETS),
+        ("documents", DOCUMENT_BUCKETS),
+        ("margin", MARGIN_BUCKETS),
+    ],
+)
+def test_observations_fall_into_the_buckets_of_their_unit(name: str, bounds: tuple[float, ...]) -> None:
+    meters = Meters()
+    histogram = getattr(meters, name)
+    observed = histogram.of(*("1" for _ in histogram.labels))
+    for bound in bounds:
+        observed.observe(bound)
+    observed.observe(2 * bounds[-1])
+
+    samples = histogram.family(meters.counted()).samples
+
+    buckets = [(float(one.labels["le"]), one.value) for one in samples if one.name.endswith("_bucket")]
+    assert [(bound, number) for number, bound in enumerate((*bounds, math.inf), 1)] == buckets
+
+
+def test_one_ranking_is_counted_everywhere(tiny_ranker: Ranker, queries: list[Matrix], clock: Clock) -> None:
+    meters, model = Meters(), LiveModel("tiny", 1, tiny_ranker)
+    ranking = tiny_ranker.rank(queries[0])
+    without = replace(ranking, route=ranking.route._replace(margin=None, cluster=None, fallback="low_margin"))
+
+    meters.ranked("rerank", model, ranking, 0, STAGES)
+    meters.ranked("cohere", model, without, 7, STAGES, degraded=Degraded("global", "timeout"))
+
+    def cells(name: str) -> dict[tuple[str, ...], float]:
+        instrument = getattr(meters, name)
+        return {
+            tuple(one.labels[label] for label in instrument.labels): one.value
+            for one in instrument.family(meters.counted()).samples
+            if one.name.endswith(("_total", "_count", "_seconds")) and not one.name.endswith("_created")
+        }
+
+    cluster = str(ranking.route.cluster)
+    assert {("rerank", "tiny", "1", "ok"): 1, ("cohere", "tiny", "1", "degraded"): 1} == cells("requests")
+    assert {("tiny", "global", "timeout"): 1} == cells("degraded")
+    assert {("rerank", "tiny"): 1, ("cohere", "tiny"): 1} == cells("duration")
+    assert {(stage,): 2 for stage in STAGES if stage != "total"} == cells("stage")
+    assert {("tiny",): 2} == cells("documents")
+    assert {("tiny", "1", cluster, ""): 1, ("tiny", "1", "global", "low_margin"): 1} == cells("routes")
+    assert {("tiny",): 1} == cells("margin")
+    assert {("tiny",): 7} == cells("out_of_range")
+    assert {("tiny", "1"): clock.time()} == cells("last")
+    recent = meters.recent.shown(meters.counted(), time.monotonic(), uptime=1e4)
+    assert 2 == recent["1m"]["models"]["tiny"]["requests"]["ok"]
+
+
+@pytest.mark.parametrize(("cluster", "label"), [(0, "0"), (63, "63"), (64, "other"), (1000, "other")])
+def test_clusters_from_64_on_are_others(
+    cluster: int, label: str, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    meters, ranking = Meters(), tiny_ranker.rank(queries[0])
+
+    ranked(
+        meters,
+        LiveModel("tiny", 1, tiny_ranker),
+        replace(ranking, route=ranking.route._replace(cluster=cluster)),
+    )
+
+    assert {label} == shown(meters, "localrank_routes_total", "cluster")
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [(400, "invalid"), (422, "invalid"), (499, "invalid"), (500, "error"), (503, "error")],
+)
+def test_whose_fault_it_was_is_told_by_the_status(status: int, outcome: str, tiny_model: LiveModel) -> None:
+    meters = Meters()
+
+    meters.refused("rerank", tiny_model, status, 0.25)
+    meters.refused("rerank", None, status, 0.25)
+
+    assert {outcome} == shown(meters, "localrank_requests_total", "outcome")
+    window = meters.stats()["windows"]["1m"]
+    assert (2, 1) == (window["requests"][outcome], window["models"]["tiny"]["requests"][outcome])
+    assert 0.25 == meters.model_seconds.of("tiny", 3, "fail")[0]
+    assert {"tiny"} == shown(meters, "localrank_model_seconds_total", "model")
+
+
+def test_answers_are_counted_one_by_one() -> None:
+    meters = Meters()
+
+    for _ in range(3):
+        meters.answered("/v1/rerank", "POST", 200)
+
+    assert 3.0 == meters.http_requests.of("/v1/rerank", "POST", 200)[0]
+
+
+def test_slices_of_time_are_told_only_if_asked_for() -> None:
+    meters = Meters()
+
+    assert "series" not in meters.stats()
+    assert 15 == meters.stats(series=True)["series"]["seconds"]

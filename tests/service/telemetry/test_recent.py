@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,6 +184,174 @@ def test_times_outside_of_all_bounds_are_shown_as_the_bound(clock: Clock) -> Non
 
     assert 0.01 == pytest.approx(models["short"]["milliseconds"]["total"]["p50"])
     assert 1e3 * BOUNDS[-1] == pytest.approx(models["long"]["milliseconds"]["total"]["p50"], rel=1e-2)
+
+
+@pytest.mark.parametrize("bucket", [1, 2, 30, len(BOUNDS) - 2, len(BOUNDS) - 1])
+def test_a_time_is_shown_as_the_middle_of_its_bucket(bucket: int, clock: Clock) -> None:
+    """The geometric mean of both bounds, in milliseconds with three digits."""
+    counts = Counts(None)
+    series = Recent(counts)
+    expected = float(f"{1e3 * math.sqrt(BOUNDS[bucket - 1] * BOUNDS[bucket]):.3g}")
+    for number, seconds in enumerate((1.001 * BOUNDS[bucket - 1], 0.999 * BOUNDS[bucket])):
+        series.ranked(f"model-{number}", {"total": 1e3 * seconds})
+
+    models = series.shown(counts.counted(), clock.now, uptime=1e4)["1m"]["models"]
+
+    for figures in models.values():
+        assert dict.fromkeys(QUANTILES, expected) == figures["milliseconds"]["total"]
+
+
+@pytest.mark.parametrize(
+    ("n", "p50", "p90", "p95", "p99"),
+    [
+        (1, 1, 1, 1, 1),
+        (2, 1, 2, 2, 2),
+        (3, 2, 3, 3, 3),
+        (10, 5, 9, 10, 10),
+        (11, 6, 10, 11, 11),
+        (200, 100, 180, 190, 198),
+    ],
+)
+def test_a_quantile_is_the_one_of_its_rank(n: int, p50: int, p90: int, p95: int, p99: int) -> None:
+    """Rank ceil(q n), counted from 1; every time has two buckets to itself, so that ranks are told apart."""
+    few = len(BOUNDS) // 2
+    buckets = np.zeros(len(BOUNDS) + 1)
+    places = [1 + (rank - 1) * few * 2 // max(n, few * 2) for rank in range(1, n + 1)]
+    for place in places:
+        buckets[place] += 1
+
+    found = recent.quantiles(buckets)
+
+    assert found is not None
+    for name, rank in {"p50": p50, "p90": p90, "p95": p95, "p99": p99}.items():
+        place = places[rank - 1]
+        assert math.sqrt(BOUNDS[place - 1] * BOUNDS[place]) == pytest.approx(found[name])
+
+
+def test_empty_buckets_have_no_quantiles() -> None:
+    assert recent.quantiles(np.zeros(len(BOUNDS) + 1)) is None
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=3), st.integers(1, 3))
+def test_a_slice_holds_what_was_counted_in_it_over_all_rings(
+    rings: list[list[float]], n_buckets: int
+) -> None:
+    """Counted by hand: the last of 61 slices is the current one."""
+    several = []
+    for moments in rings:
+        cells = [0.0] * recent.size(n_buckets)
+        for position, moment in enumerate(sorted(moments)):
+            recent.add(cells, moment // SECONDS, position % n_buckets)
+        several.append(cells)
+    now = max((moment for moments in rings for moment in moments), default=5000.0) + 7
+
+    found = recent.by_slice(several, now)
+
+    assert (61, n_buckets) == found.shape
+    for position, counts in enumerate(found):
+        number = now // SECONDS - 60 + position
+        for bucket, count in enumerate(counts):
+            assert count == sum(
+                moment // SECONDS == number and place % n_buckets == bucket
+                for moments in rings
+                for place, moment in enumerate(sorted(moments))
+            )
+
+
+def test_slices_before_the_first_are_empty() -> None:
+    """A machine that has just started: the monotonic clock begins at 0, and a ring that was never written holds zeros."""
+    cells = [0.0] * recent.size(1)
+    recent.add(cells, 1.0, 0)
+
+    assert 1.0 == recent.by_slice([cells], 20.0).sum() == recent.by_slice([cells], 20.0)[60, 0]
+    assert 0.0 == recent.by_slice([[0.0] * recent.size(1)], 20.0).sum()
+    assert [1.0, 1.0, 1.0] == within([cells], 20.0)[:, 0].tolist()
+    assert [0.0, 0.0, 0.0] == within([[5.0] * recent.size(1)], 20.0)[:, 0].tolist()
+
+
+def test_a_slice_that_comes_round_again_begins_empty() -> None:
+    cells = [0.0] * recent.size(3)
+    for bucket in range(3):
+        recent.add(cells, 7.0, bucket)
+    recent.add(cells, 8.0, 0)
+
+    recent.add(cells, 7.0 + 61, 1)
+
+    assert [68.0, 0.0, 1.0, 0.0] == cells[7 * 4 : 8 * 4]
+    assert [8.0, 1.0, 0.0, 0.0] == cells[8 * 4 : 9 * 4]
+    assert 61 * 4 == len(cells) == recent.size(3)
+
+
+def test_the_course_tells_requests_and_times_of_each_slice(clock: Clock) -> None:
+    """One slice before the current one a request of 2 ms; in the current one two of 100 ms, a mistake and a failure."""
+    counts = Counts(None)
+    series = Recent(counts)
+    series.ranked("web", {"score": 50.0, "total": 2.0})
+    clock.now += SECONDS
+    for _ in range(2):
+        series.ranked("web", {"total": 100.0})
+    series.ranked("demo", {"total": 1.0})
+    series.refused("web", "invalid")
+    series.refused("", "error")
+
+    found = series.series(counts.counted(), clock.now)
+
+    quiet = [0] * 59
+    web = found["models"]["web"]
+    assert {"seconds", "latest_seconds", "ok", "invalid", "error", "p50", "p99", "models"} == found.keys()
+    assert ([*quiet, 1, 3], [*quiet, 0, 1], [*quiet, 0, 1]) == (found["ok"], found["invalid"], found["error"])
+    assert ([*quiet, 1, 2], [*quiet, 0, 1], [*quiet, 0, 0]) == (web["ok"], web["invalid"], web["error"])
+    assert [None] * 59 == web["p50"][:59] == found["p99"][:59]
+    assert [2.0, 100.0] == pytest.approx(web["p50"][59:], rel=0.1)
+    assert [2.0, 100.0] == pytest.approx(found["p99"][59:], rel=0.1)
+    assert {"demo", "web"} == found["models"].keys()
+    assert ["demo", "web"] == list(found["models"])
+    assert (15, 10.0) == (found["seconds"], found["latest_seconds"])
+
+
+def test_without_any_request_the_course_is_empty(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+
+    found = series.series(counts.counted(), clock.now)
+    windows = series.shown(counts.counted(), clock.now, uptime=0.0)
+
+    assert ([0] * 61, [None] * 61, {}) == (found["ok"], found["p50"], found["models"])
+    nothing = {"requests": {"ok": 0, "invalid": 0, "error": 0}, "per_second": 0.0, "milliseconds": {}}
+    assert {name: {"seconds": 0.0, **nothing, "models": {}} for name in WINDOWS} == windows
+
+
+def test_a_model_that_was_only_refused_has_no_times(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    series.refused("web", "error")
+
+    found = series.series(counts.counted(), clock.now)["models"]["web"]
+    window = series.shown(counts.counted(), clock.now, uptime=8.0)["5m"]["models"]["web"]
+
+    assert (1, [None] * 61) == (found["error"][-1], found["p50"])
+    assert {
+        "requests": {"ok": 0, "invalid": 0, "error": 1}, "per_second": 0.125, "milliseconds": {}
+    } == window  # fmt: skip
+
+
+def test_the_rate_has_four_digits(clock: Clock) -> None:
+    counts = Counts(None)
+    series = Recent(counts)
+    for _ in range(2):
+        series.ranked("web", {"total": 1.0})
+
+    found = series.shown(counts.counted(), clock.now, uptime=6.06)["1m"]
+
+    assert (6.1, 0.33) == (found["seconds"], found["per_second"])
+    assert 0.6667 == series.shown(counts.counted(), clock.now, uptime=3.0)["1m"]["per_second"]
+
+
+def test_times_are_known_from_one_bucket_below_the_first_bound_to_one_above_the_last() -> None:
+    """The number of bounds: steps of a fifth from 10 microseconds to the first above 60 s."""
+    assert 87 == len(BOUNDS)
+    assert [1.2] * 86 == pytest.approx([after / before for before, after in itertools.pairwise(BOUNDS)])
+    assert {"1m": 60, "5m": 300, "15m": 900} == WINDOWS
 
 
 @pytest.mark.anyio
