@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from localrank.native import scan
 from localrank_service.http.problems import Problem
-from localrank_service.wire import uncompiled
+from localrank_service.wire import text, uncompiled
 from localrank_service.wire.query import Limits
-from localrank_service.wire.text import Elements, Text, checked
+from localrank_service.wire.text import SMALL, Elements, Text, checked, outline_members, refuse
 
 LIMITS = Limits(5000, refuse_extra_features=False, max_numbers=50, max_members=99)
 
@@ -272,3 +272,164 @@ def test_a_small_value_with_a_member_twice_is_refused_too(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b'{"a": 1, "b": [{"a": 1}, {"a": 1}]}', b'["a:a", "a:a"]', b'"a:1"', b"7"])
 def test_a_small_value_is_what_a_parser_makes_of_it(body: bytes) -> None:
     assert orjson.loads(body) == whole(body).value()
+
+
+@pytest.mark.parametrize(("size", "taken"), [(SMALL, True), (SMALL + 1, False)])
+def test_the_largest_value_and_the_largest_name_are_exact(size: int, *, taken: bool) -> None:
+    value = whole(b'{"model": "%b"}' % (b"a" * (size - 2))).members()["model"]
+    named = whole(b'{"%b":1}' % (b"a" * (size - 2)))
+
+    if taken:
+        assert "a" * (size - 2) == value.value()
+        assert ["a" * (size - 2)] == list(named.members())
+    else:
+        with pytest.raises(Problem, match="model has 65537 bytes; expected at most 65536") as large:
+            value.value()
+        with pytest.raises(Problem, match="a member's name has 65537 bytes") as long:
+            named.members()
+        assert (413, "/model") == (large.value.status, large.value.pointer)
+        assert (422, "") == (long.value.status, long.value.pointer)
+
+
+def test_a_body_that_is_too_large_a_value_is_called_the_body() -> None:
+    with pytest.raises(Problem, match="the body has 70002 bytes"):
+        whole(b'"' + b"a" * 70_000 + b'"').value()
+
+
+def test_an_object_may_have_64_members() -> None:
+    body = b"{" + b",".join(b'"%d": 1' % position for position in range(64)) + b"}"
+
+    assert 64 == len(whole(body).members())
+
+
+@pytest.mark.parametrize(
+    ("element", "taken"),
+    [
+        (b'"' + b"a" * (2**20 - 2) + b'"', True),
+        (b'"' + b"a" * (2**20 - 1) + b'"', False),
+        (b"[" + b"0," * (2**15 - 2) + b"0]", True),
+        (b"[" + b"0," * 2**15 + b"0]", False),
+    ],
+    ids=["1 MiB", "a byte more", "32,768 values", "more values"],
+)
+def test_the_largest_element_is_exact(element: bytes, *, taken: bool) -> None:
+    elements = Elements(whole(b"[0,%b]" % element))
+
+    if taken:
+        assert [0, orjson.loads(element)] == elements.all()
+    else:
+        with pytest.raises(
+            Problem, match=r"^\[1\] has \d+ values in \d+ bytes; expected at most 32768 in 1048576$"
+        ):
+            elements.all()
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("/documents/3", "documents[3]"),
+        ("/a~1b/3/c~0d", "a/b[3].c~d"),
+        ("/0/1", "[0][1]"),
+        ("/queries/2/features/4/id", "queries[2].features[4].id"),
+        ("/a/b", "a.b"),
+        ("/~01", "~1"),
+    ],
+)
+def test_a_place_is_shown_as_one_says_it(at: str, shown: str) -> None:
+    assert shown == text._path(at)
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ("\u00e4", '"\u00e4"'),
+        ("a" * 38, '"' + "a" * 38 + '"'),
+        ("a" * 39, '"' + "a" * 36 + "\u2026"),
+        ([1], "a list"),
+        ({"a": 1}, "an object"),
+        (Text(b"  [1] ", 2, 5, ""), "a list"),
+        (Text(b'{"a": 1}', 0, 8, ""), "an object"),
+        (Text(b"[12]", 1, 3, ""), "12"),
+        (Text(b'"' + b"a" * SMALL + b'"', 0, SMALL + 2, ""), '"\\"' + "a" * 34 + "\u2026"),
+    ],
+)
+def test_what_was_found_is_shown_shortly(found: Any, shown: str) -> None:
+    with pytest.raises(Problem) as caught:
+        refuse("member", "something else", found, "/at")
+
+    assert (422, "/at") == (caught.value.status, caught.value.pointer)
+    assert f"member: expected something else, found {shown}" == caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "the body is empty; expected a JSON object"),
+        (b" \n", "the body is empty; expected a JSON object"),
+        (b"[NaN]", "the body is not JSON: NaN at byte 1; a missing value is null"),
+        (b"[1, nan]", "the body is not JSON: NaN at byte 4; a missing value is null"),
+        (b"[Infinity]", "the body is not JSON: Infinity at byte 1; a missing value is null"),
+        (b'{"\xc3\xa4": -Infinity}', None),
+        (b"[" + b" " * SMALL + b"x]", f"the body is not JSON: unexpected 'x]' at byte {SMALL + 1}"),
+        (b"[" + b" " * SMALL + b"abcdefghijklmnop", None),
+        (b"[" + b" " * SMALL, f"the body is not JSON: it ends at byte {SMALL + 1}"),
+    ],
+)
+def test_what_is_no_json_is_explained(body: bytes, said: str | None) -> None:
+    with pytest.raises(Problem) as caught:
+        checked(body, LIMITS)
+
+    assert (400, "") == (caught.value.status, caught.value.pointer)
+    assert said is None or said == caught.value.detail
+
+
+def test_a_text_begins_after_the_space_before_it() -> None:
+    found = whole(b" \t\r\n[1 ] ")
+
+    assert (4, 9, "[", "") == (found.begin, found.end, found.kind, found.at)
+    assert ["b", 1] == [one.value() for one in whole(b'{"a" : \n "b", "c":1}').members().values()]
+    assert "" == Elements(whole(b"[ ]")).kind
+    assert "{" == Elements(whole(b"[ {}, 1]")).kind
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        ({}, 0),
+        ([], 0),
+        ({"a": 1, "b": {"c": 2}}, 3),
+        ([[{"a": [{"b": 1}]}], {"c": None}], 3),
+        ({"a": [1, {"b": 1, "c": [{"d": {}}]}]}, 4),
+    ],
+)
+def test_members_are_counted_at_every_level(value: Any, count: int) -> None:
+    assert count == text.count_members(value)
+
+
+@pytest.mark.parametrize(
+    ("outline", "parsed"),
+    [
+        (b'{"a": [null]}', True),
+        (b"[]", False),
+        (b"{", False),
+        (b'{"a": 1e999}', False),
+        (b"{}".ljust(2**20), True),
+        (b"{}".ljust(2**20 + 1), False),
+        (b'{"a": [' + b"{}," * (2**15 - 3) + b"{}]}", True),
+        (b'{"a": [' + b"{}," * (2**15 - 2) + b"{}]}", False),
+        (b'{"a": [' + b"0," * (2**15 - 1) + b"0]}", True),
+        (b'{"a": [' + b"0," * 2**15 + b"0]}", False),
+        (b'{"a":' * 64 + b"1" + b"}" * 64, True),
+        (b'{"a":' * 65 + b"1" + b"}" * 65, False),
+    ],
+)
+def test_what_is_left_of_a_body_is_parsed_if_it_is_small(
+    outline: bytes, arithmetic: str, *, parsed: bool
+) -> None:
+    """Without compiled code no body is read so."""
+    expected = orjson.loads(outline) if parsed and arithmetic == "compiled" else None
+
+    assert expected == outline_members(outline)
