@@ -628,3 +628,34 @@ def test_a_list_of_features_is_taken_from_a_table_in_memory() -> None:
 
     assert ("f1", "f2", "f3") == queries.feature_names
     assert [[1, 2, 3], [4, 5, 6]] == queries.documents.tolist()
+
+
+def test_a_list_of_features_may_be_the_first_column() -> None:
+    table = pa.table({"features": [[1.0, 2.0], [3.0, 4.0]], "label": [1, 0], "qid": ["a", "b"]})
+
+    queries = read_table(table)
+
+    assert [[1, 2], [3, 4]] == queries.documents.tolist()
+    with pytest.raises(
+        InvalidData, match="row 2, column 'features': expected a list of values, found nothing"
+    ):
+        read_table(table.set_column(0, "features", pa.array([[1.0], None], pa.list_(pa.float64()))))
+
+
+def test_rows_of_a_table_in_memory_have_a_place() -> None:
+    queries = read_table({"label": [1, 0, 2], "qid": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
+
+    assert ["table:1, query 'a'", "table:3, query 'a'", "table:2, query 'b'"] == [
+        queries.where(document) for document in range(3)
+    ]
+
+
+def test_what_arrow_says_of_a_table_in_memory_is_one_short_line() -> None:
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            raise ValueError("x" * 300 + "\ny")
+
+    with pytest.raises(InvalidData) as caught:
+        read_table(Broken())
+
+    assert str(caught.value).endswith("a Broken: " + "x" * 160)

@@ -918,3 +918,36 @@ def test_stored_comments_are_a_sequence_of_texts() -> None:
         with pytest.raises(IndexError):
             comments[position]
     assert StoredComments.of([pa.nulls(2, pa.string())], np.arange(2)) is None
+
+
+def test_the_mapped_matrix_is_given_back_block_by_block_and_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_CELLS", 4)  # two documents at a time
+    seen: list[tuple[int, int]] = []
+    flushed: list[tuple[int, ...]] = []
+    flush = np.memmap.flush
+    monkeypatch.setattr(writing, "forget", lambda _, begin, end: seen.append((begin, end)))
+
+    def record(self: np.memmap[tuple[int, ...], np.dtype[np.float32]]) -> None:
+        flushed.append(self.shape)
+        flush(self)
+
+    monkeypatch.setattr(np.memmap, "flush", record)
+    queries = query_set(np.arange(10, dtype=np.float32).reshape(5, 2), [0, 0, 1, 1, 2], [1.0] * 5)
+
+    writing.write(queries, tmp_path / "m", to="mapped")
+
+    assert [(0, 2), (2, 4), (4, 5)] == seen
+    assert (5, 2) in flushed
+    assert queries.documents.tolist() == read(tmp_path / "m").documents.tolist()
+
+
+@pytest.mark.parametrize("to", ["csv", "", "TEXT"])
+def test_a_format_that_is_not_known_is_refused(tmp_path: Path, to: str) -> None:
+    queries = query_set(np.ones((1, 1), np.float32), [0], [1.0])
+
+    with pytest.raises(InvalidData) as caught:
+        writing.write(queries, tmp_path / "a", to=to)  # type: ignore[arg-type]
+
+    assert f"expected one of text, gz, zst, parquet, mapped as format, found {to!r}" == str(caught.value)

@@ -202,17 +202,16 @@ class DelimitedReader:
 
 def _share(flags: Any) -> float:
     """Return the share of the values that are there for which a flag is set."""
-    share = pc.mean(flags.cast(pa.float64())).as_py()
-    return 0.0 if share is None else float(share)
+    return float(pc.mean(flags.cast(pa.float64())).as_py())
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _type(found: Any) -> Any:
     """Return as what a column is read whose first block looks like this."""
+    if pa.types.is_boolean(found):
+        return found
     # Whole numbers may be followed by others, and a column that begins without values by numbers.
-    if pa.types.is_boolean(found) or not (is_number(found) or pa.types.is_null(found)):
-        return found if pa.types.is_boolean(found) else pa.string()
-    return pa.float64()
+    return pa.float64() if is_number(found) or pa.types.is_null(found) else pa.string()

@@ -52,7 +52,7 @@ class LetorWriter:
             self._file = self._stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
         elif to == "zst":
             compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-            self._file = self._stack.enter_context(compressor.stream_writer(file, closefd=False))
+            self._file = self._stack.enter_context(compressor.stream_writer(file))
 
     def write(self, block: Block, query_ids: Sequence[str]) -> None:
         labels, comments, matrix = block.labels, block.comments, block.dense(self._n_features)
@@ -105,7 +105,7 @@ def _numerals(values: Vector | Matrix) -> Any:
     if values.dtype == np.float32:
         # A reader first converts the text to the nearest double. If that does not give the same float32, all digits are
         # written.
-        back = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
+        back = texts.cast(pa.float64()).to_numpy().astype(np.float32)
         wrong = (back != values) & ~np.isnan(values)
         if bool(wrong.any()):
             exact = pa.array([repr(float(value)) for value in values[wrong]])
