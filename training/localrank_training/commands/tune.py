@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,7 +129,8 @@ def tune(
     typer.echo(
         f"\nwrote {out / 'best.toml'}, {out / 'report.html'}, {out / 'effects.png'}, {out / 'trials.jsonl'}"
     )
-    typer.echo(f"train with it: localrank train {' '.join(data)} --config {out / 'best.toml'}")
+    command = shlex.join(["localrank", "train", *data, "--config", str(out / "best.toml")])
+    typer.echo(f"train with it: {command}")
 
 
 def _as_json(tuned: Tuned) -> dict[str, Any]:
