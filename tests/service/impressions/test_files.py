@@ -190,3 +190,180 @@ def test_room_shrinks_as_it_is_filled_and_a_new_file_has_all_of_it(tmp_path: Pat
 
 def test_a_folder_that_is_not_there_has_no_bytes(tmp_path: Path) -> None:
     assert 0 == total_bytes(tmp_path / "none")
+
+
+def test_one_write_has_at_most_512_parts_but_a_record_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frame of `one` has three parts."""
+    writev, written = os.writev, []
+
+    def counting(descriptor: int, parts: list[Buffer]) -> int:
+        written.append(len(parts))
+        return writev(descriptor, parts)
+
+    monkeypatch.setattr(os, "writev", counting)
+    files = Files(tmp_path, 64 * LEAST_BYTES)
+    many = frame(b"{}", [b"1234"] * 600)
+
+    assert 174 == put(files, *(one(number, 8) for number in range(171)), many, one(171, 8), one(172, 8))
+    assert [510, 3, 602, 6] == written
+
+
+def test_exactly_512_parts_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writev, written = os.writev, []
+
+    def counting(descriptor: int, parts: list[Buffer]) -> int:
+        written.append(len(parts))
+        return writev(descriptor, parts)
+
+    monkeypatch.setattr(os, "writev", counting)
+    files = Files(tmp_path, 64 * LEAST_BYTES)
+
+    files.append([frame(b"{}", [b"1"] * 254)] * 3)
+
+    assert [512, 256] == written
+
+
+def test_after_a_write_that_fails_in_the_middle_the_first_ones_are_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writev, calls = os.writev, []
+
+    def second_fails(descriptor: int, parts: list[Buffer]) -> int:
+        calls.append(len(parts))
+        return writev(descriptor, parts) if len(calls) != 2 else writev(descriptor, parts[:1])
+
+    files = Files(tmp_path, 64 * LEAST_BYTES)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "writev", second_fails)
+        assert 170 == files.append([one(number, 8) for number in range(400)])
+    put(files, one(999, 8))
+
+    assert [*range(170), 999] == numbers(tmp_path)
+    assert 2 == len(calls)
+
+
+def test_a_file_that_cannot_be_cut_is_left_and_another_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files = Files(tmp_path, LEAST_BYTES)
+    put(files, one(1))
+    files.contracts.add("digest")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "writev", fails)
+        patched.setattr(os, "ftruncate", fails)
+        assert 0 == put(files, one(2))
+    put(files, one(3))
+
+    assert set() == files.contracts
+    assert [1, 3] == numbers(tmp_path)
+    assert 2 == len(journals_in(tmp_path))
+
+
+def test_names_that_are_taken_are_skipped_and_a_thousand_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers of other machines may have the same number, and the clock the same microsecond."""
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    begun = 1_700_000_000_000_000
+    opened = os.open
+    taken: list[str] = []
+    limit = 999
+
+    def crowded(path: Path, flags: int, mode: int = 0o777) -> int:
+        if len(taken) < limit:
+            taken.append(path.name)
+            raise FileExistsError
+        return opened(path, flags, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", crowded)
+        put(Files(tmp_path, LEAST_BYTES), one(1))
+        limit, files = 10_000, Files(tmp_path / "other", LEAST_BYTES)
+        taken.clear()
+        with pytest.raises(FileExistsError, match="every name is taken"):
+            put(files, one(2))
+
+    assert [file_name(begun + 999, os.getpid())] == [path.name for path in tmp_path.glob("*.journal")]
+    assert [file_name(begun + number, os.getpid()) for number in range(1000)] == taken
+
+
+def test_a_new_file_is_later_than_all_others_and_never_later_than_the_last_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_999)
+    files = Files(tmp_path, LEAST_BYTES)
+    (tmp_path / file_name(5, 7)).touch()
+    put(files, one(1))
+    first = max(path.name for path in tmp_path.iterdir())
+    files.close()
+    (tmp_path / file_name(1_800_000_000_000_000, 7)).touch()
+    put(files, one(2))
+    second = max(path.name for path in tmp_path.iterdir())
+
+    assert file_name(1_700_000_000_000_000, os.getpid()) == first
+    assert file_name(1_800_000_000_000_001, os.getpid()) == second
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left"),
+    [
+        ([0, 0, 0], 3),
+        ([1, 0, 0], 2),
+        ([2**18, 1, 0], 2),
+        ([2**18, 2**18, 1], 1),
+        ([0, 0, 2**19 + 1], 0),
+    ],
+)
+def test_as_many_of_the_oldest_files_go_as_a_new_one_needs(
+    sizes: list[int], left: int, tmp_path: Path
+) -> None:
+    """A folder of 1 MiB for one worker: a file has at most 256 KiB, so the others may have 768 KiB."""
+    for number, more in enumerate(sizes):
+        (tmp_path / file_name(number, 1)).write_bytes(bytes(2**18 + more))
+
+    put(Files(tmp_path, LEAST_BYTES), one(1))
+
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert [file_name(number, 1) for number in range(3 - left, 3)] == kept[:-1]
+
+
+def test_a_file_that_somebody_else_removes_meanwhile_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        (tmp_path / file_name(number, 1)).write_bytes(bytes(2**18))
+    unlink = type(tmp_path).unlink
+
+    def removed(path: Path) -> None:
+        unlink(path)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(type(tmp_path), "unlink", removed)
+
+    assert 1 == put(Files(tmp_path, LEAST_BYTES), one(1))
+    assert [file_name(number, 1) for number in range(1, 4)] == sorted(
+        path.name for path in tmp_path.iterdir()
+    )[:-1]
+
+
+def test_the_bytes_of_a_folder_are_those_of_its_records(tmp_path: Path) -> None:
+    (tmp_path / file_name(1, 1)).write_bytes(bytes(10))
+    (tmp_path / file_name(2, 1)).write_bytes(bytes(5))
+    (tmp_path / "notes").write_bytes(bytes(100))
+    (tmp_path / file_name(3, 1)).symlink_to(tmp_path / "notes")
+    (tmp_path / "file").touch()
+
+    assert 15 == total_bytes(tmp_path)
+    assert 0 == total_bytes(tmp_path / "file")
+
+
+def test_files_are_neither_followed_nor_given_to_other_programs(tmp_path: Path) -> None:
+    put(files := Files(tmp_path, LEAST_BYTES), one(1))
+
+    assert not os.get_inheritable(files._file)
+    assert (2**20, 64 * 2**20) == (LEAST_BYTES, Files(tmp_path, 2**40).room)

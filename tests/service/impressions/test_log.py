@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from localrank.journal import Journal, journals_in
 from localrank.logged import Logged
 from localrank_service.impressions import log as log_module
 from localrank_service.impressions.files import LEAST_BYTES, Files
@@ -22,6 +24,7 @@ from localrank_service.wire.feedback import Event
 from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import httpx
@@ -348,3 +351,185 @@ async def test_ids_of_any_kind_are_texts_numbers_or_nothing(ranked: Ranked, tmp_
     log._write_all()
 
     assert [["\ufffda", 7], [None, "b"], None] == [one["ids"] for one in Logged([tmp_path]).impressions()]
+
+
+@pytest.mark.parametrize("name", ["r-1", "", "0f9d3c1e", "\u00e9"])
+async def test_the_share_of_an_id_is_its_checksum_times_the_golden_ratio(name: str) -> None:
+    """Knuth's multiplicative hash; a service of another version must take the same requests."""
+    place = zlib.crc32(name.encode()) * 2654435761 % 2**32
+
+    assert not sampled(name, place / 2**32)
+    assert sampled(name, (place + 1) / 2**32)
+
+
+async def test_the_names_of_features_stand_once_in_each_file(ranked: Ranked, tmp_path: Path) -> None:
+    log = made(tmp_path)
+    for number in range(2):
+        for query in range(2):
+            log.show("rerank", f"r-{number}", query, ranked)
+        log._write_all()
+    log._files.close()
+    log.show("rerank", "r-2", 2, ranked)
+    log._write_all()
+
+    kinds = [[record.members["kind"] for record in Journal(path).records()] for path in journals_in(tmp_path)]
+    assert [["contract", *["impression"] * 4], ["contract", "impression"]] == kinds
+
+
+async def test_why_records_are_lost_is_said_once_and_so_is_that_they_no_longer_are(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    log = made(tmp_path)
+    event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    append = log._files.append
+    outcomes: list[OSError | int | None] = [
+        OSError(errno.EIO, "Input/output error"), OSError(errno.EIO, "Input/output error"), OSError("gone"), 1, None, None
+    ]  # fmt: skip
+
+    def appended(frames: Sequence[Any]) -> int:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return append(frames if outcome is None else frames[:outcome])
+
+    monkeypatch.setattr(log._files, "append", appended)
+    for _ in range(6):
+        log.show("rerank", "r", 0, ranked)
+        log.say([event])
+        log._write_all()
+
+    lost = f"the impression log in {tmp_path} loses records: "
+    assert [
+        f"{lost}Input/output error",
+        f"{lost}gone",
+        f"{lost}the disk is full",
+        f"the impression log in {tmp_path} can be written again",
+    ] == caplog.messages
+    state = log.state()
+    assert (2, 4, {"logged": 2, "unsampled": 0, "dropped": 0, "lost": 4}) == (
+        state["logged"],
+        state["lost"],
+        state["feedback"],
+    )
+    # The fourth time only the names fitted, and they were written anew afterwards.
+    assert ["contract", "contract", "impression", "feedback", "impression", "feedback"] == [
+        record.members["kind"] for path in journals_in(tmp_path) for record in Journal(path).records()
+    ]
+
+
+async def test_a_record_that_cannot_be_written_is_lost_and_the_others_are_not(
+    ranked: Ranked, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = made(tmp_path)
+    broken = replace(ranked, options=replace(ranked.options, query_id=object()))  # type: ignore[arg-type]
+
+    for query, one in enumerate((broken, ranked)):
+        log.show("rerank", "r", query, one)
+    log._write_all()
+
+    assert ["a record for the impression log cannot be written"] == caplog.messages
+    assert caplog.records[0].exc_info
+    assert [1] == [one["query"] for one in Logged([tmp_path]).impressions()]
+    assert (1, 1) == (log.state()["logged"], log.state()["lost"])
+
+
+@pytest.mark.parametrize(("together", "writes"), [(1, 3), (10**6, 1)])
+async def test_records_are_written_together_up_to_a_number_of_bytes(
+    together: int, writes: int, ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "_TOGETHER", together)
+    log = made(tmp_path)
+    append, sizes = log._files.append, []
+
+    def appended(frames: Sequence[Any]) -> int:
+        sizes.append(len(frames))
+        return append(frames)
+
+    monkeypatch.setattr(log._files, "append", appended)
+    for query in range(3):
+        log.show("rerank", "r", query, ranked)
+    log._write_all()
+
+    assert (writes, 4) == (len(sizes), sum(sizes))
+    assert [0, 1, 2] == [one["query"] for one in Logged([tmp_path]).impressions()]
+
+
+async def test_as_many_bytes_as_are_written_together_are_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = made(tmp_path)
+    event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9)
+    log.say([event])
+    log._write_all()
+    [path] = journals_in(tmp_path)
+    size = path.stat().st_size
+    sizes = []
+    append = log._files.append
+
+    def appended(frames: Sequence[Any]) -> int:
+        sizes.append(len(frames))
+        return append(frames)
+
+    monkeypatch.setattr(log._files, "append", appended)
+    for together in (3 * size, 3 * size - 1):
+        monkeypatch.setattr(log_module, "_TOGETHER", together)
+        log.say([event] * 3)
+        log._write_all()
+
+    assert [3, 2, 1] == sizes
+
+
+@pytest.mark.parametrize(("top_n", "shown"), [(None, 2), (1, 1), (2, 2), (5, 2)])
+async def test_as_many_documents_were_shown_as_were_asked_for(
+    top_n: int | None, shown: int, ranked: Ranked, tmp_path: Path
+) -> None:
+    log = made(tmp_path)
+    log.show("rerank", "r", 0, replace(ranked, options=replace(ranked.options, top_n=top_n)))
+    log._write_all()
+
+    [one] = Logged([tmp_path]).impressions()
+    assert shown == one["shown"]
+    assert (2, 2) == (len(one["order"]), len(one["scores"]))
+
+
+async def test_times_have_microseconds_and_so_has_feedback(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9 + 0.12345678)
+    log = made(tmp_path)
+    log.show("rerank", "r", 0, ranked)
+    log.say([Event("r", 0, "a", None, True, None, None)])  # noqa: FBT003
+    log._write_all()
+
+    records = [
+        record.members
+        for path in journals_in(tmp_path)
+        for record in Journal(path).records()
+        if "time" in record.members
+    ]
+    assert [1.7e9 + 0.123457] * 2 == [one["time"] for one in records]
+
+
+async def test_the_limits_are_those_of_the_documentation() -> None:
+    assert (4096, 64 * 2**20) == (log_module.MOST_RECORDS, log_module.MOST_BYTES)
+    assert (2**20, 1024) == (log_module._TOGETHER, log_module._FIXED)
+
+
+async def test_records_gather_before_they_are_written_and_what_waits_is_written_at_the_end(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "_GATHER", 3600.0)
+    log = made(tmp_path)
+    log.start()
+    for query in range(3):
+        log.show("rerank", "r", query, ranked)
+    before = log.state()["logged"]
+
+    log.close()
+
+    assert log._thread is not None
+    assert (0, False, True) == (before, log._thread.is_alive(), log._thread.daemon)
+    assert 3 == log.state()["logged"] == len(list(Logged([tmp_path]).impressions()))
+    assert -1 == log._files._file
