@@ -9,9 +9,10 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.learners.best_feature import BestFeature, best_feature
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -127,3 +128,8 @@ def test_the_note_says_which_values_are_good(judged: Judged, sign: float, word: 
     assert [f"{word} values of feature 'f1' reach ndcg@10 1.0000 in training"] == [one.text for one in notes]
     assert {"value": 1.0, "feature": 0} == notes[0].figures
     assert (0, sign, 1.0) == best_feature(queries, "map")
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("best_feature") == declared("best_feature")
+    assert LEARNERS["best_feature"].continues is False

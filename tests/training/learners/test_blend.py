@@ -14,7 +14,7 @@ from localrank.scorers import BlendScorer, LinearScorer
 from localrank.scorers.combination import standardised
 from localrank_training.blending import learn_weights
 from localrank_training.learners.blend import Blend, position_of, with_ranker
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
@@ -22,6 +22,7 @@ from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.rehearsal import Frontier, Rehearsal, Tried, parts_of
 from localrank_training.learners.seen import scores_of
 from localrank_training.prototypes import Locality
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -488,3 +489,8 @@ def test_parts_pairs_and_seed_reach_the_rehearsal(queries: QuerySet) -> None:
 def test_the_default_local_member_is_the_third_unless_another_is_asked_for() -> None:
     assert (3, 5) == (Blend().local, Blend(local=5).local)
     assert 0 == blend().local
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("blend") == declared("blend")
+    assert LEARNERS["blend"].continues is True

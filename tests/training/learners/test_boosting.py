@@ -17,6 +17,7 @@ from localrank_training.learners.boosting import Boosting, Gbrt, LambdaMart
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import Note, collected
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -604,3 +605,9 @@ def test_rows_that_are_not_held_are_binned_in_portions(
     np.testing.assert_array_equal(queries.documents[5:20], rows[5:20])
     for number in (0, 1, 6, 7, 8, 30, 31, queries.n_docs - 1):
         np.testing.assert_array_equal(queries.documents[number].astype(np.float64), rows[number])
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_the_settings_are_those_that_the_page_lists(kind: type[Boosting]) -> None:
+    assert listed(kind.method) == declared(kind.method)
+    assert kind.continues is True

@@ -10,8 +10,10 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localrank.errors import InvalidData
+from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.forests import ExtraTrees, Forest, RandomForest
 from localrank_training.learners.lesson import Lesson
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -168,3 +170,9 @@ def test_documents_are_drawn_only_if_there_are_more_than_a_tree_may_see(
         np.testing.assert_allclose(
             scorer.score_rows(queries.documents), forest.predict(queries.documents), rtol=1e-12
         )
+
+
+@pytest.mark.parametrize("method", ["extra_trees", "random_forest"])
+def test_the_settings_are_those_that_the_page_lists(method: str) -> None:
+    assert listed(method) == declared(method)
+    assert LEARNERS[method].continues is False

@@ -10,10 +10,11 @@ from scipy.linalg import inv, sqrtm
 from sklearn.metrics import ndcg_score
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.gmml import GeometricMeanMetric
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -173,3 +174,8 @@ def test_with_the_origin_as_anchor_documents_are_differences_already(queries: Qu
     expected = -np.sqrt(np.einsum("nf,fg,ng->n", documents, metric, documents))
     np.testing.assert_allclose(scorer.score_rows(queries.documents), expected, rtol=1e-9)
     assert not notes
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("gmml") == declared("gmml")
+    assert LEARNERS["gmml"].continues is False

@@ -15,13 +15,14 @@ from localrank.metrics import Judgements
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
 from localrank_training.learners import lgmml
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
 from localrank_training.learners.notes import collected
 from localrank_training.learners.warp import learn_weights
 from tests.core.clouds import as_cloud
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Vector
@@ -397,3 +398,8 @@ def test_candidate_documents_come_from_queries_that_count(
     assert 10 == np.count_nonzero(seen[0].labels)
     assert all(one.documents.max() < 10 for one in seen)
     assert all(len(one.lines) == one.n_docs for one in seen)
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("lgmml") == declared("lgmml")
+    assert LEARNERS["lgmml"].continues is False

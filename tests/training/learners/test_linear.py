@@ -10,11 +10,12 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import RIDGES, LeastSquares, choose_ridge
 from localrank_training.learners.notes import collected
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -213,3 +214,8 @@ def test_two_queries_are_enough_to_choose_by(queries: QuerySet) -> None:
 
     assert "on 2 queries, each held out in turn" in notes[0].text
     assert ("there is only one query" in notes[1].text, 0.3) == (True, notes[1].figures["ridge"])
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("linear") == declared("linear")
+    assert LEARNERS["linear"].continues is True

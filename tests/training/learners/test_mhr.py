@@ -12,12 +12,13 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import BordaScorer, LinearScorer, Scorer
 from localrank.scorers.borda import ranked_behind
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.mhr import MultipleHyperplanes, Part, fit_weights
 from localrank_training.learners.notes import Note, collected
 from localrank_training.learners.ranksvm import RankSvm
 from tests.core.clouds import as_cloud
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -451,3 +452,8 @@ def test_a_ranker_that_could_not_be_learned_is_kept_without_weight() -> None:
     assert learner.settled([Note("mhr", "nothing fitted")]) is learner
     trained = replace(learner, fitted_on="training")
     assert trained.settled([Note("mhr", "", figures)]) is trained
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("mhr") == declared("mhr")
+    assert LEARNERS["mhr"].continues is True

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import StumpScorer, SumScorer
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.rankboost import Pairs, RankBoost, Round, Thresholds, boost
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -458,3 +459,8 @@ def test_rounds_are_settled_as_noted_and_one_is_the_least(judged: Judged) -> Non
     assert {"rounds": 0} == notes[0].figures
     assert 1 == learner.settled(notes).rounds
     assert learner.settled([]) is learner
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("rankboost") == declared("rankboost")
+    assert LEARNERS["rankboost"].continues is True

@@ -13,10 +13,12 @@ from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
 from localrank_training.data.reading import read
 from localrank_training.learners import ranksvm
+from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import Objective, RankSvm
 from localrank_training.learners.role import Learner
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -383,3 +385,8 @@ def test_ranksvm_tuned_on_validation_queries_is_as_good_as_a_plain_one_was(
 def mean_average_precision(queries: QuerySet, scorer: LinearScorer) -> float:
     scores = scorer.score_rows(queries.documents)
     return float(Judgements(queries.labels, queries.offsets).per_query(scores, "map").mean())
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("ranksvm") == declared("ranksvm")
+    assert LEARNERS["ranksvm"].continues is True

@@ -10,10 +10,11 @@ import pytest
 from scipy.optimize import minimize
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.learners.catalogue import make
+from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.rmlr import RobustMetric
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -149,3 +150,8 @@ def test_the_same_queries_give_the_same_bits(queries: QuerySet) -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make("rmlr", settings)
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("rmlr") == declared("rmlr")
+    assert LEARNERS["rmlr"].continues is False

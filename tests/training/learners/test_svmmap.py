@@ -12,11 +12,13 @@ from scipy.optimize import LinearConstraint, minimize
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
+from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.settings import checked
+from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -252,3 +254,8 @@ def test_settings_are_checked() -> None:
         checked(SvmMap, {"C": -1}, "[learner]")
     with pytest.raises(InvalidConfiguration, match="did you mean 'tolerance'"):
         checked(SvmMap, {"tolerence": 0.1}, "[learner]")
+
+
+def test_the_settings_are_those_that_the_page_lists() -> None:
+    assert listed("svmmap") == declared("svmmap")
+    assert LEARNERS["svmmap"].continues is True
