@@ -663,3 +663,26 @@ def test_one_step_up_is_not_sorted_and_one_step_down_is(labels: list[float], cou
     found = inspect(query_set(np.random.default_rng(0).random((5, 2)), labels, [5]))
 
     assert count == sum(entry.count for entry in suspicions(found, "sorted by label"))
+
+
+def test_how_much_is_looked_at() -> None:
+    assert (2**20, 50_000, 3000, 2.0**24) == (
+        inspection._CELLS,
+        inspection._SAMPLE,
+        inspection._MOST_CORRELATED,
+        inspection._EXACT_INTEGERS,
+    )
+
+
+@pytest.mark.parametrize(("most", "pairs"), [(6, 10), (5, 0)])
+def test_as_many_features_as_may_be_are_correlated(
+    plain: QuerySet, monkeypatch: pytest.MonkeyPatch, most: int, pairs: int
+) -> None:
+    monkeypatch.setattr(inspection, "_MOST_CORRELATED", most)
+    documents = plain.documents.copy()
+    documents[:, 4] = documents[:, 3]
+
+    found = inspect(plain.with_documents(documents))
+
+    assert pairs == len(found.correlations)
+    assert (pairs > 0) == bool(suspicions(found, "correlation ±1"))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from localrank.errors import InvalidData
+from localrank_training.data.columns import Columns
+from localrank_training.data.mapped import StoredComments
 from localrank_training.data.reading import read
-from localrank_training.data.writing import convert
+from localrank_training.data.writing import convert, write
+from tests.training.data.sets import query_set
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +137,110 @@ def test_only_documents_and_comments_stay_on_disk(folder: Path) -> None:
     assert not queries.documents.flags.writeable
     assert not isinstance(queries.labels, np.memmap)
     assert (" x", " y") == tuple(queries.comments or ())
+
+
+def test_the_index_can_be_read_by_people(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("1 qid:é 1:1\n")
+    (tmp_path / "in.txt.names").write_text("größe\n")
+    convert([tmp_path / "in.txt"], tmp_path / "mapped", to="mapped")
+
+    index = (tmp_path / "mapped" / "queryset.json").read_text("utf-8")
+
+    assert '"feature_names": ["größe"]' in index
+    assert '"query_ids": ["é"]' in index
+    assert '"format": 1' in index
+    assert index.endswith("}\n")
+
+
+def test_comments_that_are_all_empty_are_stored(tmp_path: Path) -> None:
+    comments = StoredComments.of([pa.array(["", None]), pa.array([""])], np.array([2, 0, 1]))
+
+    assert comments is not None
+    assert ["", "", ""] == list(comments)
+    comments.save(tmp_path)
+    assert [0, 0, 0] == np.load(tmp_path / "comment_ends.npy").tolist()
+    assert (0,) == np.load(tmp_path / "comments.npy").shape
+
+
+def test_stored_comments_are_equal_only_to_sequences_of_the_same_texts() -> None:
+    comments = StoredComments.of([pa.array(["a", "bc"])], np.array([0, 1]))
+
+    assert comments == ["a", "bc"]
+    assert comments != ["a"]
+    assert comments != ["a", "bc", "d"]
+    assert comments != ["a", "b"]
+    assert comments != 2
+    assert comments != {"a", "bc"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (Columns(weight="w"), "expected a mapped set that was written with --weight w, found one without"),
+        (
+            Columns(position="p"),
+            "expected a mapped set that was written with --position p, found one without",
+        ),
+    ],
+)
+def test_a_column_that_was_not_written_is_named(folder: Path, columns: Columns, words: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        read(folder, columns=columns)
+
+    assert f"{folder}: {words}" == str(caught.value)
+
+
+def test_an_index_without_weights_and_places_has_none(folder: Path) -> None:
+    path = folder / "queryset.json"
+    index = json.loads(path.read_text())
+    del index["weights"], index["positions"]
+    path.write_text(json.dumps(index))
+
+    queries = read(folder)
+
+    assert queries.weights is None
+    assert queries.positions is None
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_weights_places_and_labels_may_be_zero(tmp_path: Path, zero: float) -> None:
+    queries = replace(
+        query_set(np.ones((3, 2), np.float32), [0, 1, 1], [zero, 1.0, 0.0]),
+        weights=np.array([zero, 2.0]),
+        positions=np.array([0, 1, 0]),
+    )
+    write(queries, tmp_path / "m", to="mapped")
+
+    found = read(tmp_path / "m")
+
+    assert found.weights is not None
+    assert found.positions is not None
+    assert ([0, 1, 0], [0, 2], [0, 1, 0]) == (
+        found.labels.tolist(),
+        found.weights.tolist(),
+        found.positions.tolist(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("weights", [1.0, np.inf], "finite weights of at least 0, found others"),
+        ("weights", [1.0, -0.5], "finite weights of at least 0, found others"),
+        ("weights", [np.nan, 1.0], "finite weights of at least 0, found others"),
+        ("positions", [0, 1, -1], "places of at least 0, found others"),
+    ],
+)
+def test_wrong_weights_and_places_are_refused(
+    tmp_path: Path, name: str, values: list[float], words: str
+) -> None:
+    queries = replace(
+        query_set(np.ones((3, 2), np.float32), [0, 1, 1], [0.0, 1.0, 0.0]),
+        weights=np.array([1.0, 2.0]),
+        positions=np.array([0, 1, 2]),
+    )
+    write(queries, tmp_path / "m", to="mapped")
+    stored = np.load(tmp_path / "m" / f"{name}.npy")
+    np.save(tmp_path / "m" / f"{name}.npy", np.array(values, stored.dtype))
+
+    assert words == refused(tmp_path / "m", name)

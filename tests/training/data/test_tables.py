@@ -659,3 +659,16 @@ def test_what_arrow_says_of_a_table_in_memory_is_one_short_line() -> None:
         read_table(Broken())
 
     assert str(caught.value).endswith("a Broken: " + "x" * 160)
+
+
+@pytest.mark.parametrize("column", ["label", "x", "weight"])
+def test_whole_numbers_that_a_double_cannot_tell_apart_are_rounded(column: str) -> None:
+    large = 2**53 + 1
+    table: dict[str, Any] = {"label": [1], "qid": ["a"], "x": [1], "weight": [1]} | {column: [large]}
+
+    queries = read_table(table, columns=Columns(weight="weight"))
+
+    weights = queries.weights
+    assert weights is not None
+    found = {"label": queries.labels[0], "x": queries.documents[0, 0], "weight": weights[0]}
+    assert 2.0**53 == found[column]

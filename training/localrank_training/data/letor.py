@@ -198,7 +198,7 @@ def _slices(text: _Bytes, starts: Indices, ends: Indices) -> Any:
 
 def _numbers(text: _Bytes, starts: Indices, ends: Indices) -> Vector:
     strings = _slices(text, starts, ends).cast(pa.string())
-    numbers: Vector = pc.cast(strings, pa.float64()).to_numpy(zero_copy_only=False)
+    numbers: Vector = pc.cast(strings, pa.float64()).to_numpy()
     return numbers
 
 
@@ -210,7 +210,7 @@ def _columns(
     if bool((text[starts] < ord("0")).any()) or bool((text[np.minimum(starts + 1, ends)] > ord(":")).any()):
         raise _NotPlainError  # a sign, or Arrow's 0x
     strings = _slices(text, starts, ends).cast(pa.string())
-    columns: NDArray[np.int32] = pc.cast(strings, pa.int32()).to_numpy(zero_copy_only=False) - np.int32(1)
+    columns: NDArray[np.int32] = pc.cast(strings, pa.int32()).to_numpy() - np.int32(1)
     rises = np.empty(len(columns), bool)
     rises[1:] = columns[1:] > columns[:-1]
     line_starts = np.cumsum(counts) - counts
@@ -354,8 +354,8 @@ def _exact_index(token: re.Match[bytes], previous: int, max_features: int, at: _
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit():
         raise at.wrong(token.start(), "a feature index", _quoted(text))
-    # Longer than any index in use, and int() refuses thousands of digits.
-    index = int(text) if len(digits.lstrip(b"0")) < 18 else 10**18
+    # int() refuses thousands of digits; so many are more than any index in use.
+    index = int(digits.lstrip(b"0")[:18] or b"0")
     if text[:1] == b"-" or index == 0:
         raise at.wrong(token.start(), "feature indices counted from 1", f"index {text.decode()}")
     if index > max_features:

@@ -308,7 +308,7 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
 
 
 def _at_least_zero(batch: Any, row: int, layout: Layout, column: str, expected: str) -> Vector:
-    values: Vector = batch[column].cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values: Vector = batch[column].cast(pa.float64(), safe=False).to_numpy()
     bad = ~(np.isfinite(values) & (values >= 0))
     if bool(bad.any()):
         first = int(np.flatnonzero(bad)[0])
@@ -357,7 +357,7 @@ def _list_values(column: Any, row: int, layout: Layout) -> Vector:
     if column.null_count:
         first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise layout.wrong(row + first, FEATURES, "a list of values", "nothing")
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(column).to_numpy()
     wrong = np.flatnonzero(lengths != len(layout.names))
     if len(wrong):
         first = int(wrong[0])
@@ -371,7 +371,7 @@ def _floats(column: Any) -> Vector:
         column = column.cast(pa.float64(), safe=False)
     if column.null_count:
         column = pc.fill_null(column, float("nan"))
-    floats: Vector = column.to_numpy(zero_copy_only=False)
+    floats: Vector = column.to_numpy()
     return floats
 
 
