@@ -71,7 +71,7 @@ PLOTS = {
     "bars": Plot(
         "Bars", "They begin at zero.", Axis("kind", categories=["one", "two", "three"]), Axis("share", high=1.0),
         [
-            Bars("first", [0, 1, 2], [0.2, -0.3, None], [0.1, -0.35, None], [0.3, -0.2, None]),
+            Bars("first", [0, 1, 2], [0.2, None, -0.3], [0.1, None, -0.35], [0.3, None, -0.2]),
             Bars("second", [0, 2], [0.5, 0.25]),
             Dots("dots", [0, 1, 2], [0.4, 0.1, 0.2], [0.3, 0.0, 0.1], [0.5, 0.3, 0.2]),
         ],

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENTS"]
 
 PAPER = "Cremers, Kaur, Koesomo: Adaptive Training With K-Means and Hierarchical Clustering (2020)"
-#: MQ2007, the paper's data, is not to be had here; MQ2008 is its sister of the same collection and features.
+#: MQ2007, the paper's data, is not available here; MQ2008 is its sister of the same collection and features.
 PAPER_DATA = ("MQ2007",)
 
 How: TypeAlias = Literal["published", "repaired"]
@@ -485,8 +485,8 @@ def figure(study: Study, metric: str) -> Findings:
 
 _SEEN = {
     "as published": "Every other ranking, a second run of the baseline too, looks better where the baseline failed.",
-    "level by another run of the baseline": "The plotted baseline had no part in the level, so its luck is not held against it.",
-    "predicted from the query's documents (0 worst, 4 best)": "What could be known beforehand says where models of clusters help.",
+    "level by another run of the baseline": "The level comes from another run, so the luck of the plotted baseline does not count against it.",
+    "predicted from the query's documents (0 worst, 4 best)": "This level is known beforehand, so it can say where models of clusters help.",
 }
 
 
@@ -543,7 +543,7 @@ EXPERIMENTS = (
             f"{_PROTOCOL.text}. Beside it the repaired method: profiles of queries that the models have not seen, the same learner "
             "stopped by validation queries on both sides, the number of clusters chosen on them with 1 among the candidates",
         ),
-        not_run="MQ2007 cannot be redistributed and was not at hand; MQ2008 has the same collection, features and grades.",
+        not_run="MQ2007 cannot be redistributed and was not available; MQ2008 has the same collection, features and grades.",
         paper_data=PAPER_DATA,
         plan=_plan_table,
         find=table_2,
@@ -555,7 +555,7 @@ EXPERIMENTS = (
             figure=f"Figure {number}",
             title=f"{metric} against the failure level of the baseline",
             protocol=_PROTOCOL,
-            not_run="MQ2007 was not at hand.",
+            not_run="MQ2007 was not available.",
             paper_data=PAPER_DATA,
             plan=_plan,
             find=lambda study, metric=metric: figure(study, metric),  # type: ignore[misc]

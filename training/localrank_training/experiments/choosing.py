@@ -1,4 +1,4 @@
-"""Choices by validation queries, the same on both sides of every comparison, and what they come to on test queries.
+"""Choices by validation queries, made in the same way on both sides of every comparison, and their figures on test queries.
 
 Number of clusters and settings of the learner are chosen together, fold by fold, by the mean metric on the validation queries.
 One cluster is a candidate like others; of equally good candidates the one with fewer clusters is taken. Test queries of all

@@ -1,4 +1,4 @@
-"""Clusters by few prototypes instead of all their queries: what LocalRank's conclusion would like to store.
+"""Few prototypes of each cluster instead of all its queries, as LocalRank's conclusion proposes to store.
 
 The clusters and their models stay as they are; only what a query is compared with changes. ``k`` prototypes of a cluster are chosen
 one after the other, each so that the cluster's queries are as similar as possible to the nearest prototype. The mean directions of a

@@ -326,7 +326,7 @@ def _plot(ways: Sequence[Held], one: Vector, draws: int) -> Plot:
         )
     return Plot(
         "MAP of local models by what makes queries alike",
-        "An interval that reaches over the line of one model is no difference.",
+        "If an interval crosses the line of one model, there is no clear difference.",
         x=Axis("", categories=names),
         y=Axis("MAP, mean over test queries"),
         marks=[*side_by_side(names, kinds), Level("one model", level)],

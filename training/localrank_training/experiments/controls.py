@@ -1,4 +1,4 @@
-"""What a comparison of local models with one global model needs, and the papers lack.
+"""The controls that a comparison of local models with one global model needs, and that the papers lack.
 
 Both sides have the same learner, the same settings to choose from and the same validation queries; one cluster is a candidate.
 Beside the clusters stand
@@ -233,7 +233,7 @@ def _draws_plot(single: Chosen, split: Chosen, several: Mapping[str, Sequence[Ve
     value = float(split.figures[:, 0].mean())
     return Plot(
         "Local models beside what chance gives",
-        "What is worth having lies to the right of its control.",
+        "A gain that is no chance lies to the right of its control.",
         x=Axis("", categories=names),
         y=Axis("MAP, mean over test queries"),
         marks=[

@@ -1,4 +1,4 @@
-"""Pieces of work whose results are kept on disk, so that figures share them and a run that was interrupted goes on.
+"""Pieces of work whose results are kept on disk: figures share them, and an interrupted run continues.
 
 A `Fit` is a function of one fold and of settings that JSON can hold; its result is arrays by name. It is addressed by a hash
 of what it is made of: the function with its source, the settings, the queries of the fold, and the version of this package.
@@ -76,7 +76,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a run has before it.
+    """How much a run has to do.
 
     Attributes:
         fits: pieces of work in all, each counted once.
@@ -97,7 +97,7 @@ class Fits:
     Args:
         folder: where they are; made if it is missing.
         workers: processes.
-        say: told how much is left, at most twice a minute.
+        say: called with a sentence about how much is left, at most twice a minute.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Fits:
         return float(_stored(self._path(fit.address))[_SECONDS])
 
     def planned(self, fits: Iterable[Fit]) -> Planned:
-        """Say what a run of these has before it."""
+        """Say how many of these a run has to do."""
         addresses = {fit.address for fit in fits}
         return Planned(len(addresses), sum(self._path(address).exists() for address in addresses))
 

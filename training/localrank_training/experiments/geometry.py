@@ -74,7 +74,7 @@ class Geometry:
         return [representation.of_all(one) for one in clouds]
 
     def representing(self, train: Clouds) -> Representation:
-        """Return what makes the points."""
+        """Return the representation that makes the points."""
         named = ("share", "shrink", "most")
         method = {"method": self.representation, **{name: getattr(self, name) for name in named}}
         config = TrainingConfig.from_tables(

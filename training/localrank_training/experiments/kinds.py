@@ -238,6 +238,6 @@ def figure(study: Study) -> Findings:
                 f"If they differ in shape alone, clusters are the kinds ({rand[alike, 1.0]:.2f}) and win {gains[alike, 1.0]['clusters']:+.3f}: "
                 "finding kinds is not enough."
             ),
-            "The paper announces this comparison in its conclusion and reports nothing; kinds of real queries are not to be had.",
+            "The paper announces this comparison in its conclusion and reports nothing; no public set tells the kinds of real queries.",
         ],
     )

@@ -1,4 +1,4 @@
-"""Training queries by their documents and the labels of these: what LocalRank's conclusion would cluster by.
+"""Training queries described by their documents and labels, as LocalRank's conclusion proposes for clustering.
 
 A new query has no labels, so these are for clustering training queries only.
 """

@@ -266,7 +266,7 @@ def table_4(study: Study) -> Findings:
         [
             Plot(
                 "NDCG@10 beside λ-MART",
-                f"λ-MART has {means[_CALLED['lambdamart']]:.4f}. The label leak is what weights could reach that know the test labels.",
+                f"λ-MART has {means[_CALLED['lambdamart']]:.4f}. The label leak shows what weights could reach if they knew the test labels.",
                 x=Axis("", categories=names),
                 y=Axis("difference in NDCG@10, mean over test queries"),
                 marks=[Dots("", range(len(names)), apart, low, high), Level("λ-MART", 0.0)],
@@ -483,7 +483,7 @@ def figure_2(study: Study) -> Findings:
             paired_table(
                 "The best number of metrics in hindsight beside one metric",
                 pairs,
-                "The best of several numbers is flattered by the choice.",
+                "The best of several numbers looks better than it is, because it was chosen.",
                 seed=study.seed,
             ),
         ],
@@ -577,13 +577,13 @@ def table_1(study: Study) -> Findings:
         [
             Plot(
                 "MAP of the Euclidean distance",
-                "How hard each stand-in is before anything is learned.",
+                "How hard each stand-in is before a model learns.",
                 x=Axis("representation", categories=names),
                 y=Axis("MAP, mean over test songs", zero=True),
                 marks=side_by_side(names, [Kind("", names, [float(found[name].mean()) for name in names])]),
             )
         ],
-        ["CAL10K is not to be had. Synthetic classes of songs stand for it, with fewer songs and features."],
+        ["CAL10K is not available. Synthetic classes of songs stand for it, with fewer songs and features."],
     )
 
 
@@ -678,7 +678,7 @@ def figure_4(study: Study) -> Findings:
 # ------------------------------------------------------------------------------------------------ catalogue
 
 _DATA_NOT_RUN = (
-    "Yahoo's sets and the whole of MSLR are not at hand; 500 metrics are too slow here, the most is 50. The released code cannot "
+    "Yahoo's sets and the whole of MSLR were not available; 500 metrics are too slow here, the most is 50. The released code cannot "
     "read sparse files and stops at queries without a relevant document, which are passed over"
 )
 _VARIANTS_MARKED = (
@@ -694,7 +694,7 @@ _SONG_PROTOCOL = (
     "query-dependent: relevant are training songs of the query's class, 40/30/30 splits as in the paper; metrics are combined by "
     "equations 2 and 3 because with all anchors at the query (section 4.4) the metrics are the same for every query"
 )
-_SONGS_NOT_RUN = "CAL10K is not to be had. R-MLR at 1,000 features is too slow here; the stand-ins have up to 320, R-MLR up to 40"
+_SONGS_NOT_RUN = "CAL10K is not available. R-MLR at 1,000 features is too slow here; the stand-ins have up to 320, R-MLR up to 40"
 
 
 def _on_data(name: str, figure: str, title: str, plan: Any, find: Any) -> Experiment:

@@ -33,10 +33,8 @@ __all__ = ["CANDIDATES", "EXPERIMENTS", "MODELS"]
 PAPER = "Banerjee, Dubey, Machchhar, Chakrabarti: Efficient and Accurate Local Learning for Ranking (2009)"
 #: Of its accuracy figures.
 SETS = ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004", "OHSUMED")
-UNAVAILABLE = (
-    "TD2003, TD2004, HP2003, HP2004, NP2003, NP2004: LETOR 3.0's .gov sets are not to be had any more"
-)
-YANDEX = "the whole Yandex set of 2009 is not to be had any more"
+UNAVAILABLE = "TD2003, TD2004, HP2003, HP2004, NP2003, NP2004: LETOR 3.0's .gov sets are no longer available"
+YANDEX = "the whole Yandex set of 2009 is no longer available"
 
 #: Candidates for the number of clusters; one cluster is among them.
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10)

@@ -494,7 +494,7 @@ def times(study: Study) -> Findings:
 
 # ------------------------------------------------------------------------------------------------ Figure 1
 
-#: Documents of the query are drawn anew so often, to see what of the directions is chance.
+#: How often the documents of the query are drawn again, to see how much of a direction is chance.
 _DRAWS = 20
 _QUERY = "5"
 

@@ -212,7 +212,7 @@ def _controls(study: Study, single: Vector, apart: Vector, oracle: Vector) -> tu
     high = [values[0], spreads[0][1], values[2], spreads[1][1]]
     plot = Plot(
         "MAP beside random clusters of the same sizes",
-        "Likeness is worth what the clusters are ahead of random ones.",
+        "What the clusters gain over random ones is what likeness is worth.",
         x=Axis("", categories=names),
         y=Axis("MAP, mean over test queries"),
         marks=[Dots("", range(4), values, low, high), Level("one model", float(single[_MAP].mean()))],
@@ -380,7 +380,7 @@ def figure_3(study: Study) -> Findings:
 
 # ------------------------------------------------------------------------------------------------ catalogue
 
-_NO_TREC = "TREC 2003 and TREC 2004: LETOR 3.0's .gov sets are not to be had any more"
+_NO_TREC = "TREC 2003 and TREC 2004: LETOR 3.0's .gov sets are no longer available"
 _HOW = (
     "principal directions of the top h values of all training queries' rows, because those of each query by itself make every "
     "query zero; features scaled over all training documents; the cluster of the largest scatter is bisected; h, directions, "

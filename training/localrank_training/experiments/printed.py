@@ -1,4 +1,4 @@
-"""What LocalRank prints in its Figure 11, and what its sentences about it come to when they are counted again."""
+"""The numbers that LocalRank prints in its Figure 11, and a new count of what its sentences claim about them."""
 
 from __future__ import annotations
 

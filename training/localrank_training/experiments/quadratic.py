@@ -122,7 +122,7 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         [
             Plot(
                 "MAP of a quadratic model and of local models",
-                "More of one model, or more models: both are more to learn from the same queries.",
+                "One larger model, or several models: both have more to learn from the same queries.",
                 x=Axis("", categories=list(ways)),
                 y=Axis("MAP, mean over test queries"),
                 marks=[

@@ -209,7 +209,7 @@ def ranks_of_clairvoyant(study: Study, models: Models) -> Findings:
         [
             Plot(
                 "Where likeness ranks the training query that serves best",
-                "A likeness that finds it would rise steeply at the left; random order is what knows nothing.",
+                "If likeness finds it, the curve rises steeply at the left. Random order knows nothing.",
                 x=Axis("rank by likeness, of training queries"),
                 y=Axis("share of test queries up to this rank", zero=True, high=1.0),
                 marks=[

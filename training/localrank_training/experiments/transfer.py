@@ -1,4 +1,4 @@
-"""How well the model of every cluster ranks every query of a fold: fitted once, read by many figures.
+"""How well the model of every cluster ranks every query of a fold: calculated once, used by many figures.
 
 The models are those of the nodes of a dendrogram. For each setting of the learner, `transfer` learns a model for every node, and
 measures how it ranks every validation and every test query. Sweeps over the number of clusters, the clairvoyant choice, failure
