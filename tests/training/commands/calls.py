@@ -20,15 +20,20 @@ class Calls:
         self.given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
 
     def answer(self, target: str, value: Any) -> None:
-        """Let the function at ``module.name`` answer this; a list of values is answered one by one."""
-        module, _, name = target.rpartition(".")
+        """Let the function at ``module.name``, or the method at ``module.Class.name``, answer this."""
+        path, _, name = target.rpartition(".")
+        module, _, kind = path.rpartition(".")
+        place = getattr(importlib.import_module(module), kind) if kind[0].isupper() else None
 
         def called(*arguments: Any, **options: Any) -> Any:
             self.order.append(name)
             self.given[name] = arguments, options
-            return value.pop(0) if isinstance(value, list) else value
+            return value
 
-        self._monkeypatch.setattr(importlib.import_module(module), name, called)
+        if place is None:
+            self._monkeypatch.setattr(importlib.import_module(path), name, called)
+        else:
+            self._monkeypatch.setattr(place, name, staticmethod(called))
 
     def options(self, name: str) -> dict[str, Any]:
         """Return the keyword arguments of the last call, without how progress is shown."""
