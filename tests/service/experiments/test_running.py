@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import json
+import os
 from collections import Counter
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -14,18 +18,33 @@ import pytest
 from pydantic import SecretStr
 
 from localrank.artifact import Provenance
+from localrank.contract import FeatureContract
 from localrank.interleaving import team_draft
 from localrank.registry import Registry
 from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.experiments.definition import defined
 from localrank_service.experiments.drawing import coins, place
+from localrank_service.experiments.running import Drawn, Experiments
+from localrank_service.experiments.store import Store
+from localrank_service.http.admission import Admission
+from localrank_service.http.problems import Problem
+from localrank_service.models.live import LiveModel, LiveModels, addresses_of
+from localrank_service.models.workers import Report, Workers
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.experiments import RANK_BUCKETS
+from localrank_service.telemetry.meters import Meters
+from localrank_service.wire.answer import Part
+from localrank_service.wire.query import Options
 from tests.service.conftest import queries_of_three_kinds
+from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     import httpx
+
+    from localrank_service.experiments.shadowing import Job
 
 pytestmark = pytest.mark.anyio
 
@@ -389,3 +408,467 @@ async def test_comparing_two_versions_takes_no_part(
 
     assert ("1", "2") == tuple(str(compared.json()[side]["version"]) for side in ("baseline", "candidate"))
     assert {} == found["arms"]
+
+
+# One worker without an application.
+
+
+class Beside:
+    """Stands for the shadow: what it was offered."""
+
+    def __init__(self) -> None:
+        self.offered: list[Job] = []
+
+    def offer(self, job: Job) -> None:
+        self.offered.append(job)
+
+
+class Alone:
+    """The experiments of a worker that serves versions 1 and 2 of `tiny`, and version 1 of `other`."""
+
+    def __init__(self, file: Path, make_ranker: Callable[..., Any], *written: dict[str, Any]) -> None:
+        self.file = file
+        self.live = LiveModels()
+        models = [
+            LiveModel(name, version, make_ranker())
+            for name, version in (("tiny", 1), ("tiny", 2), ("other", 1))
+        ]
+        self.models = {f"{model.name}@{model.version}": model for model in models}
+        self.live.replace(addresses_of(models), {})
+        self.meters = Meters()
+        self.workers = Workers(None)
+        admission = Admission(Settings(), self.meters)
+        self.store = Store(file, None)
+        self.experiments = Experiments(self.store, self.live, None, self.workers, self.meters, admission)
+        self.beside = Beside()
+        self.experiments.shadow = self.beside  # type: ignore[assignment]
+        self.write(*written)
+
+    def write(self, *written: dict[str, Any]) -> None:
+        self.file.write_text(
+            json.dumps({"experiments": [{"model": "tiny", "candidate": "tiny@2"} | one for one in written]})
+        )
+
+    @property
+    def counted(self) -> dict[tuple[str, ...], float]:
+        """Requests by experiment, arm and outcome."""
+        return {
+            (name, arm, outcome): cells[0]
+            for process in self.meters.counted()
+            for (name, _, arm, outcome), cells in process.series.get(
+                "localrank_experiment_requests_total", {}
+            ).items()
+            if cells[0]
+        }
+
+    def draw(self, *, teams: bool = True, request: str = "r", **options: Any) -> Drawn | None:
+        return self.experiments.draw(self.models["tiny@1"], Options(**options), request, teams=teams)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, make_ranker: Callable[..., Any]) -> Callable[..., Alone]:
+    def made(*written: dict[str, Any]) -> Alone:
+        return Alone(tmp_path / "experiments.json", make_ranker, *written)
+
+    return made
+
+
+SPLIT = {"name": "half", "kind": "split"}
+MIXED = {"name": "mixed", "kind": "interleaving", "percent": 50}
+SHADOW = {"name": "beside", "kind": "shadow", "percent": 50, "unit": "session_id"}
+CANARY = {"name": "few", "kind": "canary", "unit": "request", "guardrails": {"minimum_requests": 10}}
+
+
+async def test_without_experiments_no_request_takes_part(alone: Callable[..., Alone]) -> None:
+    one = alone()
+    await one.experiments.refresh()
+
+    assert one.draw(session_id="s") is None
+    assert ({}, False) == (one.counted, one.experiments.active)
+    one.write(SPLIT)
+    await one.experiments.refresh()
+    assert one.experiments.active
+    assert one.experiments.draw(one.models["other@1"], Options(session_id="s"), "r", teams=True) is None
+
+
+async def test_a_split_draws_by_the_session(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT)
+    await one.experiments.refresh()
+    drawn = [one.draw(session_id=number, teams=False) for number in range(100)]
+
+    for number, found in enumerate(drawn):
+        arm = "candidate" if place("half", str(number)) < 0.5 else "baseline"
+        assert found is not None
+        assert Part("half", arm, str(number), 0.5) == found.part
+        assert (one.models["tiny@2"], 0.5) == (found.running.candidate, found.running.share)
+    assert {} == one.counted
+    assert one.draw(query_id="q") is None
+    assert {("half", "", "outside"): 1.0} == one.counted
+
+
+async def test_interleaving_leaves_the_others_alone_and_needs_room_for_teams(
+    alone: Callable[..., Alone],
+) -> None:
+    one = alone(MIXED)
+    await one.experiments.refresh()
+
+    drawn = [one.draw(request=f"r{number}") for number in range(100)]
+
+    for number, found in enumerate(drawn):
+        chosen = place("mixed", f"r{number}") < 0.5
+        assert (None if found is None else found.part) == (
+            Part("mixed", "interleaved", f"r{number}", 0.5) if chosen else None
+        )
+    assert {} == one.counted
+    assert one.draw(teams=False) is None
+    assert {("mixed", "", "outside"): 1.0} == one.counted
+
+
+async def test_what_is_drawn_below_the_share_is_chosen(
+    alone: Callable[..., Alone], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = alone({**SPLIT, "percent": 25}, {**SHADOW, "percent": 25})
+    await one.experiments.refresh()
+    arms = []
+    ranked = SimpleNamespace(documents=SimpleNamespace(matrix=np.zeros((2, 4))), ranking=None)
+    for found in (0.0, np.nextafter(0.25, 0), 0.25, 0.9):
+        monkeypatch.setattr("localrank_service.experiments.running.place", lambda *_, found=found: found)
+        drawn = one.draw(session_id="s")
+        assert drawn is not None
+        arms.append(drawn.part.arm)
+        one.experiments.offer(one.models["tiny@1"], Options(session_id="s"), "r", ranked)  # type: ignore[arg-type]
+
+    assert ["candidate", "candidate", "baseline", "baseline"] == arms
+    assert 2 == len(one.beside.offered)
+
+
+async def test_shadows_are_offered_what_was_ranked(alone: Callable[..., Alone]) -> None:
+    one = alone(SHADOW, {**SHADOW, "name": "second", "percent": 100, "candidate": "tiny@2"})
+    await one.experiments.refresh()
+    matrix, ranking = np.zeros((2, 4)), object()
+    ranked: Any = SimpleNamespace(documents=SimpleNamespace(matrix=matrix), ranking=ranking)
+    session = next(f"s{n}" for n in range(100) if place("beside", f"s{n}") < 0.5)
+
+    for options in (Options(session_id=session), Options()):
+        one.experiments.offer(one.models["tiny@1"], options, "r", ranked)
+    one.experiments.offer(one.models["other@1"], Options(session_id=session), "r", ranked)
+
+    assert ["beside", "second"] == [job.experiment for job in one.beside.offered]
+    for job in one.beside.offered:
+        assert (one.models["tiny@2"], True, True) == (
+            job.candidate, job.documents is matrix, job.answered is ranking
+        )  # fmt: skip
+    assert {definition.run for definition in one.store.read().definitions} == {
+        job.run for job in one.beside.offered
+    }
+    assert {("beside", "", "outside"): 1.0, ("second", "", "outside"): 1.0} == one.counted
+    assert one.draw(session_id=session) is None
+    assert one.experiments.active
+
+
+async def test_answers_are_counted_by_outcome_with_their_time(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT)
+    await one.experiments.refresh()
+    drawn = one.draw(session_id="s")
+    assert drawn is not None
+    answered: Any = SimpleNamespace(degraded=None)
+    cheaper: Any = SimpleNamespace(degraded=("global", "timeout"))
+
+    one.experiments.ranked(drawn.running, "candidate", answered, 0.00123)
+    one.experiments.ranked(drawn.running, "candidate", cheaper, 0.00123)
+    one.experiments.failed(drawn.running, "baseline")
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert {
+        ("half", "candidate", "ok"): 1, ("half", "candidate", "degraded"): 1, ("half", "baseline", "error"): 1
+    } == one.counted  # fmt: skip
+    assert {"baseline", "candidate"} == shown["arms"].keys()
+    assert {"ok": 1, "degraded": 1, "error": 0} == shown["arms"]["candidate"]["requests"]
+    bound = min(bound for bound in RANK_BUCKETS if bound >= 0.00123)
+    assert dict.fromkeys(("p50", "p95"), float(f"{1e3 * bound:.3g}")) == shown["arms"]["candidate"]["rank_ms"]
+    assert {"p50": None, "p95": None} == shown["arms"]["baseline"]["rank_ms"]
+    assert 0 == shown["outside"]
+
+
+async def test_what_is_shown_is_what_is_written_and_how_it_is(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT, SHADOW, {**CANARY, "model": "other", "candidate": "other@9"})
+    await one.experiments.refresh()
+
+    found = one.experiments.shown()
+
+    assert one.store.read().generation == found["generation"]
+    [worker] = found["workers"]
+    assert (os.getpid(), found["generation"], None) == (worker["pid"], worker["generation"], found["problem"])
+    half, beside, few = found["experiments"]
+    assert ("running", None, "running", None) == (
+        half["state"],
+        half["reason"],
+        beside["state"],
+        beside["reason"],
+    )
+    assert ("waiting", "no model 'other@9'; expected one of: other@1, other@champion") == (
+        few["state"],
+        few["reason"],
+    )
+    assert {"baseline": "tiny@1", "candidate": "tiny@2"} == half["versions"]
+    assert {"baseline": "other@1", "candidate": None} == few["versions"]
+    assert ("shadow" in half, "shadow" in beside) == (False, True)
+    assert 0 == beside["shadow"]["ranked"]
+    assert [
+        {"name": "half", "kind": "split", "state": "running"},
+        {"name": "beside", "kind": "shadow", "state": "running"},
+        {"name": "few", "kind": "canary", "state": "waiting"},
+    ] == one.experiments.states()
+
+
+async def test_before_the_first_look_an_experiment_waits(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT)
+    one.experiments.written = one.store.read()
+
+    [shown] = one.experiments.shown()["experiments"]
+
+    assert ("waiting", "it starts in a moment") == (shown["state"], shown["reason"])
+    assert [{"name": "half", "kind": "split", "state": "waiting"}] == one.experiments.states()
+
+
+async def test_versions_of_other_features_wait(
+    alone: Callable[..., Alone], make_ranker: Callable[..., Any]
+) -> None:
+    one = alone(SPLIT)
+    ranker = make_ranker()
+    contract = FeatureContract.learn(np.eye(4, dtype=np.float32), [4], names=("a", "b", "c", "d"))
+    models = [one.models["tiny@1"], LiveModel("tiny", 2, dataclasses.replace(ranker, contract=contract))]
+    one.live.replace(addresses_of(models), {})
+
+    await one.experiments.refresh()
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert "waiting" == shown["state"]
+    assert "expected the features of 'tiny' in the same order, found others in 'tiny@2'" == shown["reason"]
+    assert not one.experiments.active
+
+
+async def test_an_experiment_whose_model_is_gone_waits(alone: Callable[..., Alone]) -> None:
+    one = alone({**SPLIT, "model": "gone"})
+
+    await one.experiments.refresh()
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert ("waiting", "no model 'gone'; expected one of: other, tiny") == (shown["state"], shown["reason"])
+
+
+async def test_why_an_experiment_does_not_run_is_logged_once(
+    alone: Callable[..., Alone], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = alone({**SPLIT, "candidate": "tiny@champion"})
+    for _ in range(3):
+        await one.experiments.refresh()
+    said = caplog.messages.copy()
+    one.live.replace(addresses_of([one.models["tiny@2"]]), {})
+    await one.experiments.refresh()
+
+    over = "experiment half is over: the champion of 'tiny' is now version {}, the candidate itself"
+    assert [over.format(1)] == said
+    assert [over.format(1), over.format(2)] == caplog.messages
+
+
+async def test_a_candidate_that_cannot_be_loaded_is_tried_again_after_ten_seconds(
+    alone: Callable[..., Alone], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = alone({**SPLIT, "candidate": "tiny@9"})
+    asked: list[str] = []
+    clock = Clock()
+    monkeypatch.setattr("localrank_service.experiments.running.time", clock)
+
+    class Loading:
+        pinned: frozenset[str] = frozenset()
+
+        async def fetch(self, address: str) -> LiveModel | None:
+            asked.append(address)
+            if len(asked) == 1:
+                raise Problem(503, "model 'tiny@9' is broken: cut short")
+            return one.models["tiny@2"] if len(asked) == 3 else None
+
+    one.experiments.loader = loader = Loading()  # type: ignore[assignment]
+    reasons = []
+    for seconds in (0.0, 9.9, 0.1, 10.0):
+        clock.now += seconds
+        await one.experiments.refresh()
+        [shown] = one.experiments.shown()["experiments"]
+        reasons.append(shown["reason"])
+
+    assert ["tiny@9"] * 3 == asked
+    assert frozenset({"tiny@9"}) == loader.pinned
+    broken, gone = (
+        "model 'tiny@9' is broken: cut short",
+        "no model 'tiny@9'; expected one of: tiny@1, tiny@2, tiny@champion",
+    )
+    # The fourth time it was loaded, but this loader serves it nowhere.
+    assert [broken, broken, gone, gone] == reasons
+
+
+async def test_nothing_is_loaded_while_the_models_are(alone: Callable[..., Alone]) -> None:
+    one = alone({**SPLIT, "candidate": "tiny@9"})
+    one.live.loaded = False
+
+    await one.experiments.refresh()
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert ("waiting", "the models are being loaded") == (shown["state"], shown["reason"])
+
+
+async def test_a_canary_that_fails_is_noted_once_and_counted_by_who_noted_it(
+    alone: Callable[..., Alone], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = alone(CANARY)
+    await one.experiments.refresh()
+    [definition] = one.store.read().definitions
+    drawn = one.draw(request="r")
+    assert drawn is not None
+    answered: Any = SimpleNamespace(degraded=None)
+    for _ in range(200):
+        one.experiments.ranked(drawn.running, "baseline", answered, 0.001)
+        one.experiments.failed(drawn.running, "candidate")
+
+    await one.experiments._judge()
+    await one.experiments._judge()
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert ("returned", "errors") == (shown["state"], shown["returned"]["reason"])
+    assert shown["reason"] == shown["returned"]["evidence"]
+    assert "few" == shown["returned"]["experiment"]
+    assert datetime.fromisoformat(shown["returned"]["at"]).utcoffset() == timedelta(0)
+    assert "." not in shown["returned"]["at"]
+    assert 1.0 == one.meters.experiments.returns.of("few", "errors")[0]
+    assert 1.0 == one.meters.experiments.returned.of("few", definition.run)[0]
+    assert (False, None) == (one.experiments.active, one.draw(request="r"))
+    [said] = caplog.messages
+    assert said.startswith("canary few is taken back: the candidate failed in 200 of 200 requests")
+    assert said.endswith("; tiny answers all requests")
+
+
+async def test_a_canary_that_another_worker_noted_is_not_counted_again(
+    alone: Callable[..., Alone], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = alone(CANARY)
+    await one.experiments.refresh()
+    drawn = one.draw(request="r")
+    assert drawn is not None
+    answered: Any = SimpleNamespace(degraded=None)
+    for _ in range(200):
+        one.experiments.ranked(drawn.running, "baseline", answered, 0.001)
+        one.experiments.failed(drawn.running, "candidate")
+    record = {"experiment": "few", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
+    one.store.note_return(drawn.running.run, record)
+
+    await one.experiments._judge()
+
+    [shown] = one.experiments.shown()["experiments"]
+    assert (record, "all", []) == (shown["returned"], shown["reason"], caplog.messages)
+    assert 0.0 == one.meters.experiments.returns.of("few", "errors")[0]
+
+
+async def test_splits_are_not_judged(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT)
+    await one.experiments.refresh()
+    drawn = one.draw(session_id="s")
+    assert drawn is not None
+    for _ in range(200):
+        one.experiments.ranked(drawn.running, "baseline", SimpleNamespace(degraded=None), 0.001)  # type: ignore[arg-type]
+        one.experiments.failed(drawn.running, "candidate")
+
+    await one.experiments._judge()
+
+    assert [{"name": "half", "kind": "split", "state": "running"}] == one.experiments.states()
+
+
+async def test_counts_of_experiments_that_are_gone_are_forgotten(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT, {**CANARY, "model": "other", "candidate": "other@1"})
+    await one.experiments.refresh()
+    drawn = one.draw(session_id="s")
+    assert drawn is not None
+    one.experiments.failed(drawn.running, "baseline")
+    await one.experiments.refresh()
+    kept = one.counted
+    one.write({**SPLIT, "percent": 40})
+
+    await one.experiments.refresh()
+
+    assert ({("half", "baseline", "error"): 1.0}, {}) == (kept, one.counted)
+
+
+async def test_a_change_waits_until_every_worker_follows(alone: Callable[..., Alone]) -> None:
+    one = alone()
+    definition = defined(SPLIT | {"model": "tiny", "candidate": "tiny@2"})
+
+    changed = await one.experiments.change("half", definition, 5.0)
+
+    assert (os.getpid(),) == changed
+    assert ["half"] == [state["name"] for state in one.experiments.states()]
+    assert one.experiments.active
+    assert (os.getpid(),) == await one.experiments.change("half", None, 5.0)
+    assert not one.experiments.active
+
+
+async def test_a_change_that_some_workers_do_not_follow_says_which(alone: Callable[..., Alone]) -> None:
+    one = alone()
+    reports = [Report(71, {}, {}, "old"), Report(72, {}, {}, "other")]
+    one.workers.living = lambda: [*reports, Report(73, {}, {}, one.store.read().generation)]  # type: ignore[method-assign]
+    definition = defined(SPLIT | {"model": "tiny", "candidate": "tiny@2"})
+
+    with pytest.raises(Problem) as late:
+        await one.experiments.change("half", definition, 0.0)
+
+    assert (503, {"Retry-After": "1"}) == (late.value.status, late.value.headers)
+    assert "the file is written, but these workers do not use it yet: 71, 72" == late.value.detail
+    assert 1 == len(one.store.read().definitions)
+
+
+async def settled(done: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if done():
+            return
+        await asyncio.sleep(0.001)
+    raise TimeoutError
+
+
+async def test_experiments_are_followed_whatever_goes_wrong(
+    alone: Callable[..., Alone], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = alone(SPLIT)
+    looks = 0
+    read = one.store.read
+
+    def failing() -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise RuntimeError("anything")
+        return read()
+
+    monkeypatch.setattr(one.store, "read", failing)
+    following = asyncio.create_task(one.experiments.follow(0.001))
+    await settled(lambda: looks > 2 and one.experiments.looked.is_set())
+    following.cancel()
+
+    assert ["cannot update the experiments; trying again"] == caplog.messages
+    assert caplog.records[0].exc_info
+    assert [{"name": "half", "kind": "split", "state": "running"}] == one.experiments.states()
+
+
+async def test_experiments_begin_as_soon_as_the_models_are_there(alone: Callable[..., Alone]) -> None:
+    one = alone(SPLIT)
+    addresses = one.live.addresses
+    one.live.replace({}, {})
+    one.live.loaded = False
+    one.experiments._loaded = asyncio.Event()
+    following = asyncio.create_task(one.experiments.follow(3600.0))
+    await settled(lambda: bool(one.experiments.written.definitions))
+    early = one.experiments.looked.is_set(), one.experiments.active
+    one.live.replace(addresses, {})
+    one.experiments._loaded.set()
+    await settled(one.experiments.looked.is_set)
+    following.cancel()
+
+    assert (False, False) == early
+    assert one.experiments.active
