@@ -157,7 +157,7 @@ class HyperplaneTables:
 
         Args:
             signature: of the query.
-            cap: how many entries of a bucket are looked at.
+            cap: how many entries of a bucket are looked at; 0 or ``None`` is all of them.
             probes: how many buckets beside its own are looked at for each direction: those across the hyperplanes
                 that it is nearest to [lv2007].
         """
@@ -252,7 +252,7 @@ class HyperplaneTables:
         offsets = np.asarray(self.offsets).reshape(-1)
         begin = offsets[where].astype(np.int64)
         lengths = offsets[where + 1] - begin
-        if cap is not None:
+        if cap:
             np.minimum(lengths, cap, out=lengths)
         begin += table * self.ids.shape[2]
         return begin.reshape(rank, 2, -1), lengths.reshape(rank, 2, -1)

@@ -512,9 +512,7 @@ class LshRouter(AmongQueries):
         return self._search.among(signature, others).cluster if len(others) else None
 
     def _candidates(self, signature: Signature) -> Indices:
-        return self.tables.candidates(
-            signature, self._ranks, self.rerank, cap=self.cap or None, probes=self.probes
-        )
+        return self.tables.candidates(signature, self._ranks, self.rerank, cap=self.cap, probes=self.probes)
 
     @cached_property
     def _compares_all(self) -> bool:

@@ -152,6 +152,16 @@ def test_a_cap_only_takes_votes_away() -> None:
     assert all(votes <= every[query] for query, votes in capped.items())
 
 
+def test_a_cap_of_zero_is_none() -> None:
+    signatures, _ = clustered(300, 4, 0.3)
+    built = HyperplaneTables.build(signatures, draw_planes(24, 6, 3, seed=5))
+
+    for every, uncapped in zip(
+        built.votes(signatures.of(0)), built.votes(signatures.of(0), cap=0), strict=True
+    ):
+        np.testing.assert_array_equal(every, uncapped)
+
+
 def test_tables_are_the_same_for_the_same_seed() -> None:
     signatures = scattered(30)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from localrank.contract import FeatureContract
 from localrank.errors import ExportRefused
+from localrank.exports.elasticsearch import _after
 from localrank.exports.engines import export
 from localrank.exports.solr import _without_slack
 from localrank.ranker import Ranker
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
 NAMES = ("bm25", "pagerank", "clicks")
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def grown(seed: int, decisions: list[int], n_trees: int = 5, n_splits: int = 6) -> TreesScorer:
@@ -258,3 +260,11 @@ def test_what_an_engine_does_otherwise_is_said(
 def test_weights_say_nothing_of_missing_values(documents: Matrix) -> None:
     """NaN reaches trees only."""
     assert 1 == len(export(ranker(documents, LinearScorer(np.ones(3)), missing="nan"), "solr", "web").notes)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "least_above"), [(1.0, 1.0 + 2.0**-23), (-1.0, -1.0 + 2.0**-24), (LARGEST, LARGEST)]
+)
+def test_elasticsearch_splits_below_the_next_number(threshold: float, least_above: float) -> None:
+    """Elasticsearch goes left if a value is less than the threshold, and the trees do if it is equal, too."""
+    assert least_above == float(_after(np.float32(threshold)))
