@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
 
 #: Times that the compiled walk must be as fast as ``lightgbm.Booster.predict``, at the least.
-FASTER = 2.5
+FASTER = 6.0
 #: Relative difference from LightGBM's scores, at the most.
 DIFFERENCE = 1e-9
 TREES, LEAVES = 500, 63

@@ -62,7 +62,11 @@ OF_C = {
     ],
     "nearest.c": ["tests/core/native/test_nearest.py", "tests/core/test_routing.py"],
     "tables.c": ["tests/core/native/test_nearest.py", "tests/core/test_routing.py", "tests/core/test_lsh.py"],
-    "walk.c": ["tests/core/scorers/test_trees.py"],
+    "walk.c": [
+        "tests/core/native/test_walk.py",
+        "tests/core/scorers/test_trees.py",
+        "tests/core/test_contributions.py",
+    ],
     "json.c": ["tests/core/native/test_lift.py", "tests/service/wire/test_numbers.py"],
     "scan.c": ["tests/core/native/test_scan.py", "tests/service/wire/test_text.py"],
     "lanes.h": ["tests/core/native", "tests/core/test_signature.py", "tests/core/test_contract.py"],

@@ -65,7 +65,7 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
         COUNT,
     ),
     "localrank_walk": (
-        [FLOATS, COUNT, COUNT, NODES, INTS, INTS, COUNT, DOUBLES, LONGS, WORDS, COUNT, DOUBLES],
+        [FLOATS, COUNT, COUNT, NODES, INTS, COUNT, DOUBLES, LONGS, WORDS, COUNT, COUNT, DOUBLES],
         None,
     ),
     "localrank_gains": (

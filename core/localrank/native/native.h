@@ -78,8 +78,8 @@ int64_t localrank_most_votes(const candidate *found, int64_t count, const uint16
 
 /* walk.c */
 void localrank_walk(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
-                    const int32_t *roots, const int32_t *depths, int64_t n_trees, const double *values,
-                    const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, double *scores);
+                    const int32_t *ends, int64_t n_groups, const double *values, const int64_t *set_begins,
+                    const uint32_t *category_bits, int64_t n_sets, int64_t zero_is_missing, double *scores);
 void localrank_gains(const float *documents, int64_t n_documents, int64_t n_features, const node *nodes,
                      int64_t n_nodes, const int32_t *roots, int64_t n_trees, const double *values,
                      const int64_t *set_begins, const uint32_t *category_bits, int64_t n_sets, int64_t *counts,

@@ -27,13 +27,13 @@ class CompiledWalk:
         self._library = opened
         self._forest = (
             address_of(layout.nodes),
-            address_of(layout.roots),
-            address_of(layout.depths),
-            len(layout.roots),
+            address_of(layout.ends),
+            len(layout.ends),
             address_of(layout.values),
             address_of(layout.set_begins),
             address_of(layout.category_bits),
             len(layout.set_begins) - 1,
+            layout.zero_is_missing,
         )
 
     def score(self, documents: Matrix, /) -> Vector:

@@ -1,7 +1,7 @@
 """How documents find their leaves: the forest laid out for walking, and the walk in plain numpy.
 
-The layout puts the two children of a split next to each other, so that one step is ``left + goes_right``; a leaf is
-its own left child, so that all documents take as many steps as the tree is deep. Thresholds become the greatest float32
+The layout puts the two children of a split next to each other, so that one step is ``left + goes_right``. A leaf leads to
+the root of the next tree, so that a document walks through many trees without a break. Thresholds become the greatest float32
 that is not above them; every float32 value then goes the same way as with the double. Everything about missing values
 is two numbers per node: values of magnitude up to ``reach`` and NaN go to the default side.
 
@@ -28,10 +28,13 @@ __all__ = ["NODE", "Layout", "NumpyWalk", "Walk", "walk_of"]
 
 #: One node, as the compiled walk reads it. For a categorical split the threshold's bits are its set's position.
 NODE = np.dtype([("threshold", "f4"), ("reach", "f4"), ("left", "i4"), ("feature", "u4")])
-#: Flags in the two upper bits of a node's feature.
+#: Flags in the three upper bits of a node's feature.
 GOES_RIGHT_BY_DEFAULT = np.uint32(1 << 31)
 IS_CATEGORICAL = np.uint32(1 << 30)
-FEATURE = np.uint32((1 << 30) - 1)
+IS_LEAF = np.uint32(1 << 29)
+FEATURE = np.uint32((1 << 29) - 1)
+#: After so many trees all documents come together again: these nodes fit a core's first cache.
+_GROUP = 16
 #: LightGBM's constant: values up to this count as zero if zero means missing.
 ZERO_REACH = np.float32(1e-35)
 #: How many (tree, document) pairs the numpy walk moves at once: what it touches then fits a core's own cache.
@@ -72,15 +75,18 @@ class Layout:
     """A forest laid out for walking.
 
     Attributes:
-        nodes: ``[n_nodes]`` of `NODE`; splits and leaves of all trees.
+        nodes: ``[n_nodes]`` of `NODE`; splits and leaves of all trees, and an end behind each group of trees, which leads
+            to itself.
+        ends: ``[n_groups]`` positions of these ends in ``nodes``.
         roots: ``[n_trees]`` positions in ``nodes``.
         depths: ``[n_trees]`` steps from the root to the deepest leaf.
-        values: ``[n_nodes]``, zero at splits.
+        values: ``[n_nodes]``, zero except at leaves.
         set_begins: ``[n_category_sets + 1]`` positions in ``category_bits``.
         category_bits: as in the forest.
     """
 
     nodes: NDArray[np.void]
+    ends: NDArray[np.int32]
     roots: NDArray[np.int32]
     depths: NDArray[np.int32]
     values: Vector
@@ -91,8 +97,12 @@ class Layout:
     def of(cls, forest: TreesScorer) -> Self:
         tree_of, n_splits = forest.tree_of, len(forest.features)
         # Tree t owns 2 * splits + 1 nodes: the root, then the two children of each split in turn.
-        roots = 2 * forest.split_begins[:-1] + np.arange(forest.n_trees)
-        pair = 2 * np.arange(n_splits) + tree_of + 1
+        trees = np.arange(forest.n_trees)
+        roots = 2 * forest.split_begins[:-1] + trees + trees // _GROUP
+        pair = 2 * np.arange(n_splits) + tree_of + tree_of // _GROUP + 1
+        ends = np.append(roots[_GROUP::_GROUP] - 1, 2 * n_splits + trees[-1] + 1 + trees[-1] // _GROUP)
+        following = np.append(roots[1:], ends[-1])
+        following[_GROUP - 1 :: _GROUP] = ends[: len(following[_GROUP - 1 :: _GROUP])]
         node_of = np.empty(n_splits, np.int64)
         node_of[forest.split_begins[:-1][forest.splits > 0]] = roots[forest.splits > 0]
         leaf_of = np.empty(len(forest.values), np.int64)
@@ -111,8 +121,10 @@ class Layout:
         right = np.where(
             missing == MISSING_NONE, forest.thresholds < 0, (forest.decisions & DEFAULT_LEFT) == 0
         )
-        nodes = np.zeros(2 * n_splits + forest.n_trees, NODE)
-        nodes["threshold"], nodes["reach"], nodes["left"] = np.inf, -1.0, np.arange(len(nodes))
+        nodes = np.zeros(ends[-1] + 1, NODE)
+        nodes["threshold"], nodes["reach"], nodes["feature"] = np.inf, -1.0, IS_LEAF
+        nodes["left"][ends] = ends
+        nodes["left"][leaf_of] = np.repeat(following, forest.splits + 1)
         threshold = _greatest_float32(forest.thresholds)
         threshold[categorical] = forest.thresholds[categorical].astype(np.int32).view(np.float32)
         nodes["threshold"][node_of] = threshold
@@ -127,6 +139,7 @@ class Layout:
         values[leaf_of] = forest.values
         return cls(
             nodes=nodes,
+            ends=ends.astype(np.int32),
             roots=roots.astype(np.int32),
             depths=_depths(forest),
             values=values,
@@ -137,6 +150,11 @@ class Layout:
     @property
     def has_categories(self) -> bool:
         return len(self.set_begins) > 1
+
+    @property
+    def zero_is_missing(self) -> bool:
+        """Whether any split takes zero for a missing value."""
+        return bool((self.nodes["reach"] >= 0).any())
 
 
 class NumpyWalk:
@@ -153,10 +171,12 @@ class NumpyWalk:
         self._feature = (feature & FEATURE).astype(np.int64)
         self._default = (feature & GOES_RIGHT_BY_DEFAULT) > 0
         self._categorical = (feature & IS_CATEGORICAL) > 0
-        self._left = layout.nodes["left"].astype(np.int64)
+        # All documents take as many steps as the tree is deep; here a leaf leads to itself.
+        is_leaf = (feature & IS_LEAF) > 0
+        self._left = np.where(is_leaf, np.arange(len(feature)), layout.nodes["left"])
         self._threshold = layout.nodes["threshold"].copy()
         self._reach = layout.nodes["reach"].copy()
-        self._zero_is_missing = bool((self._reach >= 0).any())
+        self._zero_is_missing = layout.zero_is_missing
         self._layout = layout
 
     def score(self, documents: Matrix, /) -> Vector:
