@@ -225,10 +225,10 @@ def test_weights_places_and_labels_may_be_zero(tmp_path: Path, zero: float) -> N
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        ("weights", [1.0, np.inf], "finite weights of at least 0, found others"),
-        ("weights", [1.0, -0.5], "finite weights of at least 0, found others"),
-        ("weights", [np.nan, 1.0], "finite weights of at least 0, found others"),
-        ("positions", [0, 1, -1], "places of at least 0, found others"),
+        ("weights", [1.0, np.inf], "finite weights of at least 0, found other numbers"),
+        ("weights", [1.0, -0.5], "finite weights of at least 0, found other numbers"),
+        ("weights", [np.nan, 1.0], "finite weights of at least 0, found other numbers"),
+        ("positions", [0, 1, -1], "places of at least 0, found other numbers"),
     ],
 )
 def test_wrong_weights_and_places_are_refused(

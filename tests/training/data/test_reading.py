@@ -290,7 +290,7 @@ def test_a_query_in_two_files_is_refused(tmp_path: Path) -> None:
     a = written(tmp_path / "a.txt", "0 qid:1 1:1\n0 qid:2 1:1\n")
     b = written(tmp_path / "b.txt", "0 qid:3 1:1\n\n0 qid:2 1:1\n")
 
-    expected = f"{b}:3: expected every query in one file, found query '2', which {a} has as well"
+    expected = f"{b}:3: expected every query in one file, found query '2', which is also in {a}"
     assert expected == refused(tmp_path)
     assert expected == refused(a, b)
 
@@ -372,7 +372,7 @@ def test_files_that_name_features_differently_are_refused(tmp_path: Path) -> Non
     message = refused(a, b)
 
     assert f"{b}.names: expected the features of {a}.names" in message
-    assert message.endswith("another feature 2: 'z' instead of 'y'")
+    assert message.endswith("found 'z' instead of 'y' as feature 2")
 
 
 def test_names_fewer_than_the_features_before_are_refused(tmp_path: Path) -> None:
@@ -490,9 +490,9 @@ def names_in(tmp_path: Path, name: str, query: str, names: list[str]) -> Path:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["x", "y"], "found another feature 3: no more instead of 'z'"),
-        (["x", "y", "z", "w"], "found another feature 4: 'w' instead of no more"),
-        (["y", "x", "z"], "found another feature 1: 'y' instead of 'x'"),
+        (["x", "y"], "found nothing instead of 'z' as feature 3"),
+        (["x", "y", "z", "w"], "found 'w' instead of nothing as feature 4"),
+        (["y", "x", "z"], "found 'y' instead of 'x' as feature 1"),
     ],
 )
 def test_the_first_name_that_differs_is_named(tmp_path: Path, names: list[str], words: str) -> None:
@@ -514,7 +514,7 @@ def test_a_query_that_another_file_has_is_named_with_its_line(tmp_path: Path) ->
     a = written(tmp_path / "a.txt", "0 qid:1 1:1\n")
     b = written(tmp_path / "b.txt", "# head\n0 qid:3 1:1\n0 qid:3 1:2\n0 qid:1 1:1\n0 qid:1 1:1\n")
 
-    assert f"{b}:4: expected every query in one file, found query '1', which {a} has as well" == refused(a, b)
+    assert f"{b}:4: expected every query in one file, found query '1', which is also in {a}" == refused(a, b)
 
 
 def test_names_may_begin_with_a_byte_order_mark_and_need_no_last_line_feed(tmp_path: Path) -> None:

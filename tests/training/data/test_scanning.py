@@ -14,6 +14,7 @@ from localrank_training.data import scanning
 from localrank_training.data.columns import Columns
 from localrank_training.data.queries import Gap, Skipped
 from localrank_training.data.reading import read
+from localrank_training.data.usable import refuse_missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,3 +162,30 @@ def test_the_features_asked_for_are_one_to_a_hundred_thousand(tmp_path: Path) ->
     for n in (0, 100_001):
         with pytest.raises(InvalidData, match=f"expected 1 to 100000 features, found {n} asked for"):
             read([path], n_features=n)
+
+
+def test_weights_after_an_input_without_them_are_refused(tmp_path: Path) -> None:
+    columns = {"label": [1.0], "x": [1.0]}
+    pq.write_table(pa.table({**columns, "qid": ["a"]}), tmp_path / "a")
+    told = {b"localrank.weight": b"w"}
+    pq.write_table(
+        pa.table({**columns, "qid": ["b"], "w": [2.0]}).replace_schema_metadata(told), tmp_path / "b"
+    )
+
+    with pytest.raises(InvalidData) as caught:
+        read([tmp_path])
+
+    expected = f"expected query weights in all inputs or in none, found some, unlike in {tmp_path / 'a'}"
+    assert f"{tmp_path / 'b'}: {expected}" == str(caught.value)
+
+
+@pytest.mark.parametrize(("missing", "words"), [(1, ""), (2, ", and 1 more document lacks values")])
+def test_the_line_of_a_missing_value_is_told_with_how_many_others(
+    tmp_path: Path, missing: int, words: str
+) -> None:
+    path = text(tmp_path / "a.txt", "1 qid:1 1:?\n" * missing + "1 qid:1 1:1\n")
+
+    with pytest.raises(InvalidData) as caught:
+        refuse_missing(read([path]), "reject", "advice")
+
+    assert f"{path}:1, query '1': expected a value of 'f1', found none{words}; advice" == str(caught.value)

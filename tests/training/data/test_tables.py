@@ -304,9 +304,9 @@ def test_a_column_without_a_name_is_left_out(tmp_path: Path) -> None:
         ("grade,qid,bm25", "expected a column 'label', found 'grade', 'qid', 'bm25'; is it 'grade'? --label grade"),
         ("Label,qid,bm25", "expected a column 'label', found 'Label', 'qid', 'bm25'; is it 'Label'? --label Label"),
         ("label,query_id,bm25", "expected a column 'qid', found 'label', 'query_id', 'bm25'; is it 'query_id'? --qid query_id"),
-        ("label,where,bm25", "expected a column 'qid', found 'label', 'where', 'bm25'; --qid names another one"),
+        ("label,where,bm25", "expected a column 'qid', found 'label', 'where', 'bm25'; --qid chooses another one"),
         ("Label,QID,bm25", "expected columns 'label', 'qid', found 'Label', 'QID', 'bm25'; are they 'Label' and 'QID'? --label Label --qid QID"),
-        ("where,QID,bm25", "expected columns 'label', 'qid', found 'where', 'QID', 'bm25'; is it 'QID'? --qid QID; --label names another one"),
+        ("where,QID,bm25", "expected columns 'label', 'qid', found 'where', 'QID', 'bm25'; is it 'QID'? --qid QID; --label chooses another one"),
         ("1,q7,2.5", "expected a header line with the names of the columns, found '1' in the first line"),
     ],
 )  # fmt: skip
@@ -363,7 +363,7 @@ def test_columns_that_are_not_there_are_named_before_their_values_are_looked_at(
     [
         (["grade", "qid", "x"], "is it 'grade'? columns=Columns(label='grade')"),
         (["Label", "QID", "x"], "are they 'Label' and 'QID'? columns=Columns(label='Label', qid='QID')"),
-        (["value", "qid", "x"], "columns=Columns(label=…) names another one"),
+        (["value", "qid", "x"], "columns=Columns(label=…) chooses another one"),
     ],
 )
 def test_advice_for_a_table_in_memory_names_no_options(columns: list[str], advice: str) -> None:

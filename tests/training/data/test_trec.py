@@ -71,7 +71,10 @@ def test_what_is_written_reads_back_to_the_same_scores(data: Path, tmp_path: Pat
     [
         ("q1 0 D1\n", "qrels:1: expected QUERY ITERATION DOCUMENT LABEL, found 3 fields"),
         ("q1 0 D1 1\nq1 0 D2 good\n", "qrels:2: expected a number, found 'good'"),
-        ("q1 0 D1 1\nq1 0 D1 1\n", "qrels:2: document 'D1' of query 'q1' stands twice"),
+        (
+            "q1 0 D1 1\nq1 0 D1 1\n",
+            "qrels:2: expected each document of a query once, found 'D1' of query 'q1' again",
+        ),
         ("\n", "qrels: expected QUERY ITERATION DOCUMENT LABEL on each line, found nothing"),
         ("q7 0 D1 1\n", "expected qrels of the queries q1, q2, …; found q7, …"),
     ],

@@ -44,7 +44,7 @@ def test_the_first_missing_value_is_named_and_the_others_counted(
     with pytest.raises(InvalidData) as error:
         refuse_missing(queries, ["nan", "zero", "reject", "reject", "reject"], "do this")
 
-    expected = "query 'q1': expected a value of 'f3', found none, and 1 more documents lack values; do this"
+    expected = "query 'q1': expected a value of 'f3', found none, and 1 more document lacks values; do this"
     assert expected == str(error.value)
 
 

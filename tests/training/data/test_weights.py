@@ -181,7 +181,7 @@ def test_text_has_no_place_for_them(tmp_path: Path, columns: Columns, said: str)
 
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidData, match=r"expected a column 'w', found 'label', .*; --weight names another one"
+        InvalidData, match=r"expected a column 'w', found 'label', .*; --weight chooses another one"
     ):
         read([csv(tmp_path / "log.csv")], columns=Columns(weight="w"))
 
@@ -237,7 +237,8 @@ def test_all_inputs_have_weights_or_none(tmp_path: Path) -> None:
     write(without, tmp_path / "plain.parquet")
 
     with pytest.raises(
-        InvalidData, match="expected query weights in all inputs or in none, found them not there"
+        InvalidData,
+        match=r"plain\.parquet: expected query weights in all inputs or in none, found none, unlike in .*a\.parquet",
     ):
         read([tmp_path / "a.parquet", tmp_path / "plain.parquet"])
 

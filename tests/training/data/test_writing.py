@@ -227,7 +227,7 @@ def test_input_that_changes_while_it_is_converted_is_refused(tmp_path: Path) -> 
             path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n0 qid:3 1:1\n")
 
     path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n")
-    with pytest.raises(InvalidData, match="expected data that stay as they are"):
+    with pytest.raises(InvalidData, match="expected input that does not change while it is read twice"):
         writing.convert([path], tmp_path / "out.txt", progress=grow)
 
     assert not (tmp_path / "out.txt").exists()
@@ -447,7 +447,7 @@ def test_partitions_with_other_columns_are_refused(tmp_path: Path) -> None:
     a = parquet_file(tmp_path / "a.parquet", {"label": [1], "qid": ["a"], "x": [1.0], "y": [2.0]})
     b = parquet_file(tmp_path / "b.parquet", {"label": [1], "qid": ["b"], "x": [4.0]})
 
-    assert f"{b}: expected the features of {a}, found another feature 2: no more instead of 'y'" == refused(
+    assert f"{b}: expected the features of {a}, found nothing instead of 'y' as feature 2" == refused(
         tmp_path
     )
 
@@ -499,11 +499,11 @@ def test_sources_of_all_kinds_may_be_mixed(tmp_path: Path) -> None:
             "labels.npy: expected float64 (500,), found float64 (3,)",
         ),
         (lambda d: np.save(d / "labels.npy", np.zeros(500, np.float32)), "labels.npy: expected float64"),
-        (lambda d: np.save(d / "lines.npy", np.zeros(500, np.int64)), "lines.npy: expected every position"),
-        (lambda d: np.save(d / "lines.npy", np.arange(-1, 499)), "lines.npy: expected every position"),
+        (lambda d: np.save(d / "lines.npy", np.zeros(500, np.int64)), "lines.npy: expected each position"),
+        (lambda d: np.save(d / "lines.npy", np.arange(-1, 499)), "lines.npy: expected each position"),
         (
             lambda d: np.save(d / "lines.npy", np.r_[np.arange(499), 500]),
-            "lines.npy: expected every position",
+            "lines.npy: expected each position",
         ),
         (
             lambda d: np.save(d / "offsets.npy", np.zeros(41, np.int64)),
@@ -827,7 +827,10 @@ def test_any_change_of_the_input_while_it_is_converted_is_refused(tmp_path: Path
         if task == "checking" and done == total:
             path.write_text(other)
 
-    with pytest.raises(InvalidData, match=r"in\.txt: expected data that stay as they are, found a change"):
+    with pytest.raises(
+        InvalidData,
+        match=r"in\.txt: expected input that does not change while it is read twice, found a change",
+    ):
         writing.convert([path], tmp_path / "out.txt", progress=change)
 
     assert ["in.txt"] == [entry.name for entry in tmp_path.iterdir()]
@@ -858,9 +861,9 @@ def test_some_inputs_may_have_comments_and_positions_and_others_not(tmp_path: Pa
         ({"query_ids": []}, "expected a list of names as 'query_ids'"),
         ({"feature_names": [1]}, "expected a list of names as 'feature_names'"),
         ({"feature_names": "xy"}, "expected a list of names as 'feature_names'"),
-        ({"n_docs": 0}, "expected 'n_docs' and 'comments'"),
-        ({"n_docs": True}, "expected 'n_docs' and 'comments'"),
-        ({"comments": 1}, "expected 'n_docs' and 'comments'"),
+        ({"n_docs": 0}, "expected 'n_docs', a whole number above 0, and 'comments', true or false"),
+        ({"n_docs": True}, "expected 'n_docs', a whole number above 0, and 'comments', true or false"),
+        ({"comments": 1}, "expected 'n_docs', a whole number above 0, and 'comments', true or false"),
         ({"format": 1.5}, "expected format 1, found 1.5"),
         ({"feature_names": ["x", "x"]}, "expected every name in 'feature_names' once, found 'x' again"),
         ({"query_ids": ["a", "b", "a"]}, "expected every name in 'query_ids' once, found 'a' again"),

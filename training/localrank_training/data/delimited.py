@@ -38,7 +38,7 @@ _ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d
 
 
 def delimiter_of(line: bytes, name: str) -> str | None:
-    """Return what separates the columns of a file that begins with this line; None if the file is LETOR text.
+    """Return the delimiter of a file that begins with this line; None if the file is LETOR text.
 
     Raises:
         InvalidData: the file is delimited and has no header.
@@ -122,7 +122,7 @@ class DelimitedReader:
             raise self._explained(str(error) or type(error).__name__) from None
 
     def _explained(self, error: str) -> InvalidData:
-        """Make our own sentence of what Arrow says."""
+        """Return Arrow's error in our words, with row and column if there are any."""
         if cell := _CELL.match(error):
             column, row, kind, found = int(cell[1]), int(cell[2]) - 2, cell[3], cell[4]
             if kind == "string":
@@ -138,7 +138,7 @@ class DelimitedReader:
         return InvalidData(f"{self._source.path}: expected a table of delimited text, found: {found}")
 
     def _name(self, column: int) -> str:
-        """Return what a column is called, also before the file has been opened."""
+        """Return the name of a column, by its position in the header."""
         header = pa.BufferReader(self._header + b"\n")
         names: list[str] = pa_csv.read_csv(header, parse_options=self._parsing).column_names
         return names[column]
@@ -170,7 +170,7 @@ class DelimitedReader:
             raise InvalidData(f"{self._source.path}: row 1 repeats the header")
 
     def _refuse_broken_numbers(self, batch: Any) -> None:
-        """Refuse a column of numbers that a few words, or commas in them, have made a column of text."""
+        """Refuse a column of numbers that is read as text because of a few words or commas."""
         for name in batch.schema.names:
             if name in self._known or not _is_text(batch[name].type):
                 continue
@@ -190,7 +190,7 @@ class DelimitedReader:
                     raise self._no_number(name, row, texts[row].as_py())
 
     def _no_number(self, name: str, row: int, found: object, like: str = "") -> InvalidData:
-        """Make the error for a cell that should be a number."""
+        """Return the error for a cell that should be a number."""
         shown = found.decode(errors="replace") if isinstance(found, bytes) else found
         if shown == name:
             return InvalidData(f"{self._source.path}: row {row + 1} repeats the header")
@@ -210,7 +210,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _type(found: Any) -> Any:
-    """Return as what a column is read whose first block looks like this."""
+    """Return the type with which a column is read, from that of its first block."""
     if pa.types.is_boolean(found):
         return found
     # Whole numbers may be followed by others, and a column that begins without values by numbers.

@@ -82,7 +82,7 @@ class Density:
         return None
 
     def gap(self) -> Gap | None:
-        """Return what most lines have and a few do not; None unless that is so."""
+        """Return the features that most lines have and a few lack, as a `Gap`; None if there is no such gap."""
         complete, _ = self._runs.get(self._width, (0, 0))
         if complete == self._lines or 2 * complete <= self._lines:
             return None

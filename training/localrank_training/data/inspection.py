@@ -169,7 +169,7 @@ def _inspect(queries: QuerySet, progress: Progress) -> Inspection:
 
 
 def _pieces(queries: QuerySet) -> Iterator[tuple[int, int]]:
-    """Yield ``first, last`` of runs of whole queries, as many as fit into a piece and one at least."""
+    """Yield ``first, last`` of runs of whole queries: as many as fit into a piece, at least one."""
     size = max(_CELLS // queries.n_features, 1)
     first = 0
     while first < len(queries):

@@ -37,7 +37,7 @@ _NAMES = {repr(kind.str): name for name, kind in DTYPES.items()}
 
 
 class StoredComments(Sequence[str]):
-    """Comments in one file of UTF-8, decoded when asked for."""
+    """Comments in one file of UTF-8; each is decoded when it is read."""
 
     def __init__(self, path: Path, text: Array, ends: Indices) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class StoredComments(Sequence[str]):
 
     @classmethod
     def of(cls, parts: Sequence[Any], order: Indices) -> StoredComments | None:
-        """Return Arrow's strings in another order, null as no comment; nothing if all are null."""
+        """Return Arrow's strings in another order. Null becomes an empty comment. Return None if all are null."""
         if all(part.null_count == len(part) for part in parts):
             return None
         joined = pa.chunked_array(parts, pa.string()).cast(pa.large_string()).combine_chunks()
@@ -99,21 +99,25 @@ def open_mapped(folder: Path) -> QuerySet:
     lines = _load(folder, "lines", np.int64, (n_docs,))
     if offsets[0] != 0 or offsets[-1] != n_docs or bool((np.diff(offsets) < 1).any()):
         raise InvalidData(
-            f"{folder / 'offsets.npy'}: expected offsets that rise from 0 to {n_docs}, found others"
+            f"{folder / 'offsets.npy'}: expected offsets that rise from 0 to {n_docs}, found other numbers"
         )
     inside = bool(((lines >= 0) & (lines < n_docs)).all())
     if not inside or not bool((np.bincount(lines, minlength=n_docs) == 1).all()):
         raise InvalidData(
-            f"{folder / 'lines.npy'}: expected every position up to {n_docs} once, found others"
+            f"{folder / 'lines.npy'}: expected each position from 0 to {n_docs - 1} once, found other numbers"
         )
     labels = _load(folder, "labels", np.float64, (n_docs,))
     if not bool((np.isfinite(labels) & (labels >= 0)).all()):
-        raise InvalidData(f"{folder / 'labels.npy'}: expected finite labels of at least 0, found others")
+        raise InvalidData(
+            f"{folder / 'labels.npy'}: expected finite labels of at least 0, found other numbers"
+        )
     comments: Sequence[str] | None = None
     if index["comments"]:
         ends = _load(folder, "comment_ends", np.int64, (n_docs,))
         if ends[0] < 0 or bool((np.diff(ends) < 0).any()):
-            raise InvalidData(f"{folder / 'comment_ends.npy'}: expected ends that never fall, found others")
+            raise InvalidData(
+                f"{folder / 'comment_ends.npy'}: expected ends that never fall, found other numbers"
+            )
         text = _load(folder, "comments", np.uint8, (int(ends[-1]),), mapped=True)
         comments = StoredComments(folder / "comments.npy", text, ends)
     weights = positions = None
@@ -121,12 +125,14 @@ def open_mapped(folder: Path) -> QuerySet:
         weights = _load(folder, "weights", np.float64, (len(query_ids),))
         if not bool((np.isfinite(weights) & (weights >= 0)).all()):
             raise InvalidData(
-                f"{folder / 'weights.npy'}: expected finite weights of at least 0, found others"
+                f"{folder / 'weights.npy'}: expected finite weights of at least 0, found other numbers"
             )
     if index.get("positions", False):
         positions = _load(folder, "positions", np.int64, (n_docs,))
         if bool((positions < 0).any()):
-            raise InvalidData(f"{folder / 'positions.npy'}: expected places of at least 0, found others")
+            raise InvalidData(
+                f"{folder / 'positions.npy'}: expected places of at least 0, found other numbers"
+            )
     return QuerySet(
         documents=documents,
         labels=labels,
@@ -205,11 +211,13 @@ def _read_index(folder: Path) -> dict[str, Any]:
     for member in ("query_ids", "feature_names"):
         names = index.get(member)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
-            raise InvalidData(f"{path}: expected a list of names as {member!r}, found another thing")
+            raise InvalidData(f"{path}: expected a list of names as {member!r}, found something else")
         if (twice := repeated(names)) is not None:
             raise InvalidData(f"{path}: expected every name in {member!r} once, found {twice!r} again")
     if type(index.get("n_docs")) is not int or index["n_docs"] < 1 or type(index.get("comments")) is not bool:
-        raise InvalidData(f"{path}: expected 'n_docs' and 'comments', found {sorted(index)}")
+        raise InvalidData(
+            f"{path}: expected 'n_docs', a whole number above 0, and 'comments', true or false; found others"
+        )
     return index
 
 

@@ -27,12 +27,12 @@ __all__ = ["Gap", "Origin", "QuerySet", "Skipped", "concatenated", "default_name
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
-    """Return what features are called that nothing has named: ``f1``, ``f2``, …."""
+    """Return the names of features if the data do not name them: ``f1``, ``f2``, …."""
     return tuple(f"f{index}" for index in range(1, n_features + 1))
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before; None if all differ."""
+    """Return the first name that occurs for the second time; None if all differ."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -54,7 +54,7 @@ def fits(documents: Matrix, n_rows: int) -> bool:
 
 
 def unheld(documents: object) -> Rows | None:
-    """Return documents that are not an array; nothing if they are."""
+    """Return documents that are not an array; None if they are an array."""
     return documents if isinstance(documents, Rows) else None
 
 
@@ -114,15 +114,15 @@ class Rows:
 
     @property
     def as_matrix(self) -> Matrix:
-        """Itself, for what is typed as an array."""
+        """Return itself, typed as an array."""
         return cast("Matrix", self)
 
     @abstractmethod
     def between(self, begin: int, end: int) -> Matrix:
-        """Return those rows, an array of their own."""
+        """Return those rows as a new array."""
 
     def some(self, rows: Indices) -> Matrix:
-        """Return those rows, in that order."""
+        """Return those rows in that order, as a new array."""
         found = np.empty((len(rows), self.shape[1]), np.float32)
         order = np.argsort(rows, kind="stable")
         ends = np.flatnonzero(np.diff(rows[order], append=-1) != 1) + 1
@@ -170,7 +170,7 @@ class Rows:
         return self.some(rows.astype(np.int64))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:  # noqa: FBT001
-        """Return all of it, in a temporary file; made once."""
+        """Return all rows as an array in a temporary file, which is made once."""
         whole = self._whole
         if whole is None:
             whole = scratch(*self.shape)
@@ -218,7 +218,7 @@ class Selected(Rows):
 
 
 class Spill:
-    """Rows that come block by block and go to a temporary file, which is removed when this process ends or needs it no more."""
+    """A temporary file of rows, written block by block; it is removed when it is no longer needed."""
 
     def __init__(self) -> None:
         handle, name = tempfile.mkstemp(prefix="localrank-")
@@ -228,7 +228,7 @@ class Spill:
         weakref.finalize(self, _remove, self._file, self._path)
 
     def add(self, matrix: Matrix) -> Matrix:
-        """Write some rows; return them as they can be read again.
+        """Write some rows; return a matrix that reads them from the file.
 
         Raises:
             InvalidData: there is no room for them.

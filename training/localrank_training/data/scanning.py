@@ -170,19 +170,19 @@ class Scan:
         return error is None
 
     def names(self) -> tuple[str, ...]:
-        """Return the features' names, once everything is read."""
+        """Return the names of the features; they are known when everything is read."""
         if self.feature_names is not None:
             return self.feature_names
         return default_names(self.n_features or self.n_columns)
 
     def _weigh(self, source: Source, block: Block) -> None:
-        """Refuse a query of several weights, and weights that only some of the inputs have."""
+        """Refuse a query with several weights, and weights that only some inputs have."""
         weighted = block.weights is not None
         if self._weighted is not None and self._weighted[1] != weighted:
-            found = "there" if weighted else "not there"
+            found = "some" if weighted else "none"
             raise InvalidData(
-                f"{source.path}: expected query weights in all inputs or in none, found them {found} "
-                f"and otherwise in {self._weighted[0]}"
+                f"{source.path}: expected query weights in all inputs or in none, found {found}, unlike in "
+                f"{self._weighted[0]}"
             )
         self._weighted = (source.path, weighted)
         if block.weights is not None:
@@ -216,11 +216,11 @@ class Scan:
                 (i for i, (a, b) in enumerate(zip(names, other, strict=False)) if a != b),
                 min(len(names), len(other)),
             )
-            found = repr(names[differing]) if differing < len(names) else "no more"
-            expected = repr(other[differing]) if differing < len(other) else "no more"
+            found = repr(names[differing]) if differing < len(names) else "nothing"
+            expected = repr(other[differing]) if differing < len(other) else "nothing"
             raise InvalidData(
-                f"{path}: expected the features of {self._named_by}, found another feature {differing + 1}: "
-                f"{found} instead of {expected}"
+                f"{path}: expected the features of {self._named_by}, found {found} instead of {expected} as "
+                f"feature {differing + 1}"
             )
         if self.n_columns > len(names):
             raise InvalidData(
@@ -333,13 +333,13 @@ class Scan:
                 at = "" if lines is None else f":{lines.line_numbers[np.flatnonzero(lines.queries == i)[0]]}"
                 raise InvalidData(
                     f"{self.sources[position].path}{at}: expected every query in one file, found query "
-                    f"{query_id!r}, which {self.sources[self._home[code]].path} has as well"
+                    f"{query_id!r}, which is also in {self.sources[self._home[code]].path}"
                 )
             codes[i] = code
         return codes
 
     def _same_width(self, path: Path, width: int, hint: str = "") -> None:
-        """Refuse a dense file that has not as many columns as the others, or as the caller asks for."""
+        """Refuse a dense file with another number of columns than the others, or than the caller asks for."""
         if self._limit() < MAX_FEATURES:
             if width != self._limit():
                 where = " on every line" if hint else ""
@@ -353,7 +353,7 @@ class Scan:
 
 
 def _matrix_of(lines: Lines) -> Matrix | None:
-    """Return the values of lines that all hold ``1..n``, a view that needs no columns; None for others."""
+    """Return a view of the values if every line has the features ``1..n``; else None."""
     width = int(lines.counts[0])
     if width == 0 or bool((lines.counts != width).any()):
         return None

@@ -84,7 +84,7 @@ class Layout:
         *,
         in_python: bool = False,
     ) -> None:
-        """Decide; ``list_width`` is the length of the lists, if the schema does not say it.
+        """Decide what each column is; ``list_width`` is the length of the lists if the schema does not say it.
 
         With ``in_python``, advice names the fields of `Columns` instead of options.
         """
@@ -178,7 +178,7 @@ class Layout:
         return text
 
     def wrong(self, row: int, column: str, expected: str, found: str) -> InvalidData:
-        """Make the error for one cell; rows count from 1, a header apart."""
+        """Return the error for one cell; rows count from 1, without the header."""
         return InvalidData(f"{self.path}: row {row}, column {column!r}: expected {expected}, found {found}")
 
     def _refuse_bad_choices(self, schema: Any, columns: Columns) -> None:
@@ -223,7 +223,7 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
     """Refuse a header that lacks columns, and say which ones may be meant.
 
     Raises:
-        InvalidData: a column is not there, or one stands twice.
+        InvalidData: a column is not there, or a name occurs twice.
     """
     if (twice := repeated(names)) is not None:
         raise InvalidData(f"{path}: expected every column once, found {twice!r} again")
@@ -250,7 +250,7 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
     for option in absent:
         if option not in meant:
             told = f"columns=Columns({option.removeprefix('--')}=…)" if in_python else option
-            advice.append(f"{told} names another one")
+            advice.append(f"{told} chooses another one")
     expected = f"a column {next(iter(absent.values()))!r}"
     if len(absent) > 1:
         expected = f"columns {', '.join(map(repr, absent.values()))}"
@@ -258,7 +258,7 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
 
 
 def _options(columns: Columns) -> dict[str, str | None]:
-    """Return the columns that are wanted by the options that name them."""
+    """Return the wanted columns by the options that choose them."""
     return {
         "--label": columns.label if columns.judged else None,
         "--qid": columns.qid,
@@ -366,7 +366,7 @@ def _list_values(column: Any, row: int, layout: Layout) -> Vector:
 
 
 def _floats(column: Any) -> Vector:
-    """Return a column of numbers as doubles (a float32 one as it is); null becomes NaN."""
+    """Return a column of numbers as doubles, or as float32 if it is; null becomes NaN."""
     if not pa.types.is_floating(column.type):
         column = column.cast(pa.float64(), safe=False)
     if column.null_count:
@@ -376,7 +376,7 @@ def _floats(column: Any) -> Vector:
 
 
 def _chosen(column: str | None, schema: Any, key: bytes) -> str | None:
-    """Return the column that was asked for, else the one that the file itself names."""
+    """Return the column that the user chose, else the one that the file names."""
     stored = (schema.metadata or {}).get(key)
     return column if column is not None or stored is None else stored.decode(errors="replace")
 
@@ -399,7 +399,7 @@ _LIKE_AN_ID = re.compile(r"(?i:(^|[_\-. ])(id|ids|key|uuid|index)$|^Unnamed: \d+
 
 
 def _usual(option: str, column: str, names: Sequence[str]) -> str | None:
-    """Return the column whose name differs in case only, else one that is called like what an option names."""
+    """Return the column whose name differs only in case, else one with a usual name for this option."""
     lower = {name.lower(): name for name in names}
     return next((lower[usual] for usual in (column.lower(), *_USUAL.get(option, ())) if usual in lower), None)
 

@@ -177,7 +177,8 @@ def _read(path: Path, fields: int, number: int, form: str) -> Found:
                 documents = found.setdefault(parts[0], {})
                 if parts[2] in documents:
                     raise InvalidData(
-                        f"{path}:{position}: document {parts[2]!r} of query {parts[0]!r} stands twice"
+                        f"{path}:{position}: expected each document of a query once, found {parts[2]!r} of query "
+                        f"{parts[0]!r} again"
                     )
                 documents[parts[2]] = value
     except (OSError, UnicodeDecodeError) as error:

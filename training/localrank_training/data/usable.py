@@ -63,7 +63,8 @@ def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str
     if first is None:
         return
     document, column = first
-    others = f", and {documents - 1} more documents lack values" if documents > 1 else ""
+    more = "1 more document lacks" if documents == 2 else f"{documents - 1} more documents lack"
+    others = f", and {more} values" if documents > 1 else ""
     raise InvalidData(
         f"{queries.where(document)}: expected a value of {queries.feature_names[column]!r}, found none{others}; {advice}"
     )

@@ -23,7 +23,7 @@ class QueryWeights:
         self._known: Vector = np.empty(0)
 
     def copy(self) -> QueryWeights:
-        """Return what has been read so far, apart."""
+        """Return a copy that later documents do not change."""
         other = QueryWeights()
         other._known = self._known.copy()
         return other

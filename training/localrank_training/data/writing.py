@@ -178,7 +178,7 @@ def convert(
 
 
 class Checked:
-    """Sources that have been read once and found good; ``blocks`` reads them again."""
+    """Sources that were read once and are good; ``blocks`` reads them again."""
 
     def __init__(
         self,
@@ -225,12 +225,14 @@ class Checked:
             here = self.queries[seen : seen + len(block)]
             if not np.array_equal(block.queries, here) or scan.n_columns > len(self.names):
                 raise InvalidData(
-                    f"{self._sources[0].path}: expected data that stay as they are, found a change"
+                    f"{self._sources[0].path}: expected input that does not change while it is read twice, found a change"
                 )
             seen += len(block)
             yield block
         if seen != self.n_docs or scan.names() != self.names:
-            raise InvalidData(f"{self._sources[0].path}: expected data that stay as they are, found a change")
+            raise InvalidData(
+                f"{self._sources[0].path}: expected input that does not change while it is read twice, found a change"
+            )
 
 
 class _Writer(Protocol):
