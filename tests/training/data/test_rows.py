@@ -424,3 +424,36 @@ def test_sparse_blocks_between_dense_ones_come_together(
     assert [1, 0, 0, 2, 1] == found.labels.tolist()
     assert isinstance(found.documents, np.memmap)
     assert beyond.is_dir()
+
+
+def test_pages_that_were_looked_at_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what lies below: the first to the last row that was needed, of each part."""
+    seen: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(rows, "forget", lambda part, begin, end: seen.append((len(part), begin, end)))
+    first, second = np.zeros((4, 2), np.float32), np.ones((6, 2), np.float32)
+    joined = rows.Joined([first, second])
+
+    joined.between(2, 7)
+    assert [(4, 2, 4), (6, 0, 3)] == seen
+
+    seen.clear()
+    rows.Selected(second, np.array([4, 1]), np.array([0, 2, 4])).some(np.array([0, 2, 3]))
+    assert [(6, 1, 5)] == seen
+
+    seen.clear()
+    rows.Selected(second, np.array([4, 1]), np.array([0, 2, 4])).some(np.array([], np.int64))
+    assert [] == seen
+
+
+def test_a_million_numbers_are_looked_at_at_a_time() -> None:
+    assert 2**20 == rows.CELLS
+
+
+def test_a_part_that_ends_where_another_begins_gives_nothing() -> None:
+    parts = [np.full((n, 1), n, np.float32) for n in (2, 3, 1)]
+    joined = rows.Joined(parts)
+
+    assert (6, 1) == joined.shape
+    for begin in range(7):
+        for end in range(begin, 7):
+            assert np.concatenate(parts)[begin:end].tolist() == joined.between(begin, end).tolist()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidData
+from localrank_training.data import sources
 from localrank_training.data.columns import Columns
 from localrank_training.data.reading import read
 from localrank_training.data.splitting import split
@@ -198,3 +199,55 @@ def test_sparse_text_is_split_in_its_width(tmp_path: Path) -> None:
         part = read([tmp_path / "out" / name])
         expected = whole.select([whole.query_ids.index(part.query_ids[0])])
         np.testing.assert_array_equal(expected.documents, part.documents)
+
+
+@pytest.mark.parametrize(
+    "fractions", [[0.29, 0.71], [0.07, 0.93], [0.57, 0.43], [0.1, 0.2, 0.7], [0.28, 0.14, 0.58]]
+)
+def test_shares_that_are_whole_but_for_rounding_are_met(tmp_path: Path, fractions: list[float]) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(100)))
+
+    report = split([path], tmp_path / "out", fractions=fractions)
+
+    assert [round(100 * share) for share in fractions] == [queries for queries, _ in report.values()]
+
+
+@pytest.mark.parametrize(("off", "refused"), [(5e-10, False), (5e-9, True)])
+def test_fractions_add_up_to_one_but_for_rounding(tmp_path: Path, off: float, *, refused: bool) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"1 qid:{i} 1:{i}\n" for i in range(4)))
+
+    for number, first in enumerate((0.5 + off, 0.5 - off)):
+        if refused:
+            with pytest.raises(InvalidData) as caught:
+                split([path], tmp_path / f"{number}", fractions=[first, 0.5])
+            expected = f"expected two or three fractions above 0 that add up to 1, found {first}, 0.5"
+            assert expected == str(caught.value)
+        else:
+            assert [2, 2] == [
+                q for q, _ in split([path], tmp_path / f"{number}", fractions=[first, 0.5]).values()
+            ]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_documents_of_all_blocks_are_dealt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sparse: bool
+) -> None:
+    """Some blocks have no document of a part, others only such."""
+    monkeypatch.setattr(sources, "BLOCK", 30)
+    monkeypatch.setattr(sources, "_PIECE", 30)
+    path = tmp_path / "in.txt"
+    absent = "" if sparse else "2:0 "
+    path.write_text("".join(f"{i % 3} qid:{i // 3} 1:{i} {absent}3:1 # d{i}\n" for i in range(60)))
+    whole = read([path])
+
+    report = split([path], tmp_path / "out", fractions=[0.2, 0.3, 0.5], to="parquet")
+
+    assert [(4, 12), (6, 18), (10, 30)] == list(report.values())
+    for name in report:
+        part = read([tmp_path / "out" / name])
+        expected = whole.select([whole.query_ids.index(query) for query in part.query_ids])
+        np.testing.assert_array_equal(expected.documents, part.documents)
+        np.testing.assert_array_equal(expected.labels, part.labels)
+        assert list(expected.comments or ()) == list(part.comments or ())

@@ -136,7 +136,8 @@ def _collected(scan: Scan) -> tuple[list[Block], Spill | None]:
     held = 0
     for block in scan:
         blocks.append(block)
-        held += 0 if block.matrix is None else block.matrix.nbytes
+        if block.matrix is not None:
+            held += block.matrix.nbytes
         if held > rows_module.HELD:
             first = len(blocks) - 1 if spill is not None else 0
             spill = spill or Spill()

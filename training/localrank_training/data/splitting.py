@@ -103,7 +103,7 @@ def _by_fractions(fractions: Sequence[float], n_queries: int) -> tuple[Indices, 
         )
     # Largest remainders: whole numbers that add up, each within one of its share.
     shares = np.array(fractions) * n_queries
-    sizes = np.floor(shares + 1e-9).astype(np.int64)
+    sizes = np.floor(shares).astype(np.int64)
     sizes[np.argsort(sizes - shares, kind="stable")[: n_queries - int(sizes.sum())]] += 1
     if int(sizes.min()) == 0:
         raise InvalidData(
