@@ -1,0 +1,144 @@
+"""Local models of a blend's linear member: against ridge regression on weighted queries, and what they gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import pytest
+
+from localrank_training.blending import standardised_within
+from localrank_training.comparisons import interval_of
+from localrank_training.learners.lesson import Lesson
+from localrank_training.learners.linear import LeastSquares
+from localrank_training.learners.rehearsal import Tried
+from localrank_training.local_members import Gain, LocalMembers, gain_of
+from localrank_training.prototypes import Locality, local_weights
+from tests.training.kinds import two_kinds
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_training.learners.rehearsal import Rehearsal
+
+
+def member(n_docs: int) -> Tried:
+    """A member with two global candidates, of which the second is never looked at."""
+    learner = LeastSquares(ridge=0.2, blocks="raw")
+    scores = np.random.default_rng(1).random((2, n_docs))
+    return Tried(3, (learner, learner), scores, np.array([0.5, 9.0]), np.array([7.0, 99.0]))
+
+
+@pytest.mark.parametrize("balance", ["documents", "queries"])
+def test_a_held_out_query_is_scored_by_ridge_regression_on_the_other_parts(
+    balance: Literal["documents", "queries"],
+) -> None:
+    queries = two_kinds(12)
+    learner = LeastSquares(ridge=0.2, blocks="raw", balance=balance)
+    rng = np.random.default_rng(0)
+    shares = rng.random(12) + 0.5
+    part_of, similarities = np.arange(12) % 3, rng.random((12, 2))
+    clusters = np.array([0, 1, -1, 0, 1, 1, 0, 0, 1, -1, 1, 0])
+    localities = (Locality(0.5, 0.0), Locality(0.3, 0.4), Locality(0.5, 2.0))
+    globally = member(queries.n_docs)
+
+    found = LocalMembers(learner, Lesson(queries, weights=shares, blocks="raw"), part_of).rehearsed(
+        globally, similarities, clusters, localities, 1.5
+    )
+
+    for number, locality in enumerate(localities, 1):
+        expected = globally.scores[0].copy()
+        for query in np.flatnonzero(clusters >= 0).tolist():
+            others = np.flatnonzero(part_of != part_of[query])
+            weights = shares[others] * local_weights(similarities[others], locality)[clusters[query]]
+            model = learner.fit(Lesson(queries.select(others), weights=weights, blocks="raw"))
+            expected[queries.span(query)] = model.score_rows(queries.documents_of(query))
+        np.testing.assert_allclose(
+            found.scores[number], standardised_within(expected, queries.offsets), atol=1e-5
+        )
+
+
+def test_local_candidates_stand_after_the_first_global_one_and_cost_the_same() -> None:
+    queries = two_kinds(6)
+    globally = member(queries.n_docs)
+    localities = (Locality(0.5, 0.0), Locality(0.5, 1.0))
+
+    found = LocalMembers(
+        LeastSquares(ridge=0.2, blocks="raw"), Lesson(queries, blocks="raw"), np.arange(6) % 2
+    ).rehearsed(globally, np.ones((6, 1)), np.zeros(6, np.int64), localities, 1.5)
+
+    assert (3, 1, 1.5, localities) == (found.position, found.free, found.gate, found.localities)
+    assert (globally.learners[0],) * 3 == found.learners
+    assert [0.5] * 3 == found.seconds.tolist()
+    assert [7.0] * 3 == found.microseconds.tolist()
+    assert (3, queries.n_docs) == found.scores.shape
+    np.testing.assert_array_equal(globally.scores[0], found.scores[0])
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "width", "fits"),
+    [
+        (1, 7905, True),
+        (1, 7906, False),
+        (625_000, 10, True),
+        (625_001, 10, False),
+    ],
+)
+def test_the_matrices_of_all_queries_may_take_half_a_gigabyte(
+    n_queries: int, width: int, *, fits: bool
+) -> None:
+    """A matrix of doubles for each query: 8 bytes times the square of the width."""
+    assert LocalMembers.fit(n_queries, width) is fits
+
+
+class Figures:
+    """What `gain_of` asks of a rehearsal."""
+
+    def __init__(self, figures: Vector, part_of: list[int]) -> None:
+        self.figures = (np.zeros((1, 1)), figures)
+        self.part_of = np.array(part_of)
+
+    def mean(self, figures: Vector, judged: Any) -> Vector:
+        return np.asarray(np.nanmean(figures[:, judged], axis=1))
+
+
+def rehearsed(figures: list[list[float]], part_of: list[int]) -> Rehearsal:
+    return cast("Rehearsal", Figures(np.array(figures), part_of))
+
+
+def test_each_part_is_scored_by_the_candidate_that_the_other_parts_choose() -> None:
+    """The first local candidate is best on part 0 and the second on part 1, so each is measured on the other."""
+    rehearsal = rehearsed(
+        [[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.1, 0.3], [0.4, 0.1, 0.7, 0.9]],
+        [0, 0, 1, 1],
+    )
+
+    gain = gain_of(rehearsal, 1)
+
+    gains = np.array([0.4, 0.1, 0.1, 0.3]) - 0.5
+    assert gain.mean == pytest.approx(gains.mean())
+    assert (4, interval_of(gains)) == (gain.n_queries, gain.interval)
+
+
+def test_queries_without_a_figure_are_not_counted() -> None:
+    nothing = float("nan")
+
+    some = gain_of(rehearsed([[0.5, nothing, 0.5], [0.7, nothing, 0.8]], [0, 0, 1]), 1)
+
+    assert some.mean == pytest.approx(0.25)
+    assert 2 == some.n_queries
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_without_any_figure_the_gain_is_zero() -> None:
+    nothing = float("nan")
+
+    none = gain_of(rehearsed([[nothing] * 2, [nothing] * 2], [0, 1]), 1)
+
+    assert Gain(0.0, None, 0) == none
+    assert "+0.0000 over 0 queries" == str(none)
+
+
+def test_a_gain_is_told_with_its_interval() -> None:
+    interval = interval_of(np.linspace(-0.1, 0.3, 40))
+
+    assert f"-0.1235 {interval} over 40 queries" == str(Gain(-0.12345, interval, 40))
