@@ -193,6 +193,21 @@ def test_a_matrix_of_zeros_has_eigenvalues_of_zero(
     np.testing.assert_allclose(rows @ rows.T, np.eye(2), atol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-14)])
+def test_lapack_solves_a_matrix_in_its_own_precision(
+    dtype: type[np.floating[Any]], tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(principal, "largest_eigenpairs", lambda _symmetric, _count: None)
+    # The eigenvalues of a path's matrix of neighbours: 2 cos(pi k / (n + 1)).
+    path = np.eye(9, k=1, dtype=dtype) + np.eye(9, k=-1, dtype=dtype) + 2 * np.eye(9, dtype=dtype)
+
+    values, rows = principal._top_eigenpairs(path, 3)
+
+    assert (np.dtype(dtype), np.dtype(dtype)) == (values.dtype, rows.dtype)
+    np.testing.assert_allclose(values, 2 + 2 * np.cos(np.pi * np.arange(1, 4) / 10), rtol=tolerance)
+    np.testing.assert_allclose(path @ rows.T, rows.T * values, atol=10 * tolerance)
+
+
 def test_a_krylov_space_gives_one_eigenvalue_more_than_is_wanted() -> None:
     random = np.random.default_rng(1)
     spectrum = 0.7 ** np.arange(90)

@@ -389,3 +389,101 @@ def test_load_says_what_is_not_there(tmp_path: Path) -> None:
 def test_pruning_needs_a_number_to_keep(registry: Registry) -> None:
     with pytest.raises(PublishFailed, match="expected to keep 0 versions or more, found -1"):
         registry.prune("web", keep=-1)
+
+
+@pytest.fixture
+def names_only(tmp_path: Path) -> Registry:
+    """Three versions of ``web`` without content, for what needs no content."""
+    for version in (1, 2, 3):
+        (tmp_path / "web" / str(version)).mkdir(parents=True)
+    return Registry(tmp_path, verify=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda registry: registry.prune("web"),
+        lambda registry: registry.promote("web", 2),
+    ],
+    ids=["prune", "promote"],
+)
+def test_what_a_process_that_died_was_removing_or_writing_is_swept_away(
+    names_only: Registry, change: Callable[[Registry], object]
+) -> None:
+    family = names_only.models_dir / "web"
+    (family / ".removed-0123" / "7").mkdir(parents=True)
+    (family / ".removed-0123" / "7" / "array.npy").touch()
+    (family / ".draft-0123").touch()
+
+    change(names_only)
+
+    assert [] == [*family.glob(".removed-*"), *family.glob(".draft-*")]
+    assert [1, 2, 3] == names_only.versions("web")
+
+
+def test_a_history_forgets_removed_versions_and_keeps_the_others(names_only: Registry) -> None:
+    for version in (1, 3, 2, 3):
+        names_only.promote("web", version, "trial", since=WHEN)
+    names_only.promote("web", 1, since=WHEN)
+
+    pruned = names_only.prune("web", keep=2, force=True)
+
+    assert ((1,), ("champion",), ()) == (pruned.versions, pruned.aliases, pruned.leftovers)
+    assert [3, 2, 3] == [one.version for one in names_only.history("web", "trial")]
+    assert {"trial": 3} == names_only.aliases("web")
+
+
+def test_a_version_takes_its_signatures_and_its_report_with_it(names_only: Registry) -> None:
+    family = names_only.models_dir / "web"
+    for beside in ("1.signatures.json", "1.report.html", "2.signatures.json", "2.report.html"):
+        (family / beside).touch()
+
+    names_only.prune("web", keep=2)
+
+    left = sorted(path.name for path in family.iterdir() if not path.name.startswith("."))
+    assert ["2", "2.report.html", "2.signatures.json", "3"] == left
+
+
+@pytest.mark.parametrize("name", ["0", "01", "1234567890", "1.5", "one"])
+def test_only_whole_numbers_from_one_on_are_versions(names_only: Registry, name: str) -> None:
+    (names_only.models_dir / "web" / name).mkdir()
+
+    assert [1, 2, 3] == names_only.versions("web")
+
+
+def test_files_and_links_are_no_versions(names_only: Registry) -> None:
+    (names_only.models_dir / "web" / "4").touch()
+    (names_only.models_dir / "web" / "5").symlink_to("1")
+    (names_only.models_dir / "web" / "123456789").mkdir()
+
+    assert [1, 2, 3, 123_456_789] == names_only.versions("web")
+
+
+def test_promoting_the_same_version_again_changes_nothing(names_only: Registry) -> None:
+    names_only.promote("web", 2, since=WHEN)
+
+    names_only.promote("web", 2, since="2027-01-01T00:00:00Z")
+
+    assert [Promotion(2, WHEN)] == names_only.history("web")
+
+
+def test_a_rollback_needs_two_entries(names_only: Registry) -> None:
+    names_only.promote("web", 2, since=WHEN)
+    with pytest.raises(ArtifactNotFound, match="'champion', found only version 2"):
+        names_only.rollback("web")
+    with pytest.raises(ArtifactNotFound, match="'trial', found none"):
+        names_only.rollback("web", "trial")
+
+    names_only.promote("web", 3, since=WHEN)
+
+    assert "web@2" == str(names_only.rollback("web"))
+    assert [Promotion(2, WHEN)] == names_only.history("web")
+
+
+def test_without_a_champion_one_version_is_the_model_and_of_several_none(names_only: Registry) -> None:
+    with pytest.raises(ArtifactNotFound, match=r"found versions 1, 2, 3 \(promote one, or .*: web@3\)"):
+        names_only.resolve("web")
+
+    names_only.prune("web", keep=1)
+
+    assert "web@3" == str(names_only.resolve("web"))
