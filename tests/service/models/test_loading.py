@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import re
 import shutil
 import threading
 import time
@@ -13,7 +15,14 @@ import pytest
 
 from localrank import artifact
 from localrank.registry import Registry
+from localrank_service.http.problems import Problem
+from localrank_service.models.copies import Copies
+from localrank_service.models.live import LiveModel, LiveModels
+from localrank_service.models.loading import Loader
+from localrank_service.models.workers import Workers
 from localrank_service.process.settings import Settings
+from localrank_service.telemetry.meters import Meters
+from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -366,3 +375,254 @@ async def test_a_broken_version_without_an_alias_is_503_where_it_is_asked_for(
     assert (503, None) == (shown.status_code, shown.json()["pointer"])
     assert "demo/2: scorers.weights.npy" in response.json()["detail"]
     assert str(models_dir) not in response.text
+
+
+# The loader of one worker without an application.
+
+
+@pytest.fixture
+def alone(models_dir: Path) -> Callable[..., Loader]:
+    def made(*, extra_versions: int = 1, models: Path = models_dir) -> Loader:
+        return Loader(
+            models, LiveModels(), Meters(), Workers(None), copies=Copies(None), extra_versions=extra_versions
+        )
+
+    return made
+
+
+def series(loader: Loader, name: str) -> dict[tuple[str, ...], float]:
+    [family] = [one for one in loader._meters.collect() if one.name == name]
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples}
+
+
+async def test_what_is_served_is_told_to_the_workers_and_the_meters(
+    alone: Callable[..., Loader], models_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    Registry(models_dir).promote("demo", 2, "stable")
+    loader = alone()
+
+    await loader.refresh()
+
+    live = loader._live
+    assert {
+        "demo", "demo@champion", "demo@1", "demo@stable", "demo@2", "web", "web@champion", "web@1"
+    } == live.addresses.keys()  # fmt: skip
+    assert (1, 2) == (live.addresses["demo"].version, live.addresses["demo@stable"].version)
+    assert (True, {}, {}, True) == (live.loaded, live.broken, live.loading, loader.tried.is_set())
+    [report] = loader._workers.living()
+    assert {"demo": {"champion": 1, "stable": 2}, "web": {"champion": 1}} == report.serving
+    assert {("demo", "champion"): 1.0, ("demo", "stable"): 2.0, ("web", "champion"): 1.0} == series(
+        loader, "localrank_model_version"
+    )
+    assert {("demo",): 0.0, ("web",): 0.0} == series(loader, "localrank_model_broken")
+    assert {"1", "2"} == {version for _, version, _ in series(loader, "localrank_training_share")}
+    assert 3 == len(
+        [said for said in caplog.messages if re.fullmatch(r"model \w+@\d loaded in 0\.\d{3} s", said)]
+    )
+    first = live.addresses["demo"]
+    assert (first.name, first.version) == ("demo", 1)
+    assert None not in (first.manifest, first.probe)
+
+
+def reads_of(loader: Loader, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the models whose aliases are read from now on."""
+    reads: list[str] = []
+    aliases = loader.registry.aliases
+
+    def reading(name: str) -> dict[str, int]:
+        reads.append(name)
+        return aliases(name)
+
+    monkeypatch.setattr(loader.registry, "aliases", reading)
+    return reads
+
+
+async def test_nothing_is_read_again_until_something_changes(
+    alone: Callable[..., Loader], models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = alone()
+    await loader.refresh()
+    before = loader._live.addresses
+    reads = reads_of(loader, monkeypatch)
+
+    await loader.refresh()
+    await loader.refresh(retry=True)
+    unchanged = reads.copy()
+    Registry(models_dir).promote("demo", 2)
+    await loader.refresh()
+
+    after = loader._live.addresses
+    assert ([], ["demo", "web"]) == (unchanged, reads)
+    assert (2, before["web"]) == (after["demo"].version, after["web"])
+
+
+async def test_a_version_that_is_broken_is_tried_again_after_thirty_seconds(
+    alone: Callable[..., Loader],
+    models_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    clock.perf_counter = lambda: 0.0  # type: ignore[attr-defined]
+    monkeypatch.setattr("localrank_service.models.loading.time", clock)
+    aliases = models_dir / "demo" / "aliases.json"
+    whole = aliases.read_text()
+    damage(models_dir, "demo", 1)
+    loader = alone()
+    await loader.refresh()
+    broken = dict(loader._live.broken)
+    (models_dir / "demo" / "1").rename(models_dir / "away")
+    (models_dir / "demo" / "2").rename(models_dir / "demo" / "1")
+    reads = reads_of(loader, monkeypatch)
+    counts = []
+    for seconds in (29.9, 0.1, 30.0):
+        clock.now += seconds
+        await loader.refresh()
+        counts.append(len(reads))
+    await loader.refresh(retry=True)
+
+    assert ["demo"] == list(broken)
+    assert broken["demo"].startswith("version 1: demo/1")
+    assert [0, 2, 4] == counts
+    assert 6 == len(reads)
+    assert {("demo",): 1.0, ("web",): 0.0} == series(loader, "localrank_model_broken")
+    assert whole == aliases.read_text()
+    assert any(said.startswith("model demo is broken: version 1: ") for said in caplog.messages)
+
+
+async def test_the_oldest_versions_without_an_alias_are_forgotten_first_and_pinned_ones_never(
+    alone: Callable[..., Loader], models_dir: Path
+) -> None:
+    for version in (3, 4, 5):
+        shutil.copytree(models_dir / "demo" / "2", models_dir / "demo" / str(version))
+    loader = alone(extra_versions=2)
+    loader.pinned = frozenset({"demo@2"})
+    read = loader._read
+
+    def reading(name: str, version: int) -> LiveModel:
+        if not loader._live.loaded:
+            return read(name, version)
+        return dataclasses.replace(loader._live.addresses["demo"], name=name, version=version)
+
+    loader._read = reading  # type: ignore[method-assign]
+    await loader.refresh()
+
+    for version in (2, 3, 4, 3, 5):
+        found = await loader.fetch(f"demo@{version}")
+        assert found is not None
+        assert version == found.version
+
+    assert {"demo@1", "demo@2", "demo@4", "demo@5"} == {
+        address for address in loader._live.addresses if re.fullmatch(r"demo@\d", address)
+    }
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["demo", "demo@", "demo@champion", "demo@0", "demo@02", "demo@1234567890", "demo@9", "nope@1", "../x@1"],
+)
+async def test_what_is_no_version_is_not_fetched(address: str, alone: Callable[..., Loader]) -> None:
+    loader = alone()
+    await loader.refresh()
+
+    assert await loader.fetch(address) is None
+
+
+async def test_versions_are_fetched_only_if_there_is_room_or_an_experiment_needs_them(
+    alone: Callable[..., Loader],
+) -> None:
+    loader = alone(extra_versions=0)
+    early = await loader.fetch("demo@2")
+    await loader.refresh()
+    without = await loader.fetch("demo@2")
+    loader.pinned = frozenset({"demo@2"})
+    pinned = await loader.fetch("demo@2")
+    again = await loader.fetch("demo@2")
+    loader._workers.mark("demo", unloaded=True)
+    await loader.refresh()
+    unloaded = await loader.fetch("demo@2")
+
+    assert (None, None, None) == (early, without, unloaded)
+    assert pinned is not None
+    assert pinned is again
+    assert (2, {"web", "web@champion", "web@1"}) == (pinned.version, set(loader._live.addresses))
+
+
+async def test_the_largest_number_of_a_version_can_be_fetched(
+    alone: Callable[..., Loader], models_dir: Path
+) -> None:
+    (models_dir / "demo" / "2").rename(models_dir / "demo" / "999999999")
+    loader = alone()
+    await loader.refresh()
+
+    with pytest.raises(Problem) as other:
+        await loader.fetch("demo@999999999")
+
+    assert 503 == other.value.status
+    assert "model 'demo@999999999' is broken: demo/999999999" in other.value.detail
+
+
+async def test_while_models_are_loaded_those_that_are_left_are_named(
+    alone: Callable[..., Loader], models_dir: Path
+) -> None:
+    Registry(models_dir).promote("demo", 2, "a-stable")
+    loader = alone()
+    left: list[dict[str, int]] = []
+    read = loader._read
+
+    def reading(name: str, version: int) -> LiveModel:
+        left.append(dict(loader._live.loading))
+        return read(name, version)
+
+    loader._read = reading  # type: ignore[method-assign]
+
+    await loader.refresh()
+
+    assert [
+        {"demo": 1, "demo@a-stable": 2, "web": 1}, {"demo@a-stable": 2, "web": 1}, {"web": 1}
+    ] == left  # fmt: skip
+    assert {} == loader._live.loading
+
+
+async def test_messages_hold_no_path_of_this_machine(alone: Callable[..., Loader], models_dir: Path) -> None:
+    loader = alone()
+
+    assert "demo/1: gone" == loader.shown(ValueError(f"{models_dir}/demo/1: gone"))
+
+
+async def test_a_folder_of_models_that_cannot_be_read_is_tried_again_and_again(
+    alone: Callable[..., Loader], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = alone()
+    looks: list[int] = []
+    look = loader._look
+
+    def failing() -> Any:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            raise RuntimeError("anything")
+        return look()
+
+    monkeypatch.setattr(loader, "_look", failing)
+    following = asyncio.create_task(loader.follow(0.001))
+
+    async def followed() -> bool:
+        return loader.tried.is_set() and len(looks) > 3
+
+    await until(followed)
+    following.cancel()
+
+    assert [f"cannot read the folder of models {loader.registry.models_dir}; trying again"] == caplog.messages
+    assert caplog.records[0].exc_info
+
+
+async def test_hidden_folders_and_files_are_no_models(alone: Callable[..., Loader], models_dir: Path) -> None:
+    shutil.copytree(models_dir / "demo", models_dir / ".hidden")
+    (models_dir / "notes").write_text("")
+    (models_dir / "empty").mkdir()
+    loader = alone()
+
+    await loader.refresh()
+
+    assert ({}, ["demo", "web"]) == (loader._live.broken, list(loader._live.champions))
