@@ -264,7 +264,7 @@ def of_answers(adapted: Any) -> Arrays:
 
 def of_profiles() -> Arrays:
     labels = np.arange(len(TRAIN)) % 3 - (np.arange(len(TRAIN)) == 6)
-    scores = np.round(TRAIN.documents[:, 0].astype(np.float64), 1)
+    scores = np.asarray(np.round(TRAIN.documents[:, 0], 1), np.float64)
     return {
         "published points": adaptive_clusters.published_points(TRAIN),
         "relevant means": adaptive_clusters.relevant_means(TRAIN),
@@ -277,7 +277,7 @@ def of_profiles() -> Arrays:
 
 def of_hyperplanes() -> Arrays:
     queries = in_grades(5)
-    scores = np.round(queries.documents[:, 0].astype(np.float64), 0)
+    scores = np.asarray(np.round(queries.documents[:, 0], 0), np.float64)
     plane = hyperplanes.principal_plane(queries.documents.astype(np.float64))
     pairs = ((0.0, 1.0), (0.0, 2.0), (1.0, 2.0))
     return {
