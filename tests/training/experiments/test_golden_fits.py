@@ -138,6 +138,9 @@ WORKS: dict[str, Callable[[], Arrays]] = {
     "dealt": lambda: random_clusters.dealt(FOLD, **SHUFFLED, clusters=3, draws=2, seed=4),
     "RankBoost": lambda: rivals.boosted(FOLD, convention="standard"),
     "KNN": lambda: rivals.neighbours(FOLD, counts=[2, 4, 99], settings=STRENGTHS, convention="standard"),
+    "KNN, queries that are known": lambda: rivals.neighbours(
+        Fold(1, TRAIN, TRAIN.select([0, 5]), TRAIN.select([3, 0, 10])), counts=[2], settings=STRENGTHS, convention="standard"
+    ),
     "KNN, too many": lambda: rivals.neighbours(FOLD, counts=[50], settings=STRENGTHS[:1], convention="letor3"),
     "D&K": lambda: rivals.transduced(
         FOLD, kernels=["linear", "poly", "rbf"], components=2, settings=STRENGTHS, most=4, seed=2, convention="standard"

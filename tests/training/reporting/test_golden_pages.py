@@ -12,18 +12,30 @@ import numpy as np
 import pytest
 
 from localrank._version import __version__
+from localrank_training.reporting.chosen import chosen
 from localrank_training.reporting.features import features
 from localrank_training.reporting.helping import advised, curved
+from localrank_training.reporting.locality import locality
+from localrank_training.reporting.quality import quality
 from localrank_training.reporting.tuned import page_of_tuning
 from localrank_training.tuning import Tuned
 from tests.training.golden import agree, described
 from tests.training.reporting.conftest import RUNS
+from tests.training.reporting.test_chosen import found as planned
+from tests.training.reporting.test_chosen import report as of_choice
+from tests.training.reporting.test_chosen import rival, trial
+from tests.training.reporting.test_chosen import run as of_run
 from tests.training.reporting.test_evaluated import comparison as evaluated
 from tests.training.reporting.test_evaluated import model
 from tests.training.reporting.test_evaluated import page as of_evaluation
 from tests.training.reporting.test_features import importances
 from tests.training.reporting.test_features import report as of_sizes
 from tests.training.reporting.test_helping import loss
+from tests.training.reporting.test_locality import drawn, gain
+from tests.training.reporting.test_locality import run as in_clusters
+from tests.training.reporting.test_quality import comparison as differs
+from tests.training.reporting.test_quality import held
+from tests.training.reporting.test_quality import report as of_quality
 from tests.training.reporting.test_tuned import CONFIG, setting
 
 if TYPE_CHECKING:
@@ -96,6 +108,91 @@ def test_importances_are_the_golden_ones() -> None:
     section = features(importances(overall.tolist(), clusters, [0.01] * 17 + [0.3]), of_sizes(3, 7, 5))
 
     agree(GOLDEN / "features.json", section)
+
+
+def with_clusters(sizes: list[int], own: list[int] | None, **more: Any) -> Any:
+    rng = np.random.default_rng(sizes)
+    held = rng.integers(-1, len(sizes), 60).tolist()
+    return in_clusters(sizes, held, rng.random(60).tolist(), rng.random(60).tolist(), own, **more)
+
+
+LIKENESS = SimpleNamespace(
+    localised=SimpleNamespace(
+        gain=gain(0.02, (0.01, 0.03)), random=gain(-0.005, None), locality=object(), agreement=0.345
+    )
+)
+MAP = drawn([0, 3, 4, 8, 9, 11], [0, 1, 2] * 4)
+STABILITY = {"a_tenth_dropped": 0.25, "first_20_documents": 0.0, "another": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "clusters"),
+    [
+        ("all-local", with_clusters([5, 9, 7], None)),
+        ("some-local", with_clusters([4, 8, 12, 3], [1, 2], blend=LIKENESS, stability=STABILITY)),
+        ("none-local", with_clusters([6, 6], [], stability={"a_tenth_dropped": 0.5})),
+        ("many", with_clusters(list(range(1, 31)), [3, 4, 29])),
+        ("one", with_clusters([6], None)),
+    ],
+)
+def test_clusters_are_the_golden_ones(name: str, clusters: Any) -> None:
+    agree(
+        GOLDEN / f"clusters-{name}.json", locality(clusters[0], clusters[1], MAP if name != "one" else None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [
+        ("alone", quality(of_quality([0.5, 0.25, 0.75, 0.0]), held(1, 2, 3, 0))),
+        (
+            "clusters",
+            quality(
+                of_quality(
+                    np.linspace(1, 0, 10).tolist(),
+                    (differs("map", -0.01), differs("ndcg@10", 0.01), differs("ndcg@5", None)),
+                ),
+                held(1, 2, 3, 0, 1, 1, 1, 1, 1, 0, learned_from=3),
+            ),
+        ),
+    ],
+)
+def test_the_quality_of_a_run_is_the_golden_one(name: str, section: Any) -> None:
+    agree(GOLDEN / f"quality-{name}.json", section)
+
+
+def test_what_was_chosen_is_the_golden_one() -> None:
+    weights: list[tuple[list[float | None], float | None, tuple[str, ...]]] = [
+        ([3.0, 1.0, 0.0], None, ()),
+        ([0.0, 0.0], 10.0, ("members on 3 folds", "fewer settings")),
+        ([1.0, None, None, 2.5], 20.0, ("rounds",)),
+    ]
+    sections = []
+    for members, budget, cuts in weights:
+        frontier = [
+            SimpleNamespace(members=range(count), microseconds=3.6 * count, value=0.3 + 0.1 * (count == 2))
+            for count in range(1, len(members))
+        ]
+        blend = SimpleNamespace(
+            rivals=[rival(name, weight) for name, weight in zip("abcd", members, strict=False)],
+            frontier=frontier,
+        )
+        trials = [
+            trial(f"setting {number}", np.cos(number), taken=number == 9)
+            for number in range(20 + len(members))
+        ]
+        notes = [f"note {number}." for number in range(22 + len(members))]
+        sections.append(
+            chosen(
+                of_choice(blend=blend, trials=trials, notes=notes), of_run(planned(budget=budget, cuts=cuts))
+            )
+        )
+    trials = [trial("C = 1", 0.5)]
+    sections += [
+        chosen(of_choice(trials=trials), of_run(method=method)) for method in ("global", "auto", "localrank")
+    ]
+
+    agree(GOLDEN / "chosen.json", sections)
 
 
 def test_gains_losses_and_curves_are_the_golden_ones() -> None:
