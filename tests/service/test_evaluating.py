@@ -319,3 +319,79 @@ async def test_the_example_of_the_documentation_is_one(client: httpx.AsyncClient
     [example] = SCHEMAS["EvaluateRequest"]["examples"]
 
     assert 404 == (await client.post("/v1/evaluate", json=example)).status_code
+
+
+async def test_times_are_summed_up_by_mean_quantiles_and_greatest() -> None:
+    assert evaluating._spread([]) is None
+    assert {"mean": 2.5, "p50": 2.5, "p90": 3.7, "p99": 3.97, "max": 4.0} == evaluating._spread([4, 2, 1, 3])
+    assert {"mean": 0.1235, "p50": 0.1235, "p90": 0.1235, "p99": 0.1235, "max": 0.1235} == evaluating._spread(
+        [0.12345678]
+    )
+
+
+async def test_routes_and_stages_are_those_of_the_rankings(
+    client: httpx.AsyncClient, tiny_ranker: Ranker, queries: list[Matrix]
+) -> None:
+    """A query of one document has no signature, so the global scorer ranks it."""
+    exam = [*judged(queries[:3]), QUERY | {"query_id": "one"}]
+
+    found = (await client.post("/v1/evaluate", json={"queries": exam, "per_query": True})).json()
+
+    clusters = [str(tiny_ranker.rank(query).route.cluster) for query in queries[:3]]
+    assert {one: clusters.count(one) for one in clusters} | {"global": 1} == found["routes"]
+    assert sorted(found["routes"]) == list(found["routes"])
+    assert ["q0", "q1", "q2", "one"] == [one["query_id"] for one in found["per_query"]]
+    spent = found["stages_ms"]
+    assert sum(spent.values()) <= found["latency_ms"]["mean"] + 0.01
+    assert {"read", "rank", "measure"} == set(found["timings_ms"])
+    assert found["timings_ms"]["rank"] >= 4 * found["latency_ms"]["mean"] - 0.01
+    assert all(value >= 0 for value in found["timings_ms"].values())
+
+
+async def test_per_query_figures_are_left_out_unless_asked_for(client: httpx.AsyncClient) -> None:
+    for more in ({}, {"per_query": False}):
+        assert (
+            "per_query" not in (await client.post("/v1/evaluate", json={"queries": [QUERY], **more})).json()
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "alias"),
+    [(None, "champion"), ("tiny", "champion"), ("tiny@3", None), ("tiny@champion", "champion")],
+)
+async def test_the_alias_is_that_of_the_request(
+    model: str | None, alias: str | None, client: httpx.AsyncClient
+) -> None:
+    answer = await client.post("/v1/evaluate", json={"queries": [QUERY], "model": model})
+
+    assert alias == answer.json()["alias"]
+    assert ["request_id", "model", "version", "alias"] == list(answer.json())[:4]
+    assert "no-store" == answer.headers["cache-control"]
+
+
+async def test_an_error_of_a_query_names_it(client: httpx.AsyncClient) -> None:
+    missing = {"features": [[1, 2, 3, 4], [None, 2, 3, 4]], "labels": [1, 0]}
+
+    by_position = await client.post("/v1/evaluate", json={"queries": [QUERY, missing]})
+    by_name = await client.post("/v1/evaluate", json={"queries": [QUERY, missing | {"query_id": 0}]})
+    in_text = await client.post("/v1/evaluate", content=b"1 qid:a 1:nan 2:1\n", headers=TEXT)
+
+    assert [422] * 3 == [one.status_code for one in (by_position, by_name, in_text)]
+    assert by_position.json()["detail"].startswith("query 1: feature 'bm25' of document 1 is missing")
+    assert by_name.json()["detail"].startswith("query 0: feature 'bm25' of document 1 is missing")
+    assert in_text.json()["detail"].startswith("query a: ")
+    assert "/queries/1/features/1/0" == by_position.json()["pointer"] == by_name.json()["pointer"]
+    assert "" == in_text.json()["pointer"]
+
+
+async def test_labels_that_cannot_be_measured_are_refused_before_anything_is_ranked(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluating, "rank_plainly", lambda *_: pytest.fail("ranked"))
+    high = {"features": [[1, 2, 3, 4]], "labels": [5]}
+
+    in_json = await client.post("/v1/evaluate", json={"queries": [high], "metrics": ["err@5"]})
+    in_text = await client.post("/v1/evaluate?metrics=err@5", content=b"5 qid:1 1:1\n", headers=TEXT)
+
+    assert (422, "/queries") == (in_json.status_code, in_json.json()["pointer"])
+    assert (422, None) == (in_text.status_code, in_text.json()["pointer"])

@@ -15,7 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from localrank.client import AsyncClient
 from localrank.ladder import FIRST_TREES, GLOBAL, ROUTED, first_part, rungs_of
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer, TreesScorer
+from localrank_service import ladder
 from localrank_service.app import create_app
+from localrank_service.http.problems import Problem
 from localrank_service.ladder import Pace
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
@@ -322,3 +324,119 @@ def test_overload_takes_a_lower_rung_the_longer_requests_wait(
 
     assert (None if rung is None else (rung, "overload")) == found.degraded
     assert forbidden.degraded is None
+
+
+def matrix(*rows: list[float]) -> Matrix:
+    return np.array(rows, np.float32)
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time is the last of these."""
+    times = [100.0]
+    monkeypatch.setattr(ladder, "monotonic", lambda: times[-1])
+    return times
+
+
+def test_scores_of_the_last_rungs_say_their_order(tiny_model: LiveModel, still: list[float]) -> None:
+    rows = matrix([1, 5, 0, 0], [1, np.nan, 0, 0], [1, 7, 0, 0])
+    past = still[-1] - 1.0
+
+    sent, why = ladder.rank_in_time(tiny_model, rows, Options(timeout_ms=1.0), Timing(), past)
+    by, how = ladder.rank_in_time(
+        tiny_model, rows, Options(timeout_ms=1.0, fallback_feature="pagerank"), Timing(), past
+    )
+
+    assert ([3.0, 2.0, 1.0], [0, 1, 2]) == (sent.scores.tolist(), sent.order.tolist())
+    assert ([5.0, np.nextafter(5.0, -np.inf), 7.0], [2, 0, 1]) == (by.scores.tolist(), by.order.tolist())
+    assert (("request_order", "timeout"), ("feature_order", "timeout")) == (why, how)
+    for one in (sent, by):
+        assert ("none", None, False, {}) == (
+            one.route.strategy,
+            one.route.cluster,
+            one.route.local,
+            one.imputed,
+        )
+
+
+def test_documents_that_all_lack_the_feature_keep_their_order(
+    tiny_model: LiveModel, still: list[float]
+) -> None:
+    rows = matrix([1, np.nan, 0, 0], [1, np.nan, 0, 0])
+    options = Options(timeout_ms=1.0, fallback_feature="pagerank")
+
+    found, _ = ladder.rank_in_time(tiny_model, rows, options, Timing(), still[-1] - 1.0)
+
+    assert ([0.0, 0.0], [0, 1]) == (found.scores.tolist(), found.order.tolist())
+
+
+@pytest.mark.parametrize(("at", "expected"), [("/timeout_ms", "/fallback_feature"), (None, None)])
+def test_an_unknown_feature_is_refused_even_if_there_is_time(
+    tiny_model: LiveModel, at: str | None, expected: str | None
+) -> None:
+    options = Options(timeout_ms=1.0, fallback_feature="x", timeout_at=at)
+
+    with pytest.raises(Problem) as caught:
+        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Timing(), float("inf"))
+
+    assert (422, expected, "fallback_feature: the model has no feature 'x'") == (
+        caught.value.status,
+        caught.value.pointer,
+        caught.value.detail,
+    )
+
+
+@pytest.mark.parametrize("at", ["/timeout_ms", "/parameters/timeout", None])
+def test_who_allows_no_cheaper_ranking_is_told_so_where_the_timeout_stands(
+    tiny_model: LiveModel, still: list[float], at: str | None
+) -> None:
+    options = Options(timeout_ms=1234.5, allow_degraded=False, timeout_at=at)
+
+    with pytest.raises(Problem) as caught:
+        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Timing(), still[-1] - 1.0)
+
+    assert (504, at, "deadline") == (caught.value.status, caught.value.pointer, caught.value.kind)
+    assert "the timeout of 1234.5 ms has passed" in caught.value.detail
+
+
+def test_a_ranking_may_end_exactly_at_its_deadline(
+    make_ranker: Callable[..., Ranker], still: list[float]
+) -> None:
+    model = LiveModel("new", 1, make_ranker(missing="zero"))
+    rows = matrix([1, 2, 3, 4], [4, 3, 2, 1])
+
+    exactly = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Timing(), still[-1])
+    late = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Timing(), still[-1] - 1e-6)
+
+    assert None is exactly[1]
+    assert model.ranker.rank(rows).scores.tolist() == exactly[0].scores.tolist()
+    assert ("request_order", "timeout") == late[1]
+
+
+def test_what_was_expected_is_measured_per_document_and_for_sixteen_more() -> None:
+    pace = Pace()
+    pace.learn("sign", 4, 2.0)  # 0.1 s for each of 20
+    pace.learn("score", 24, 4.0)  # 0.1 s for each of 40
+
+    assert pace.left("sign", 0) == pytest.approx(16 * 0.2)
+    assert pace.left("route", 9) == pytest.approx(25 * 0.1)
+    assert 0 == pace.left("order", 9)
+    pace.learn("sign", 4, 2.0)
+    assert pace.left("sign", 0) == pytest.approx(16 * 0.2)
+
+
+@pytest.mark.parametrize(("lowest", "name"), [(False, "global"), (True, "first_trees")])
+def test_overload_takes_the_second_rung_or_the_last(
+    slow: LiveModel, queries: list[Matrix], name: str, *, lowest: bool
+) -> None:
+    alone = LiveModel("alone", 1, example_ranker("global", "linear"))
+
+    _, lower = ladder.rank_lower(slow, queries[0], Timing(), lowest=lowest)
+    _, same = ladder.rank_lower(alone, example_queries(1)[0], Timing(), lowest=lowest)
+
+    assert (name, "overload") == lower
+    assert same is None
+
+
+def test_the_rungs_are_named_from_the_best_to_the_last() -> None:
+    assert ("global", "first_trees", "request_order", "feature_order") == ladder.RUNGS
