@@ -56,6 +56,24 @@ def test_damage_is_read_or_refused(tmp_path: Path, to: writing.Format, seconds: 
     assert not [message for message in messages if "\n" in message or not message.startswith(str(damaged))]
 
 
+def test_a_damaged_table_of_text_is_read_or_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    path = tmp_path / "a.csv"
+    whole = b'label,qid,docid,x,"y,z",url\n' + b'1,a,u,1,2,w\n0,a,"v",3,4.5,w\n' * 3
+    messages = []
+
+    for _ in range(200):
+        damaged = hurt(whole, rng)
+        path.write_bytes(damaged.replace(b"e", b'"').replace(b"q", b"\xff"))
+        try:
+            read(path)
+        except InvalidData as error:
+            messages.append(str(error))
+
+    assert messages
+    assert not [message for message in messages if "\n" in message or not message.startswith(str(path))]
+
+
 def hurt(content: bytes, rng: np.random.Generator) -> bytes:
     """Change, cut or put in a few bytes."""
     changed = bytearray(content)

@@ -163,3 +163,21 @@ def test_other_words_of_arrow_are_cut() -> None:
 
 def test_four_mib_are_read_at_a_time() -> None:
     assert 2**22 == delimited._BLOCK
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        (b'label,qid,"a\nb",docid', "4"),
+        (b'label,qid,"a,b",docid', "docid"),
+        (b'label,qid,a"b,docid', "docid"),
+        (b"label,qid," + b"x" * 200_000 + b",docid", "4"),
+    ],
+)
+def test_a_column_that_the_first_line_does_not_name_has_its_number(
+    tmp_path: Path, header: bytes, name: str
+) -> None:
+    content = header + b"\n1,a,2,u\n1,a,2,\xff\n"
+
+    expected = f"row 2, column {name!r}: expected UTF-8 text, found other bytes"
+    assert expected == refused(tmp_path / "log.csv", content)

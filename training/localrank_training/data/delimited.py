@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -138,10 +139,11 @@ class DelimitedReader:
         return InvalidData(f"{self._source.path}: expected a table of delimited text, found: {found}")
 
     def _name(self, column: int) -> str:
-        """Return the name of a column, by its position in the header."""
-        header = pa.BufferReader(self._header + b"\n")
-        names: list[str] = pa_csv.read_csv(header, parse_options=self._parsing).column_names
-        return names[column]
+        """Return the name of a column by its position, or its number if the first line does not name it."""
+        # A name of several lines is not in the first line.
+        with suppress(csv.Error, IndexError):
+            return next(csv.reader([self._header.decode()], delimiter=self._parsing.delimiter))[column]
+        return str(column + 1)
 
     def _refuse_bytes_as_header(self) -> None:
         """Refuse names that are not UTF-8."""
