@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from localrank.routing import AmongQueries, LshRouter, Route
 from localrank_training.config import TrainingConfig
 from localrank_training.extending import (
     _cluster_of,
+    _learned_from,
     _mean_tau,
+    _similarities,
     against_retraining,
     extend,
     publish_extended,
@@ -301,3 +304,81 @@ def test_a_cluster_is_where_most_of_the_shares_are() -> None:
     assert 2 == _cluster_of(Route("exact", 0, 0.5, 0.1, shares=(0.2, 0.3, 0.5)))
     assert 1 == _cluster_of(Route("exact", 1, 0.5, 0.1))
     assert -1 == _cluster_of(Route("exact", None, 0.5, 0.1))
+
+
+def written(source: dict[str, Any]) -> Artifact:
+    return cast("Artifact", SimpleNamespace(manifest=SimpleNamespace(source=source)))
+
+
+@pytest.mark.parametrize(
+    ("refit", "expected"), [(True, (100 + 30 + 7 + 9, 10 + 3 + 2 + 1)), (False, (116, 13))]
+)
+def test_ranges_come_from_everything_that_a_version_has_seen(
+    *, refit: bool, expected: tuple[int, int]
+) -> None:
+    source = {
+        "data": {
+            "training": {"documents": 100, "queries": 10},
+            "validation": {"documents": 30, "queries": 3},
+        },
+        "configuration": {"selection": {"refit": refit}},
+        "extended": [{"documents": 7, "queries": 2}, {"documents": 9, "queries": 1}],
+    }
+
+    assert expected == _learned_from(written(source), "web@1")
+
+
+def test_a_version_without_validation_queries_has_seen_its_training_queries() -> None:
+    source = {
+        "data": {"training": {"documents": 100, "queries": 10}},
+        "configuration": {"selection": {"refit": True}},
+    }
+
+    assert (100, 10) == _learned_from(written(source), "web@1")
+
+
+@pytest.mark.parametrize("source", [{}, {"data": None}, {"data": {"training": {"documents": "many"}}}])
+def test_a_version_that_does_not_say_what_it_has_seen_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(
+        InvalidConfiguration, match=r"^web@1: expected a model that 'localrank train' has published"
+    ):
+        _learned_from(written(source), "web@1")
+
+
+@pytest.mark.parametrize(("size", "enough"), [(39, False), (40, True), (44, True)])
+def test_a_fifth_of_the_new_queries_is_held_out_if_that_is_eight(
+    known: Artifact, size: int, monkeypatch: pytest.MonkeyPatch, *, enough: bool
+) -> None:
+    """39 queries would hold out seven; of 40 eight are held out and 32 extend the model, where the test stops it."""
+    asked: list[int] = []
+
+    def stop(_artifact: Artifact, rest: QuerySet, **_: Any) -> None:
+        asked.append(len(rest))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("localrank_training.extending.extend", stop)
+
+    with pytest.raises(KeyboardInterrupt if enough else InvalidData):
+        against_retraining(known, two_kinds(), two_kinds(size, seed=9))
+    assert ([size - size // 5] if enough else []) == asked
+
+
+@pytest.mark.parametrize(("near", "unlike"), [(0.24, True), (0.25, False), (0.5, False)])
+def test_queries_below_the_twentieth_of_the_usual_similarities_are_unlike(
+    known: Artifact, near: float, monkeypatch: pytest.MonkeyPatch, *, unlike: bool
+) -> None:
+    """Of twenty-four training queries one has 0, one 0.2 and the others 0.5: the quantile lies in between."""
+    usual = iter([0.0, 0.2, *[0.5] * 22])
+
+    def similar(*_: Any) -> list[Any]:
+        return [SimpleNamespace(query=-1, similarity=next(usual))]
+
+    monkeypatch.setattr("localrank_training.extending.similar_queries", similar)
+    routes = [Route("exact", 0, near, 0.1)] * 3
+
+    found, median, notes = _similarities(known.ranker, routes)
+
+    # The place of the quantile is 0.05 * 23 = 1.15: from 0.2 on the way to 0.5.
+    assert 0.2 + 0.15 * 0.3 == pytest.approx(np.quantile([0.0, 0.2, *[0.5] * 22], 0.05))
+    assert (near, 0.5) == (found, median)
+    assert unlike == bool(notes)

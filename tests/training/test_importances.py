@@ -11,7 +11,7 @@ from localrank import Registry
 from localrank.artifact import read_manifest
 from localrank_training import importances
 from localrank_training.config import TrainingConfig
-from localrank_training.importances import importances_of
+from localrank_training.importances import _errors, _first, importances_of
 from localrank_training.publishing import publish
 from localrank_training.training import train
 from tests.core.examples import example_queries, example_ranker
@@ -71,3 +71,32 @@ def test_a_published_version_records_them(tmp_path: Path) -> None:
         assert cluster.validation is not None
         assert set(cluster.validation["features"]) <= set(queries.feature_names)
         assert cluster.validation["features"]
+
+
+def test_standard_errors_are_those_of_a_ratio_of_means() -> None:
+    """Of three queries by hand: sums of deviations from the overall shares, over n - 1, divided by the total."""
+    each = np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 4.0]])
+    shares = np.array([6.0, 6.0]) / 12
+
+    found = _errors(each, shares)
+
+    apart = [(3 - 2) ** 2 + (1 - 1) ** 2 + (2 - 3) ** 2, (1 - 2) ** 2 + (1 - 1) ** 2 + (4 - 3) ** 2]
+    np.testing.assert_allclose(found, [np.sqrt(3 / 2 * one) / 12 for one in apart])
+
+
+def test_two_queries_have_errors_and_one_has_none() -> None:
+    each = np.array([[3.0, 1.0], [1.0, 1.0]])
+
+    two, one = _errors(each, np.array([4.0, 2.0]) / 6), _errors(each[:1], np.array([0.75, 0.25]))
+
+    assert np.isfinite(two).all()
+    assert [True, True] == np.isnan(one).tolist()
+    assert [True, True] == np.isnan(_errors(np.zeros((3, 2)), np.zeros(2))).tolist()
+
+
+def test_the_first_features_are_the_largest_that_matter() -> None:
+    shares = np.array([0.1, 0.0, 0.4, 0.1, 0.4])
+
+    assert [2, 4] == _first(shares, 2)
+    assert [2, 4, 0] == _first(shares, 3)
+    assert [2, 4, 0, 3] == _first(shares, 5)

@@ -432,3 +432,19 @@ def test_a_check_notices_one_wrong_score(tmp_path: Path, documents: Matrix, labe
 
     with pytest.raises(InvalidData, match=r"expected the score .* for document 18, found"):
         check(model, model.scorer.score_rows(documents), wrong, "XGBoost")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kept", ["\nparameters:\n", "\n[num_leaves: "])
+def test_a_lightgbm_file_that_ends_in_its_parameters_is_refused(
+    tmp_path: Path, documents: Matrix, labels: Any, kept: str
+) -> None:
+    """LightGBM itself crashes on such a file, so it may not be asked."""
+    path = tmp_path / "model.txt"
+    quick = {"verbose": -1, "num_leaves": 2, "num_threads": 1}
+    text = lightgbm.train(quick, lightgbm.Dataset(documents, labels), 1).model_to_string()
+    path.write_text(text[: text.index(kept) + len(kept)])
+
+    with pytest.raises(
+        InvalidData, match=r"expected 'end of parameters', found the end of the file: it is cut off$"
+    ):
+        read_model(path)

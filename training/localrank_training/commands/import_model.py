@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_notes
+from localrank.commands.wrong_use import not_one_of
 from localrank_training.commands.output import AsJson, ModelsDir, given, progress, where
 from localrank_training.commands.reading import (
     Id,
@@ -93,7 +94,7 @@ def import_model(
     from localrank_training.origins.importing import publish
 
     if form is not None and form not in FORMATS:
-        raise InvalidConfiguration(f"--format: expected one of {', '.join(FORMATS)}, found {form!r}")
+        raise InvalidConfiguration(f"--format: {not_one_of(form, FORMATS)}")
     registry = Registry(Path(models_dir))
     registry.check_publishable(name)
     model = read_model(Path(file), form, None if features is None else _names(features))
@@ -139,7 +140,18 @@ def import_model(
 
 def _names(given_names: str) -> list[str]:
     """Read names from a file, one per line, or from the text itself."""
+    from localrank.errors import InvalidData
+
     path = Path(given_names)
-    if path.is_file():
-        return [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    return [part.strip() for part in given_names.split(",")]
+    try:
+        is_file = path.is_file()
+    except OSError:
+        # A long list is longer than the name of a file may be.
+        is_file = False
+    if not is_file:
+        return [part.strip() for part in given_names.split(",")]
+    try:
+        lines = path.read_text().splitlines()
+    except UnicodeDecodeError:
+        raise InvalidData(f"{path}: expected names of features, found bytes that are not text") from None
+    return [line.strip() for line in lines if line.strip()]

@@ -19,10 +19,13 @@ def read(text: str) -> OriginModel:
     """Read the model.
 
     Raises:
-        InvalidData: it gives several scores, has linear models in its leaves, or needs texts as categories.
+        InvalidData: it is cut off, gives several scores, has linear models in its leaves, or needs texts as categories.
     """
     text = text.replace("\r\n", "\n")
     scorer = from_lightgbm(text)
+    if "\nparameters:\n" in text and "\nend of parameters\n" not in text:
+        # The trees are whole, but LightGBM itself crashes on such a file when it is asked for its scores.
+        raise InvalidData("LightGBM: expected 'end of parameters', found the end of the file: it is cut off")
     head = text.split("\nTree=", 1)[0]
     fields = dict(line.split("=", 1) for line in head.split("\n") if "=" in line)
     _refuse_texts(text)
