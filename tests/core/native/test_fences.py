@@ -40,5 +40,5 @@ def test_a_byte_too_far_ends_the_process(first: int, *, in_front: bool) -> None:
         [sys.executable, "-c", probe], check=False, capture_output=True, text=True, cwd=ROOT
     )
 
-    assert done.returncode < 0
+    assert done.returncode != 0
     assert "inside\n" == done.stdout
