@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+from opentelemetry.trace import SpanKind, StatusCode
 
 from localrank.errors import InvalidConfiguration
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry import spans as spans_module
-from localrank_service.telemetry.spans import check_installed
+from localrank_service.telemetry.observing import Lap, Observed
+from localrank_service.telemetry.spans import Spans, check_installed
 from tests.service.telemetry.collector import Collector, collecting, plain
 
 if TYPE_CHECKING:
@@ -22,6 +30,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from localrank.arrays import Matrix
+    from localrank.ranker import Ranking
     from localrank_service.models.live import LiveModel
 
 pytestmark = pytest.mark.anyio
@@ -203,3 +213,166 @@ def test_a_missing_sdk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         check_installed()
     with pytest.raises(InvalidConfiguration):
         create_app(Settings(otel=True), models=[])
+
+
+# Without a collector.
+
+
+class Kept:
+    """Spans that are kept in memory, on clocks that stand still."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, sampled: bool = True) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider(sampler=ALWAYS_ON if sampled else ALWAYS_OFF, shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.spans = Spans.__new__(Spans)
+        self.spans._tracer = provider.get_tracer("localrank")
+        # A request that begins at 1,000 s takes 2 s.
+        self.now = 5.0
+        monkeypatch.setattr("localrank_service.telemetry.spans.time.time_ns", lambda: 1000 * 10**9)
+        monkeypatch.setattr(
+            "localrank_service.telemetry.spans.time.perf_counter_ns", lambda: round(self.now * 1e9)
+        )
+
+    def finish(self, status: int, *queries: Observed, **scope: Any) -> dict[str, ReadableSpan]:
+        """Return the spans of one request by their names; several of one name are numbered."""
+        request = {"headers": [], "path": "/v1/rerank", "request_id": "r-1", **scope}
+        span = self.spans.begin(request, "POST")
+        observation: Any = SimpleNamespace(
+            scope=request, method="POST", queries=queries[:64], n_queries=len(queries)
+        )
+        self.now += 2.0
+        span.finish(observation, status, "/v1/{route}")
+        found: dict[str, ReadableSpan] = {}
+        for one in self.exporter.get_finished_spans():
+            found[one.name if one.name not in found else f"{one.name} {len(found)}"] = one
+        return found
+
+
+def seconds(span: ReadableSpan) -> tuple[float, float]:
+    """When it began and ended, after the request began."""
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return span.start_time / 1e9 - 1000, span.end_time / 1e9 - 1000
+
+
+def query(model: LiveModel | None, ranking: Ranking | None, *laps: Lap) -> Observed:
+    return Observed(model, ranking, None, {}, list(laps))
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    return Kept(monkeypatch)
+
+
+async def test_stages_stand_where_they_were_measured(kept: Kept) -> None:
+    laps = Lap("sign", 5.25, 500.0), Lap("route", 6.0, 0.001)
+
+    found = kept.finish(200, query(None, None, *laps))
+
+    parent = found["POST /v1/{route}"]
+    assert {"POST /v1/{route}", "sign", "route"} == found.keys()
+    assert (0.0, 2.0) == seconds(parent)
+    assert (0.25, 0.75) == seconds(found["sign"])
+    assert (1.0, 1.000001) == pytest.approx(seconds(found["route"]), abs=1e-9)
+    for stage in ("sign", "route"):
+        assert found[stage].parent == parent.context
+    assert SpanKind.SERVER == parent.kind
+
+
+async def test_the_queries_of_a_batch_last_from_their_first_stage_to_the_end_of_their_last(
+    kept: Kept, tiny_model: LiveModel, queries: list[Matrix]
+) -> None:
+    ranking = tiny_model.ranker.rank(queries[0])
+    laps = Lap("sign", 5.25, 100.0), Lap("route", 5.5, 250.0)
+
+    found = kept.finish(200, query(tiny_model, ranking, *laps), query(tiny_model, None), query(None, None))
+
+    parent, below = found["POST /v1/{route}"], found["query"]
+    assert {"POST /v1/{route}", "query", "sign", "route"} == found.keys()
+    assert (0.25, 0.75) == pytest.approx(seconds(below))
+    assert parent.context == below.parent
+    assert below.context == found["sign"].parent == found["route"].parent
+    assert parent.attributes is not None
+    assert below.attributes is not None
+    assert 3 == parent.attributes["localrank.queries"]
+    assert "localrank.model" not in parent.attributes
+    assert 20 == below.attributes["localrank.documents"]
+
+
+@pytest.mark.parametrize(
+    ("route", "expected"),
+    [
+        ({}, {"localrank.cluster": 1}),
+        ({"cluster": None}, {"localrank.cluster": -1}),
+        ({"cluster": None, "local": False}, {"localrank.cluster": -1}),
+        ({"local": False}, {"localrank.cluster": 1, "localrank.local": False}),
+        ({"fallback": "low_margin"}, {"localrank.cluster": 1, "localrank.fallback": "low_margin"}),
+    ],
+)
+async def test_a_span_says_who_answered(
+    route: dict[str, Any], expected: dict[str, Any], kept: Kept, tiny_model: LiveModel, queries: list[Matrix]
+) -> None:
+    ranking = tiny_model.ranker.rank(queries[0])
+    ranking = replace(
+        ranking, route=ranking.route._replace(**{"cluster": 1, "local": True, "fallback": None} | route)
+    )
+
+    found = kept.finish(200, query(tiny_model, ranking))
+
+    assert {
+        "http.request.method": "POST",
+        "url.path": "/v1/rerank",
+        "url.scheme": "http",
+        "localrank.request_id": "r-1",
+        "http.route": "/v1/{route}",
+        "http.response.status_code": 200,
+        "localrank.model": "tiny",
+        "localrank.version": 3,
+        "localrank.documents": 20,
+        "localrank.strategy": "exact",
+        **expected,
+    } == dict(found["POST /v1/{route}"].attributes or {})
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, False), (499, False), (500, True), (503, True)])
+async def test_only_failures_of_the_service_are_errors(status: int, failed: bool, kept: Kept) -> None:  # noqa: FBT001
+    span = kept.finish(status, key="search", path="/" + 300 * "x", scheme="https")["POST /v1/{route}"]
+
+    assert span.attributes is not None
+    assert failed == (span.status.status_code is StatusCode.ERROR)
+    assert (str(status) if failed else None) == span.attributes.get("error.type")
+    assert ("search", "/" + 255 * "x", "https", 0) == tuple(
+        span.attributes[name] for name in ("localrank.key", "url.path", "url.scheme", "localrank.queries")
+    )
+
+
+async def test_a_request_that_is_not_sampled_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch, sampled=False)
+
+    span = kept.spans.begin({"headers": [], "path": "/", "request_id": "r"}, "GET")
+
+    assert (False, False) == (span.laps, span.trace.sampled)
+    assert {} == kept.finish(200)
+
+
+@pytest.mark.parametrize(("flags", "sampled"), [("01", True), ("00", False)])
+async def test_the_caller_s_trace_is_the_parent(flags: str, sampled: bool, kept: Kept) -> None:  # noqa: FBT001
+    headers = [
+        (b"traceparent", f"00-{TRACE}-{PARENT}-{flags}".encode()),
+        (b"tracestate", b"vendor=1"),
+    ]
+
+    found = kept.finish(200, headers=headers)
+
+    span = found["POST /v1/{route}"]
+    assert span.parent is not None
+    assert span.context is not None
+    assert (int(TRACE, 16), int(PARENT, 16), True) == (
+        span.context.trace_id,
+        span.parent.span_id,
+        span.parent.is_remote,
+    )
+    assert ({"vendor": "1"}, sampled) == (dict(span.parent.trace_state), span.parent.trace_flags.sampled)
+    begun = kept.spans.begin({"headers": headers, "path": "/", "request_id": "r"}, "other")
+    assert (TRACE, 16, True) == (begun.trace.trace_id, len(begun.trace.span_id), begun.trace.sampled)
