@@ -339,3 +339,43 @@ def test_more_documents_widen_the_ranges_and_change_no_block() -> None:
     assert contract.out_of_range(old) == grown.out_of_range(np.nan_to_num(new)) == 0
     for block in ("raw", "normalised", "to_best"):
         np.testing.assert_array_equal(contract.cloud(new).rows(block), grown.cloud(new).rows(block))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "columns"),
+    [
+        ("rank", ("a", "b", "c")),
+        ("raw", ("a", "b", "c")),
+        ("[raw, rank]", ("a", "b", "c", "rank(a)", "rank(b)", "rank(c)")),
+        ("[rank, zscore * 2]", ("rank(a)", "rank(b)", "rank(c)", "zscore(a)", "zscore(b)", "zscore(c)")),
+        ("[route, raw]", ("similarity", "a", "b", "c")),
+    ],
+)
+def test_columns_are_called_after_their_block_if_there_are_several(
+    blocks: str, columns: tuple[str, ...]
+) -> None:
+    assert columns == learned().columns(blocks)
+
+
+def test_how_far_documents_lie_outside_is_in_units_of_the_bulk() -> None:
+    """The bulk of 0 to 100 is 1 to 99; a feature that never varies has its deviation, 1, as its unit."""
+    training = np.stack([np.arange(101), np.full(101, 7)], axis=1).astype(np.float32)
+    contract = FeatureContract.learn(training, [101])
+
+    for documents, expected in (
+        ([[1, 7], [99, 7]], 0.0),
+        ([[99 + 49, 7]], 0.5 / 2),
+        ([[1 - 24.5, 7]], 0.25 / 2),
+        ([[50, 7.25], [50, 6.5]], (0.25 + 0.5) / 4),
+        # Each value counts 1 at most.
+        ([[1e6, 1e6], [50, 7]], 2 / 4),
+    ):
+        assert expected == pytest.approx(contract.outside(np.array(documents, np.float32)))
+    assert 0.0 == contract.outside(np.zeros((0, 2), np.float32))
+
+
+def test_the_blocks_are_as_wide_as_their_definitions_say() -> None:
+    three = {"raw": 3, "normalised": 3, "minmax": 3, "zscore": 3, "rank": 3, "to_best": 3}
+
+    assert learned().widths() == {"list": 4, "route": 1, "quadratic": 6, **three}
+    assert learned().widths(5)["route"] == 6

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localrank import metrics
 from localrank.errors import InvalidConfiguration, InvalidData, ScoringFailed
 from localrank.metrics import (
     CONVENTIONS,
@@ -675,3 +676,42 @@ def test_the_largest_cutoff_measures_the_whole_list() -> None:
     whole, cut = measure(labels, scores, offsets, ["ndcg", "ndcg@1000000000"])
 
     assert whole.mean == cut.mean
+
+
+@pytest.mark.parametrize("cells", [1, 7, 60, 500])
+def test_figures_do_not_depend_on_how_many_queries_are_worked_on_together(
+    monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    judged = made_up(5, 60, longest=12)
+    together = measure(*judged, EVERY)
+    monkeypatch.setattr(metrics, "_BLOCK_CELLS", cells)
+
+    apart = measure(*judged, EVERY)
+
+    for expected, found in zip(together, apart, strict=True):
+        np.testing.assert_array_equal(expected.per_query, found.per_query)
+        assert expected.n_empty == found.n_empty
+
+
+def test_a_block_holds_lists_of_about_one_length_and_no_more_than_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to a quarter and four longer than the shortest; 20 cells hold two rows of nine."""
+    lengths = [4, 9, 10, 5, 9, 0, 17, 16]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = np.ones(offsets[-1])
+    convention = CONVENTIONS["standard"]
+
+    def shapes() -> list[list[int]]:
+        return [block.lengths.tolist() for block in metrics._blocks(labels, offsets, convention)]
+
+    assert [[4, 5, 9, 9], [10, 16], [17]] == shapes()
+    monkeypatch.setattr(metrics, "_BLOCK_CELLS", 20)
+    assert [[4, 5], [9, 9], [10], [16], [17]] == shapes()
+
+
+@pytest.mark.parametrize(
+    ("texts", "depth"), [(["ndcg@3", "p@7", "mrr@5"], 7), (["ndcg@3", "map"], None), ([], 1), (["err@1"], 1)]
+)
+def test_lists_are_ordered_as_deep_as_the_metrics_look(texts: list[str], depth: int | None) -> None:
+    assert depth == metrics._depth([Metric.parse(text) for text in texts])

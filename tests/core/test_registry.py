@@ -487,3 +487,16 @@ def test_without_a_champion_one_version_is_the_model_and_of_several_none(names_o
     names_only.prune("web", keep=1)
 
     assert "web@3" == str(names_only.resolve("web"))
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="shows the open files of a process on Linux only"
+)
+def test_reading_aliases_leaves_no_file_open(names_only: Registry) -> None:
+    names_only.promote("web", 2)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    names_only.aliases("web")
+    names_only.history("web")
+
+    assert before == len(list(Path("/proc/self/fd").iterdir()))
