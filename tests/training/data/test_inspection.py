@@ -686,3 +686,37 @@ def test_as_many_features_as_may_be_are_correlated(
 
     assert pairs == len(found.correlations)
     assert (pairs > 0) == bool(suspicions(found, "correlation ±1"))
+
+
+def test_standard_scores_of_two_documents_are_recognised() -> None:
+    """Over n - 1, which is one."""
+    scores = np.tile([-np.sqrt(0.5), np.sqrt(0.5)], 3)
+
+    (feature,) = inspect(query_set(scores[:, None], [0, 1, 1, 0, 2, 1], [2, 2, 2])).features
+
+    assert "zscore" == feature.normalised
+
+
+def test_the_figures_of_a_single_value_are_its_own() -> None:
+    values = np.full((6, 2), np.nan)
+    values[:, 1] = np.arange(6)
+    values[4, 0] = 5
+
+    single = inspect(query_set(values, [0, 1, 2, 0, 1, 2], [3, 3])).features[0]
+
+    assert (5, 5, 5, 5, 0, 5) == (
+        single.minimum,
+        single.median,
+        single.maximum,
+        single.mean,
+        single.deviation,
+        single.missing,
+    )
+    assert single.constant
+    assert 0.0 == single.label_correlation
+
+
+def test_small_values_that_differ_are_no_copies() -> None:
+    found = inspect(query_set([[1e-9, 1], [2e-9, 1], [0, 1], [0, 1]], [0, 1, 2, 2], [4]))
+
+    assert 1 == suspicion(found, "equal to another document").count
