@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 
 from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.http.problems import Problem
+from localrank_service.wire import adapters
+from localrank_service.wire.query import Limits, Options
+from tests.service.conftest import three_kinds
 
 if TYPE_CHECKING:
     import httpx
@@ -301,3 +306,244 @@ async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(client
     assert "'{\"features\":' + params.text_docs[i] + '}'" in connector["actions"][0]["pre_process_function"]
     assert {0, 1} == {result["index"] for result in response.json()["results"]}
     assert all(0 < result["relevance_score"] <= 1 for result in response.json()["results"])
+
+
+CONTRACT = three_kinds(missing="nan").contract
+LIMITS = Limits(5, refuse_extra_features=False, max_numbers=16)
+
+
+def adapted(
+    engine: str, body: Any, *options: tuple[str, str], limits: Limits = LIMITS
+) -> adapters.AdaptedQuery:
+    return adapters.read(engine, json.dumps(body).encode(), options, limits)
+
+
+def solr_page(*logged: Any, field: str = "fv") -> dict[str, Any]:
+    return {"response": {"docs": [{"id": number, field: one} for number, one in enumerate(logged)]}}
+
+
+def test_every_option_is_taken_from_the_query_string_of_an_adapter() -> None:
+    given = {
+        "model": "m",
+        "query_id": "7",
+        "session_id": "8",
+        "top_n": "3",
+        "contract": "c",
+        "log": "entry",
+        "timeout_ms": "1.5",
+        "allow_degraded": "false",
+        "missing_as_zero": "true",
+    }
+
+    query = adapted("solr", solr_page(), *given.items())
+
+    assert (
+        Options(
+            model="m",
+            query_id="7",
+            top_n=3,
+            contract="c",
+            timeout_ms=1.5,
+            allow_degraded=False,
+            session_id="8",
+        )
+        == query.options
+    )
+    assert ("entry", True) == (query._entry, query._zero)
+    plain = adapted("solr", solr_page())
+    assert (Options(), None, False) == (plain.options, plain._entry, plain._zero)
+    assert 16 * len(json.dumps(solr_page())) == plain.cost
+
+
+@pytest.mark.parametrize(
+    ("options", "pointer", "said"),
+    [
+        ([("a", "1")], "/a", "unknown option 'a'; expected some of model, query_id"),
+        ([("model", "a"), ("model", "b")], "/model", "option 'model' stands twice"),
+        ([("top_n", "0")], "/top_n", "top_n: expected an integer of at least 1, found 0"),
+        ([("top_n", "x")], "/top_n", 'found "x"'),
+        ([("timeout_ms", "0")], "/timeout_ms", "expected a number above 0"),
+        ([("allow_degraded", "no")], "/allow_degraded", "expected true or false"),
+    ],
+)
+def test_wrong_options_of_an_adapter_are_named(
+    options: list[tuple[str, str]], pointer: str, said: str
+) -> None:
+    with pytest.raises(Problem) as caught:
+        adapted("solr", solr_page(), *options)
+
+    assert (422, pointer) == (caught.value.status, caught.value.pointer)
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1.0),
+        ("-1.5", -1.5),
+        ("+2", 2.0),
+        ("1.5E-3", 0.0015),
+        ("2e3", 2000.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("-Infinity", -math.inf),
+        ("Infinity", math.inf),
+        ("NaN", math.nan),
+        ("inf", None),
+        ("nan", None),
+        ("1 ", None),
+        ("1_0", None),
+        ("0x1", None),
+        (".", None),
+        ("", None),
+        ("e3", None),
+        ("1e", None),
+    ],
+)
+def test_numbers_are_those_that_java_writes(text: str, value: float | None) -> None:
+    query = adapted("solr", solr_page(f"bm25={text},pagerank=1,ctr:7d=1,age=1"))
+
+    if value is None:
+        with pytest.raises(Problem, match="response/docs/0: a logged feature: expected name=value") as caught:
+            query.documents(CONTRACT)
+        assert (422, "/response/docs/0/fv") == (caught.value.status, caught.value.pointer)
+    else:
+        np.testing.assert_array_equal(
+            np.array([[value, 1, 1, 1]], np.float32), query.documents(CONTRACT).matrix
+        )
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_solr_s_field_is_looked_for_under_its_usual_names_in_order(first: int) -> None:
+    names = ("[features]", "[fv]", "features", "fv")[first:]
+    document = {"id": "a"} | {name: f"bm25={position}" for position, name in enumerate(names)}
+
+    usual = adapted("solr", {"response": {"docs": [document]}}, ("missing_as_zero", "true"))
+    asked = adapted(
+        "solr", {"response": {"docs": [document]}}, ("missing_as_zero", "true"), ("log", names[-1])
+    )
+
+    assert [[0.0, 0, 0, 0]] == usual.documents(CONTRACT).matrix.tolist()
+    assert [[len(names) - 1.0, 0, 0, 0]] == asked.documents(CONTRACT).matrix.tolist()
+
+
+def test_a_name_may_hold_an_equals_sign_and_a_text_may_be_empty() -> None:
+    documents = adapted("solr", solr_page("a=b=1", ""), ("missing_as_zero", "true")).documents(CONTRACT)
+
+    assert {"a=b": 1} == documents.ignored
+    assert [[0.0] * 4] * 2 == documents.matrix.tolist()
+    assert [0, 1] == documents.ids
+    assert "/response/docs/1" == documents.locate(1, 2) == documents.locate(1, None)
+
+
+@pytest.mark.parametrize("value", [True, "1", [1], {}])
+def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
+    with pytest.raises(Problem, match="response/docs/0: feature 'bm25': expected a number or null") as caught:
+        adapted("solr", solr_page({"bm25": value})).documents(CONTRACT)
+
+    assert "/response/docs/0" == caught.value.pointer
+
+
+def test_null_is_missing_but_the_feature_counts_as_logged() -> None:
+    page = solr_page({"bm25": None, "pagerank": 1, "ctr:7d": 2, "age": 3}, {"pagerank": 4})
+
+    found = adapted("solr", page).documents(CONTRACT)
+
+    np.testing.assert_array_equal(
+        np.array([[np.nan, 1, 2, 3], [np.nan, 4, np.nan, np.nan]], np.float32), found.matrix
+    )
+
+
+@pytest.mark.parametrize(
+    ("logged", "said"),
+    [
+        ({"bm25": 1}, "no hit logs 'pagerank', 'ctr:7d', 'age', which the model takes"),
+        (
+            {"bm25": 1, **dict.fromkeys("fedcbag", 1)},
+            (
+                "no hit logs 'pagerank', 'ctr:7d', 'age', which the model takes; the hits log 'a', 'b', 'c', 'd', 'e' and "
+                "2 more, which it does not know"
+            ),
+        ),
+    ],
+)
+def test_what_no_hit_logs_is_named_beside_what_they_log(logged: dict[str, int], said: str) -> None:
+    with pytest.raises(Problem) as caught:
+        adapted("solr", solr_page(logged)).documents(CONTRACT)
+
+    assert (422, "/response/docs", said) == (caught.value.status, caught.value.pointer, caught.value.detail)
+
+
+def test_unknown_features_may_be_refused() -> None:
+    strict = Limits(5, refuse_extra_features=True)
+    page = solr_page({"x": 1, **dict.fromkeys(NAMES, 1)})
+
+    with pytest.raises(Problem) as caught:
+        adapted("solr", page, limits=strict).documents(CONTRACT)
+
+    assert "the hits log 'x', which the model does not know" == caught.value.detail
+    assert {"x": 1} == adapted("solr", page).documents(CONTRACT).ignored
+
+
+@pytest.mark.parametrize(
+    ("count", "limits", "said"),
+    [
+        (5, Limits(5, refuse_extra_features=False), None),
+        (6, Limits(5, refuse_extra_features=False), "6 documents; this server takes 5 per request"),
+        (4, Limits(5, refuse_extra_features=False, max_numbers=16), None),
+        (5, Limits(5, refuse_extra_features=False, max_numbers=16), "5 documents of 4 features have 20 numbers"),
+    ],
+)  # fmt: skip
+def test_so_many_hits_are_taken(count: int, limits: Limits, said: str | None) -> None:
+    page = solr_page(*["bm25=1"] * count)
+    if said is None:
+        found = adapted("solr", page, ("missing_as_zero", "true"), limits=limits).documents(CONTRACT)
+        assert count == len(found.matrix)
+        return
+
+    with pytest.raises(Problem) as caught:
+        adapted("solr", page, ("missing_as_zero", "true"), limits=limits).documents(CONTRACT)
+
+    assert (413, "/response/docs") == (caught.value.status, caught.value.pointer)
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("log", "entry", "said"),
+    [
+        ([], None, "has no logged features; log them"),
+        ({}, None, "has no logged features; log them"),
+        ([{"e": 3}], None, "has no logged features; log them"),
+        ([{"e": []}], "f", "has no logged features under 'f'; log them"),
+        ([{"e": [3]}], None, "a logged feature: expected an object with name and value, found 3"),
+        ([{"e": [{"value": 3}]}], None, "a logged feature: expected an object with name and value"),
+        ([{"e": [], "f": []}], None, "has the log entries 'e', 'f'; choose one of them: ?log=e"),
+    ],
+)
+def test_a_wrong_log_is_explained(log: Any, entry: str | None, said: str) -> None:
+    options = [] if entry is None else [("log", entry)]
+
+    with pytest.raises(Problem) as caught:
+        adapted("opensearch", elastic_log(log), *options).documents(CONTRACT)
+
+    assert 422 == caught.value.status
+    assert caught.value.detail.startswith("hits/hits/0")
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "said"),
+    [
+        ([], "", "the body: expected an object, found a list"),
+        ({}, "", "expected a search response with 'response'; found none"),
+        ({"response": []}, "/response", "response: expected an object, found a list"),
+        ({"response": {}}, "/response/docs", "response.docs: expected a list of hits, found null"),
+        ({"response": {"docs": {}}}, "/response/docs", "response.docs: expected a list of hits, found an object"),
+        ({"response": {"docs": [1]}}, "/response/docs/0", "response/docs/0: expected an object, found 1"),
+    ],
+)  # fmt: skip
+def test_a_page_of_another_shape_is_pointed_at(body: Any, pointer: str, said: str) -> None:
+    with pytest.raises(Problem) as caught:
+        adapted("solr", body).documents(CONTRACT)
+
+    assert (422, pointer, said) == (caught.value.status, caught.value.pointer, caught.value.detail)
