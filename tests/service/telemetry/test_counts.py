@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -462,3 +463,149 @@ def test_series_of_metrics_are_looked_up_anew_once_they_were_dropped() -> None:
     assert "c_total 1.0" in shown
     assert "h_count 1.0" in shown
     assert "g 3.0" in shown
+
+
+def places(folder: Path) -> dict[str, tuple[int, int]]:
+    """Where the cells of each series begin, and how many they are, as the file says."""
+    (file,) = folder.glob("*.series")
+    lines = [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
+    return {labels[0]: (at, count) for _, labels, at, count, _ in lines}
+
+
+CHUNK = (1 << 16) // 8
+
+
+def test_what_is_left_of_a_chunk_is_used_by_smaller_series(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    for label, size in {"a": CHUNK - 10, "b": 20, "c": 4, "d": 6, "e": 1}.items():
+        counts.cells("c", (label,), size)[0] += 1.0
+
+    assert {
+        "a": (0, CHUNK - 10), "b": (CHUNK, 20), "c": (CHUNK - 10, 4), "d": (CHUNK - 6, 6), "e": (CHUNK + 20, 1)
+    } == places(tmp_path)  # fmt: skip
+    (cells,) = tmp_path.glob("*.cells")
+    assert 2 * (1 << 16) == cells.stat().st_size
+    assert counts._file is not None
+    assert [] == counts._file._free
+
+
+def test_a_chunk_is_filled_to_its_last_cell(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("a",), CHUNK)
+    (cells,) = tmp_path.glob("*.cells")
+    before = cells.stat().st_size
+    counts.cells("c", ("b",), 1)
+
+    assert counts._file is not None
+    assert {"a": (0, CHUNK), "b": (CHUNK, 1)} == places(tmp_path)
+    assert (1 << 16, 2 << 16, []) == (before, cells.stat().st_size, counts._file._free)
+
+
+@pytest.mark.parametrize(("size", "chunks"), [(CHUNK, 2), (CHUNK + 1, 3), (2 * CHUNK, 3), (2 * CHUNK + 1, 4)])
+def test_a_series_larger_than_a_chunk_gets_as_many_as_it_needs(
+    size: int, chunks: int, tmp_path: Path
+) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("a",), 1)
+    large = counts.cells("c", ("b",), size)
+    large[-1] = 7.0
+
+    (cells,) = tmp_path.glob("*.cells")
+    assert (size, chunks << 16) == (len(large), cells.stat().st_size)
+    assert {"a": (0, 1), "b": (CHUNK, size)} == places(tmp_path)
+    assert 7.0 == plain(counts.counted()[0])["c"]["b",][-1]
+
+
+def test_who_takes_over_uses_the_gaps_after_a_minute_and_zeroes_what_was_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("localrank_service.telemetry.counts.time.monotonic", lambda: now[0])
+    dead = Counts(tmp_path)
+    for label in "abcd":
+        dead.cells("c", (label,), 3)[2] = 5.0
+    dead.drop(lambda _name, labels: labels[0] in "bd")
+    assert dead._file is not None
+    os.close(dead._file._lock)
+
+    heir = Counts(tmp_path)
+    heir.cells("c", ("at once",), 1)
+    now[0] += 60.5
+    later = heir.cells("c", ("later",), 3)
+    behind = heir.cells("c", ("behind",), 2)
+
+    assert {"a": (0, 3), "c": (6, 3), "at once": (9, 1), "later": (3, 3), "behind": (10, 2)} == places(
+        tmp_path
+    )
+    assert ([0.0] * 3, [0.0] * 2) == (list(later), list(behind))
+    assert 5.0 == heir.cells("c", ("a",), 3)[2] == heir.cells("c", ("c",), 3)[2]
+
+
+def test_only_numbers_that_last_are_inherited(tmp_path: Path) -> None:
+    dead = Counts(tmp_path)
+    dead.cells("counter", (), 2)[1] = 5.0
+    dead.cells("gauge", (), 2, lasting=False)[1] = 5.0
+    assert dead._file is not None
+    os.close(dead._file._lock)
+
+    heir = Counts(tmp_path)
+
+    assert [[0.0, 5.0], [0.0, 0.0]] == [list(heir.cells(name, (), 2)) for name in ("counter", "gauge")]
+    assert 1 == len(heir.counted())
+
+
+def test_the_living_and_the_dead_are_told_apart(tmp_path: Path) -> None:
+    dead, alive = Counts(tmp_path), Counts(tmp_path)
+    for counts in (dead, alive):
+        counts.cells("c", (), 1)
+    assert dead._file is not None
+    os.close(dead._file._lock)
+
+    assert [False, True] == [one.alive for one in alive.counted()]
+    assert [True] == [one.alive for one in Counts(None).counted()]
+
+
+def test_series_that_cannot_be_shared_are_shown_by_this_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts, other = Counts(tmp_path), Counts(tmp_path)
+    counts.cells("c", ("shared",), 1)[0] = 1.0
+    write = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", lambda file, line: write(file, line[:-1]))
+        own = counts.cells("c", ("own",), 2)
+    own[1] = 2.0
+
+    assert counts.cells("c", ("own",), 2) is own
+    assert ["cannot share the series c('own',) with other workers: the disk is full"] == caplog.messages
+    shown = [plain(one)["c"] for one in counts.counted() if "c" in plain(one)]
+    assert [{("shared",): [1.0]}, {("own",): [0.0, 2.0]}] == shown
+    assert [{("shared",): [1.0]}] == [plain(one)["c"] for one in other.counted() if "c" in plain(one)]
+    counts.drop(lambda _name, labels: labels == ("own",))
+    assert [0.0, 0.0] == list(counts.cells("c", ("own",), 2))
+
+
+def test_a_folder_that_cannot_be_used_is_said_and_costs_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    counts = Counts(tmp_path / "file")
+    counts.cells("c", (), 1)[0] += 1.0
+
+    assert [f"cannot share counts with other workers: {tmp_path / 'file'}: File exists"] == caplog.messages
+    assert [{"c": {(): [1.0]}}] == [plain(one) for one in counts.counted()]
+
+
+def test_series_are_read_again_only_if_some_were_added(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    counts.cells("c", ("a",), 1)[0] = 1.0
+    counts.counted()
+    (before,) = counts._read.values()
+    counts.cells("c", ("a",), 1)[0] = 2.0
+    shown = plain(counts.counted()[0])
+    (same,) = counts._read.values()
+    counts.cells("c", ("b",), 1)
+    more = plain(counts.counted()[0])
+
+    assert before is same
+    assert ({("a",): [2.0]}, {("a",): [2.0], ("b",): [0.0]}) == (shown["c"], more["c"])
