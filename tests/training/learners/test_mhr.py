@@ -457,3 +457,47 @@ def test_a_ranker_that_could_not_be_learned_is_kept_without_weight() -> None:
 def test_the_settings_are_those_that_the_page_lists() -> None:
     assert listed("mhr") == declared("mhr")
     assert LEARNERS["mhr"].continues is True
+
+
+def test_base_rankers_go_on_from_those_at_the_same_place(queries: QuerySet) -> None:
+    """With hardly any weight on the loss, each stays what it is learned towards."""
+    given = BordaScorer(tuple(LinearScorer(np.eye(4)[place]) for place in range(3)), np.ones(3) / 3)
+    lesson = Lesson(queries, towards=given, blocks="normalised")
+
+    pulled = MultipleHyperplanes(C=1e-9).fit(lesson)
+    free = MultipleHyperplanes(C=1.0).fit(lesson)
+
+    np.testing.assert_allclose(planes(pulled), np.eye(4)[:3], atol=1e-6)
+    for part, (towards, found) in enumerate(zip(given.rankers, planes(free), strict=True)):
+        (one,) = [part_ for number, part_ in enumerate(MultipleHyperplanes().parts(lesson)) if number == part]
+        alone = RankSvm(C=1.0).fit(Lesson(one.of(queries), one.weights, towards=towards, blocks="normalised"))
+        np.testing.assert_allclose(found, alone.weights, atol=1e-9)
+
+
+def test_all_base_rankers_go_on_from_the_only_one(queries: QuerySet) -> None:
+    given = LinearScorer(np.array([1.0, -2.0, 0.5, 0.0]))
+
+    pulled = MultipleHyperplanes(C=1e-9).fit(Lesson(queries, towards=given, blocks="normalised"))
+
+    np.testing.assert_allclose(planes(pulled), [given.weights] * 3, atol=1e-6)
+
+
+def test_another_number_of_hyperplanes_cannot_be_continued(queries: QuerySet) -> None:
+    given = BordaScorer((LinearScorer(np.ones(4)), LinearScorer(np.eye(4)[0])), np.ones(2) / 2)
+
+    with pytest.raises(
+        InvalidConfiguration,
+        match="mhr: towards: expected a scorer of 3 hyperplanes, one for each base ranker, found another number",
+    ):
+        MultipleHyperplanes().fit(Lesson(queries, towards=given, blocks="normalised"))
+
+
+def test_no_ranker_has_more_than_all_of_the_weight(judged: Judged) -> None:
+    """The first one leans a little to the second, of which a weight below zero would be the cure."""
+    cloud = np.random.default_rng(0).standard_normal((200, 2))
+    queries = judged([cloud], [np.round(cloud[:, 0] * 4) - np.round(cloud[:, 0] * 4).min()])
+    rankers = [LinearScorer(np.array([1.0, 0.2])), LinearScorer(np.array([0.0, 1.0]))]
+
+    weights, _ = fit_weights(rankers, queries, "ndcg@100", np.ones(1))
+
+    assert [1.0, 0.0] == weights.tolist()
