@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import numpy as np
+import orjson
 import pytest
 from scipy.stats import kendalltau
 
+from localrank.ranker import Ranking
+from localrank.routing import Route
 from localrank_service.describe.openapi import SCHEMAS
+from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
+from localrank_service.wire import compare
+from localrank_service.wire.answer import Ranked, Timing
+from localrank_service.wire.query import Documents, Limits, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,3 +114,86 @@ async def test_what_cannot_be_compared_is_refused(
     assert status == answer.status_code
     assert said in answer.json()["detail"]
     assert at == answer.json()["pointer"]
+
+
+def side(
+    model: LiveModel, scores: list[float], ids: list[str] | None = None, top_n: int | None = None
+) -> Ranked:
+    values = np.array(scores)
+    order = np.argsort(-values, kind="stable")
+    documents = Documents(np.zeros((len(scores), 4), np.float32), ids, lambda _document, _feature: "")
+    ranking = Ranking(order, values, Route("none", 0), {})
+    return Ranked("tiny", model.version, model.ranker, Options(top_n=top_n), documents, ranking, None, 0)
+
+
+def compared(baseline: Ranked, candidate: Ranked) -> Any:
+    return orjson.loads(compare.encode(baseline, candidate, Timing(), "the-id"))
+
+
+def test_moves_are_ranks_before_and_after_in_the_baseline_s_order(tiny_model: LiveModel) -> None:
+    found = compared(
+        side(tiny_model, [3, 2, 1], ["a", "b", "c"]), side(tiny_model, [1, 2, 3], ["a", "b", "c"])
+    )
+
+    assert [
+        {"index": 0, "id": "a", "baseline": 1, "candidate": 3, "move": -2},
+        {"index": 1, "id": "b", "baseline": 2, "candidate": 2, "move": 0},
+        {"index": 2, "id": "c", "baseline": 3, "candidate": 1, "move": 2},
+    ] == found["moves"]
+    assert ("the-id", -1.0, {"1": 0.0, "3": 1.0}) == (
+        found["request_id"],
+        found["agreement"]["kendall_tau"],
+        found["agreement"]["overlap"],
+    )
+    assert ["model", "version", "results", "route", "warnings"] == list(found["baseline"])
+    assert "compare" in found["timings_ms"]
+
+
+@pytest.mark.parametrize(("top_n", "moved"), [(1, [0, 3]), (2, [0, 1, 2, 3]), (4, [0, 1, 2, 3])])
+def test_only_documents_among_the_first_of_either_are_listed(
+    tiny_model: LiveModel, top_n: int, moved: list[int]
+) -> None:
+    sides = [side(tiny_model, scores, top_n=top_n) for scores in ([4.0, 3, 2, 1], [1.0, 2, 3, 4])]
+
+    found = compared(*sides)
+
+    assert moved == [one["index"] for one in found["moves"]]
+    assert all("id" not in one for one in found["moves"])
+    assert top_n == len(found["candidate"]["results"])
+
+
+@pytest.mark.parametrize(
+    ("count", "depths"),
+    [(0, []), (1, ["1"]), (4, ["1", "3"]), (5, ["1", "3", "5"]), (20, ["1", "3", "5", "10", "20"])],
+)
+def test_overlap_is_told_for_lists_that_are_long_enough(
+    tiny_model: LiveModel, count: int, depths: list[str]
+) -> None:
+    one = side(tiny_model, [float(position) for position in range(count)])
+
+    found = compared(one, one)["agreement"]
+
+    assert dict.fromkeys(depths, 1.0) == found["overlap"]
+
+
+def test_documents_of_one_score_have_no_correlation(tiny_model: LiveModel) -> None:
+    one = side(tiny_model, [1.0, 1.0])
+
+    assert None is compared(one, one)["agreement"]["kendall_tau"]
+
+
+@pytest.mark.parametrize("extra", [{}, {"query_id": "\u00e9\n"}])
+def test_both_addresses_are_read_plain_or_not(extra: dict[str, Any]) -> None:
+    body = {"baseline": "a@1", "candidate": "b", "features": [[1.0]], **extra}
+    limits = Limits(5, refuse_extra_features=False)
+
+    both = compare.read(json.dumps(body).encode(), limits)
+    only = compare.read(b'{"candidate": "b", "features": []}', limits)
+
+    assert (("a@1", "b"), (None, "b")) == (both.addresses, only.addresses)
+    for wrong in (b'{"features": []}', b'{"candidate": null, "features": [[1]]}'):
+        with pytest.raises(Problem, match="expected the candidate to compare with") as caught:
+            compare.read(wrong, limits)
+        assert (422, "/candidate") == (caught.value.status, caught.value.pointer)
+    with pytest.raises(Problem, match="unknown member 'model'"):
+        compare.read(b'{"candidate": "b", "features": [[1]], "model": "m"}', limits)
