@@ -90,6 +90,23 @@ def test_a_value_that_is_no_number_is_found_wherever_it_stands(width: int, bad: 
             assert NOT_FINITE == behind(documents, np.ones(width))[0]
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_one_document_is_zero(width: int) -> None:
+    for standard in (False, True):
+        outcome, found = scaled(some(1, width), standard=standard)
+
+        assert DONE == outcome
+        assert [[0.0] * width] == found.tolist()
+
+
+@pytest.mark.parametrize("n_docs", [1, 2, 5])
+def test_one_feature_is_scaled(n_docs: int) -> None:
+    documents = np.arange(n_docs, dtype=np.float32)[:, None]
+
+    assert [[one / max(n_docs - 1, 1)] for one in range(n_docs)] == scaled(documents)[1].tolist()
+    assert [[n_docs - 1.0 - one] for one in range(n_docs)] == behind(documents, np.ones(1))[1].tolist()
+
+
 def test_nothing_is_scaled_if_there_is_nothing() -> None:
     for shape in ((0, 3), (3, 0), (0, 0)):
         assert DONE == scaled(np.zeros(shape, np.float32))[0]

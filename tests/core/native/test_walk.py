@@ -8,6 +8,7 @@ import pytest
 from localrank.native.library import library
 from localrank.native.walk import CompiledWalk
 from localrank.scorers.trees import (
+    CATEGORICAL,
     DEFAULT_LEFT,
     MISSING_NAN,
     MISSING_NONE,
@@ -111,9 +112,10 @@ def test_any_number_of_trees_is_added_in_their_order(n_trees: int) -> None:
 def test_any_number_of_documents_is_scored_each_for_itself(n_docs: int) -> None:
     forest, documents = grown(20, 7), some(n_docs, n_docs)
 
-    scores = scored(forest, documents)
+    for in_front in (False, True):
+        scores = scored(forest, documents, in_front=in_front)
 
-    assert [by_definition(forest, document) for document in documents] == scores.tolist()
+        assert [by_definition(forest, document) for document in documents] == scores.tolist()
 
 
 def test_no_documents_have_no_scores() -> None:
@@ -211,3 +213,49 @@ def test_what_splits_add_is_the_score_without_its_mean(n_trees: int) -> None:
     scores = scored(forest, documents)
     np.testing.assert_allclose(scores - scores.mean(), contributions.sum(axis=1), atol=1e-9)
     assert not gains[Layout.of(forest).roots].any()
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_categories_beyond_a_set_are_not_in_it(wanted: int) -> None:
+    """The words of all sets lie side by side: those of the next one are not read."""
+    words = [1, 2, 1]
+    bits = np.full(sum(words), 0xFFFF_FFFF, np.uint32)
+    bits[sum(words[:wanted])] = 0b10_0101
+    forest = TreesScorer(
+        splits=np.array([1], np.int32),
+        features=np.array([0], np.int32),
+        thresholds=np.array([wanted], np.float64),
+        decisions=np.array([CATEGORICAL], np.uint8),
+        left=np.array([-1], np.int32),
+        right=np.array([-2], np.int32),
+        values=np.array([1.0, 2.0]),
+        category_words=np.array(words, np.int32),
+        category_bits=bits,
+    )
+    seen = [
+        -2.0,
+        -1.0,
+        -0.5,
+        0.0,
+        0.9,
+        1.0,
+        2.0,
+        3.0,
+        5.0,
+        31.0,
+        32.0,
+        33.0,
+        63.0,
+        64.0,
+        65.0,
+        66.0,
+        96.0,
+        3e9,
+        np.nan,
+    ]
+    inside = {0, 2, 5} | (set(range(32, 64)) if words[wanted] == 2 else set())
+
+    scores = scored(forest, np.array(seen, np.float32)[:, None])
+
+    expected = [1.0 if one > -1 and int(one) in inside else 2.0 for one in seen]
+    assert expected == scores.tolist()
