@@ -720,3 +720,21 @@ def test_small_values_that_differ_are_no_copies() -> None:
     found = inspect(query_set([[1e-9, 1], [2e-9, 1], [0, 1], [0, 1]], [0, 1, 2, 2], [4]))
 
     assert 1 == suspicion(found, "equal to another document").count
+
+
+@pytest.mark.parametrize(
+    ("noise", "low", "high", "count"), [(3e-5, 0, 0.9e-9, 1), (5.5e-5, 1.1e-9, 1.9e-9, 0)]
+)
+def test_features_repeat_each_other_if_they_correlate_within_a_billionth(
+    plain: QuerySet, noise: float, low: float, high: float, count: int
+) -> None:
+    documents = plain.documents.astype(np.float64)
+    documents[:, 2] = documents[:, 0] + noise * documents[:, 1]
+    queries = plain.with_documents(documents.astype(np.float32))
+    first, third = queries.documents[:, [0, 2]].T.astype(np.float64)
+    pair = np.corrcoef(first, third)[0, 1]
+
+    found = inspect(queries)
+
+    assert low < 1 - pair < high
+    assert count == len(suspicions(found, "correlation ±1"))
