@@ -63,7 +63,7 @@ async def test_a_ranking_s_line_says_what_was_asked_and_how_it_went(
     connect: Any, tiny_model: LiveModel, lines: Lines
 ) -> None:
     async with connect(settings(), models=[tiny_model]) as client:
-        answer = await client.post("/v1/rerank?explain=none", json=BODY, headers=SENT)
+        answer = await client.post("/v1/rerank?from=the-page", json=BODY, headers=SENT)
 
     [line] = lines.json
     assert "POST /v1/rerank 200" == line["message"]
