@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -123,3 +124,49 @@ def test_the_module_has_an_application_and_nothing_else_that_it_does_not_define(
     with pytest.raises(AttributeError, match=r"module 'localrank_service\.app' has no attribute 'nope'"):
         getattr(localrank_service.app, "nope")  # noqa: B009 - an expression would be one without effect
     monkeypatch.delitem(vars(localrank_service.app), "app")
+
+
+@pytest.mark.anyio
+async def test_what_an_application_began_ends_with_it(tmp_path: Path, tiny_model: LiveModel) -> None:
+    """Threads and tasks would go on, and what they hold would be lost."""
+    app = create_app(
+        Settings(
+            experiments_file=tmp_path / "experiments.json",
+            impression_log=1.0,
+            impression_log_dir=tmp_path / "log",
+            poll_seconds=0.01,
+        ),
+        models=[tiny_model],
+    )
+    service: Service = app.state.service
+    closed: list[str] = []
+
+    def noting(name: str, close: Any) -> Any:
+        def called(_self: object) -> Any:
+            closed.append(name)
+            return close()
+
+        return called
+
+    assert service.experiments is not None
+    assert service.impressions is not None
+    parts: dict[str, tuple[Any, str]] = {
+        "connections": (service.connections, "stop"),
+        "shadow": (service.experiments.shadow, "close"),
+        "workers": (service.workers, "leave"),
+        "impressions": (service.impressions, "close"),
+        "observer": (service.observer, "close"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, (part, method) in parts.items():
+            patch.setattr(type(part), method, noting(name, getattr(part, method)))
+
+        before = len(asyncio.all_tasks())
+        async with app.router.lifespan_context(app) as given:
+            during = len(asyncio.all_tasks())
+        after = len(asyncio.all_tasks())
+
+    assert list(parts) == closed
+    assert (before + 2, before) == (during, after)
+    assert given is not None
+    assert {"connections": service.connections, "admission": service.admission, "cors": None} == dict(given)
