@@ -29,6 +29,7 @@ __all__ = ["agree", "agree_exactly", "described"]
 
 #: Libraries whose next minor version may come to other numbers.
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "lightgbm")
+_ANEW = "If this change is meant, run the test with LOCALRANK_WRITE_GOLDEN=1 and read what git diff shows."
 #: A number with a point, as a text has it.
 _DECIMAL = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?e[-+]?\d+|[-−+]?\d[\d,]*\.\d+")
 
@@ -43,7 +44,7 @@ def agree(path: Path, found: Any, *, rel: float = 1e-4, abs: float = 1e-5) -> No
     kept = json.loads(path.read_text(encoding="utf-8"))
     _skip_unless(kept["made with"])
     wrong = list(_differences(kept["found"], plain, "", rel, abs))
-    assert not wrong, f"{path.name}, expected and found:\n" + "\n".join(wrong[:20])
+    assert not wrong, f"{path.name}, expected and found:\n" + "\n".join(wrong[:20]) + f"\n{_ANEW}"
 
 
 def agree_exactly(path: Path, found: str) -> None:
@@ -51,7 +52,7 @@ def agree_exactly(path: Path, found: str) -> None:
     if _writing():
         path.parent.mkdir(exist_ok=True)
         path.write_text(found, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == found
+    assert path.read_text(encoding="utf-8") == found, _ANEW
 
 
 def described(value: Any) -> Any:

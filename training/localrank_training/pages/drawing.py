@@ -6,6 +6,7 @@ axis, what it measures. Colours are classes, which the style of the page or of t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
@@ -427,7 +428,8 @@ def _lines(text: str, room: float) -> list[str]:
 
 def _width(text: str) -> float:
     """Return the largest width of a text in pixels, in any font of the reader."""
-    return sum(
+    # Not `sum`, which rounds in another way since Python 3.12: a drawing is the same with every Python.
+    return math.fsum(
         _WIDE
         if letter in "@mwMW%…" or letter.isupper()
         else _NARROW
