@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from localrank_training.choices import choices_of, edges
+from localrank.errors import InvalidData
+from localrank_training.choices import Trial, choices_of, edges, folds_of
 from localrank_training.config import TrainingConfig
 
 
@@ -94,3 +95,62 @@ def test_many_clusters_are_at_an_edge_and_one_is_not() -> None:
     assert ["clusters = 5 is the largest value that was tried; larger ones may be better"] == edges(
         tried, choices[-1].values, choices[-1].config
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "tried", "chosen", "said"),
+    [
+        ("learner.C", [1.0, 2.0, 3.0], 1.0, "smallest value that was tried; smaller ones may be better"),
+        (
+            "clustering.share",
+            [0.1, 0.5, 1.0],
+            0.1,
+            "smallest value that was tried; smaller ones may be better",
+        ),
+        ("clustering.share", [0.1, 0.5, 1.0], 1.0, None),
+        ("selection.folds", [2, 3, 4], 2, None),
+        ("selection.folds", [2, 3, 4], 4, "largest value that was tried; larger ones may be better"),
+        ("selection.refit", [True, False, 2], True, None),
+    ],
+)
+def test_an_edge_is_looked_up_in_the_table_of_its_name(
+    name: str, tried: list[float], chosen: float, said: str | None
+) -> None:
+    """A share of 1 and two folds are as far as they go."""
+    found = edges([{name: value} for value in tried], {name: chosen}, config())
+
+    assert ([] if said is None else [f"{name} = {chosen:g} is the {said}"]) == found
+
+
+def test_combinations_without_the_setting_are_no_values_of_it() -> None:
+    tried = [{"learner.C": 1.0}, {}, {"learner.C": 2.0}]
+
+    assert [] == edges(tried, {"learner.C": 2.0}, config())
+    assert 1 == len(edges([*tried, {"learner.C": 0.5}], {"learner.C": 2.0}, config()))
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "wanted", "sizes"), [(10, 3, [4, 3, 3]), (2, 5, [1, 1]), (6, 2, [3, 3])]
+)
+def test_every_query_is_in_one_fold(n_queries: int, wanted: int, sizes: list[int]) -> None:
+    folds = folds_of(n_queries, wanted, 0)
+
+    assert sizes == [len(fold) for fold in folds]
+    assert list(range(n_queries)) == sorted(query for fold in folds for query in fold.tolist())
+    assert all(fold.tolist() == sorted(fold.tolist()) for fold in folds)
+
+
+def test_folds_depend_on_the_seed_alone() -> None:
+    one, again, other = ([fold.tolist() for fold in folds_of(30, 3, seed)] for seed in (1, 1, 2))
+
+    assert one == again != other
+
+
+@pytest.mark.parametrize("n_queries", [0, 1])
+def test_one_query_cannot_be_held_out(n_queries: int) -> None:
+    with pytest.raises(InvalidData, match=f"^expected at least 2 queries to train on, found {n_queries}$"):
+        folds_of(n_queries, 5, 0)
+
+
+def test_a_trial_is_told_as_json() -> None:
+    assert {"setting": "C = 1", "value": 0.5, "chosen": True} == Trial("C = 1", 0.5, chosen=True).to_json()
