@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 from localrank.scorers.combination import standardised
 from localrank_training.blending import PULLS, Pairs, learn_weights, standardised_within
@@ -154,3 +155,77 @@ def test_scores_are_standardised_as_in_serving(scores: list[float]) -> None:
 
     for begin, end in pairwise(OFFSETS.tolist()):
         np.testing.assert_array_equal(found[begin:end], standardised(np.array(scores[begin:end])))
+
+
+@pytest.mark.parametrize(
+    ("together", "expected"),
+    [
+        # log(1 + exp(-w)) and log(1 + exp(w)) of 3 to 1 are least at log 3, as a coin of .75 says.
+        ([1.0, 1.0, 1.0, -1.0], np.log(3.0)),
+        ([2.0, 2.0, 2.0, -2.0], np.log(3.0) / 2),
+        ([-1.0, -1.0, -1.0, 1.0], 0.0),
+        ([0.0, 0.0], 0.0),
+        ([1e-3] * 999 + [-1e-3], 100.0),
+    ],
+)
+def test_equal_weights_have_the_scale_of_least_loss(together: list[float], expected: float) -> None:
+    """One member whose pairs differ by so much; its best weight is looked for between 0 and 100."""
+    n_pairs = len(together)
+    members = np.array([value for one in together for value in (one, 0.0)])[:, None]
+    pairs = Pairs.of(
+        np.tile([1.0, 0.0], n_pairs), np.arange(0, 2 * n_pairs + 1, 2), np.ones(n_pairs), most=5, seed=0
+    )
+
+    (weights,) = learn_weights(members, pairs, [1e9])
+
+    assert [expected or 1.0] == pytest.approx(weights.tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1.0, 20.0, 400.0])
+def test_weights_of_any_scores_are_the_least_by_a_search(size: float) -> None:
+    """Of margins below -15 too, whose logistic function is zero but for rounding."""
+    members, labels, offsets = noisy(3, n_queries=3)
+    members = members[:, :1] * size
+    pairs = Pairs.of(labels, offsets, np.ones(3), most=10_000, seed=0)
+
+    weight = learn_weights(members, pairs, [np.inf, 1e-3])[1][0]
+
+    differences = (members[pairs.better] - members[pairs.worse])[:, 0]
+    shares = pairs.shares / pairs.shares.sum()
+    scale = minimize_scalar(
+        lambda w: shares @ np.logaddexp(0, -w * differences),
+        bounds=(0, 100),
+        method="bounded",
+        options={"xatol": 1e-10},
+    ).x
+    best = minimize_scalar(
+        lambda w: shares @ np.logaddexp(0, -w * differences) + 1e-3 * (w - scale) ** 2,
+        bounds=(0, 100),
+        method="bounded",
+        options={"xatol": 1e-10},
+    ).x
+    assert weight == pytest.approx(best, rel=1e-2)
+
+
+def test_as_many_pairs_as_there_may_be_are_all_taken() -> None:
+    """A list of three labels has three pairs."""
+    labels, offsets = np.array([0.0, 1.0, 2.0]), np.array([0, 3])
+
+    whole, sampled = (Pairs.of(labels, offsets, np.ones(1), most=most, seed=0) for most in (3, 2))
+
+    assert [(1, 0), (2, 0), (2, 1)] == list(zip(whole.better.tolist(), whole.worse.tolist(), strict=True))
+    assert 2 == len(sampled) == len(set(zip(sampled.better.tolist(), sampled.worse.tolist(), strict=True)))
+    assert [0.5, 0.5] == sampled.shares.tolist()
+
+
+def test_pairs_of_some_queries_keep_their_shares() -> None:
+    pairs = Pairs.of(LABELS, OFFSETS, ALIKE, most=100, seed=0)
+
+    some = pairs.of_queries(np.array([False, True, True, True]))
+
+    assert ([8, 8, 8], [7, 9, 10], [3, 3, 3]) == (
+        some.better.tolist(),
+        some.worse.tolist(),
+        some.query.tolist(),
+    )
+    np.testing.assert_allclose(some.shares, 1 / 3)

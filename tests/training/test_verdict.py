@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry import Registry
 from localrank_training.blend_report import BlendReport, Rival
-from localrank_training.comparisons import compare_family
+from localrank_training.comparisons import Comparison, compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.verdict import against_served, of_blend, of_clusters
 
@@ -131,3 +132,124 @@ def test_the_name_alone_shows_three_lines_on_a_terminal(
 
     assert 0 == main([])
     assert 3 == len(capsys.readouterr().out.splitlines())
+
+
+def compared(
+    difference: float, p_holm: float, metric: str = "map", *, detectable: float | None = 0.02, p: float = 0.5
+) -> Comparison:
+    better = int(difference > 0)
+    return Comparison(
+        metric=metric, convention="standard", candidate=0.5 + difference, baseline=0.5, n_queries=40, n_left_out=0,
+        difference=difference, interval=None, p=p, p_holm=p_holm, p_t=None, wins=better, losses=int(difference < 0),
+        ties=39, helped=0, hurt=0, detectable=detectable,
+    )  # fmt: skip
+
+
+CLEAR, CLEARER = compared(0.1, 0.05), compared(0.05, 0.001, "ndcg@10")
+WORSE, CLEARLY_WORSE = compared(-0.1, 0.04), compared(-0.05, 0.0123, "ndcg@10")
+CHANCE, EQUAL = compared(0.2, 0.0501), compared(0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "said"),
+    [
+        (
+            [CLEAR],
+            "better than its global scorer: map 0.6000 instead of 0.5000 (+0.1000, p = 0.05); promote it",
+        ),
+        (
+            [CHANCE, CLEAR, CLEARER, EQUAL],
+            "better than its global scorer: ndcg@10 0.5500 instead of 0.5000 (+0.0500, p = 0.001); promote it",
+        ),
+        (
+            [CLEARER, WORSE],
+            "worse than its global scorer: map 0.4000 instead of 0.5000 (-0.1000, p = 0.04); go back",
+        ),
+        (
+            [WORSE, CLEARLY_WORSE],
+            "worse than its global scorer: ndcg@10 0.4500 instead of 0.5000 (-0.0500, p = 0.012); go back",
+        ),
+        (
+            [CHANCE],
+            "no better than its global scorer on any metric (40 queries, enough to find a difference of 0.0200); go back",
+        ),
+        (
+            [CHANCE, compared(-0.1, 0.9, detectable=0.0123), compared(0.1, 0.9, detectable=None)],
+            "no better than its global scorer on any metric (40 queries, enough to find a difference of 0.0123); go back",
+        ),
+        (
+            [compared(0.1, 0.9, detectable=None)],
+            "no better than its global scorer on any metric (40 queries); go back",
+        ),
+        (
+            [EQUAL, compared(0.1, 0.9, detectable=None)],
+            "no better than its global scorer on any metric (40 queries, enough to find a difference of 0.0200); go back",
+        ),
+        ([EQUAL, EQUAL], "ranks every query as its global scorer does; go back"),
+    ],
+)
+def test_the_clearest_difference_is_said_and_a_worse_metric_outweighs_better_ones(
+    comparisons: list[Comparison], said: str
+) -> None:
+    verdict = of_clusters(comparisons, 40, smaller="go back")
+
+    assert f"verdict: {said}" == str(verdict) == verdict.sentence
+    expected = said.split(" ", maxsplit=1)[0]
+    assert (expected if expected in {"better", "worse"} else "same") == verdict.outcome
+    assert {"outcome": verdict.outcome, "sentence": verdict.sentence} == verdict.to_json()
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(1, 0), (0, 1)])
+def test_local_models_of_a_blend_are_judged_if_they_change_a_single_query(wins: int, losses: int) -> None:
+    blend = BlendReport(99, (Rival("a", 1.0, 1.0, ()),), None, ())
+    changed = replace(compared(0.0, 1.0, detectable=None), wins=wins, losses=losses)
+
+    verdict = of_blend(blend, [EQUAL, changed], 40)
+
+    assert (
+        "verdict: no better than the same blend without local models on any metric (40 queries, enough to find a "
+        "difference of 0.0200); train with --set clustering.method='none', which is smaller"
+    ) == str(verdict)
+
+
+def test_a_blend_of_one_member_has_nothing_to_be_compared_with() -> None:
+    one = of_blend(BlendReport(99, (Rival("a", 1.0, 1.0, (CLEAR,)),), None, ()), [EQUAL], 40)
+
+    assert "same" == one.outcome
+    assert "verdict: a blend of one member, with nothing to compare it with" == str(one)
+
+
+def test_the_metrics_of_the_best_member_are_one_family() -> None:
+    """By Holm, twice the smaller p of two: .06 is chance."""
+    rival = (compared(0.1, 0.0, p=0.03), compared(0.1, 0.0, "ndcg@10", p=0.2))
+    surer = (compared(0.1, 0.9, p=0.02), compared(0.1, 0.9, "ndcg@10", p=0.2))
+
+    chance, better = (
+        of_blend(
+            BlendReport(99, (Rival("linear on raw", 1.0, 1.0, one), Rival("b", None, 1.0, one)), None, ()),
+            [],
+            40,
+        )
+        for one in (rival, surer)
+    )
+
+    assert "same" == chance.outcome
+    assert (
+        "verdict: no better than the best of its members alone (linear on raw) on any metric (99 queries, enough to find "
+        "a difference of 0.0200); promote it, or train that member alone, which is smaller"
+    ) == str(chance)
+    assert (
+        "verdict: better than the best of its members alone (linear on raw): map 0.6000 instead of 0.5000 "
+        "(+0.1000, p = 0.04); promote it"
+    ) == str(better)
+
+
+def test_the_sentences_about_a_served_version() -> None:
+    good, same, bad = figures(2.0), figures(1.0), figures(0.3)
+
+    better, equal, worse = (against_served(one, same, "web 3") for one in (good, same, bad))
+
+    assert ("better", "same", "worse") == (better.outcome, equal.outcome, worse.outcome)
+    assert str(better).startswith("promoted: better than web 3: ")
+    assert "not promoted: no metric differs from web 3 by more than chance" == str(equal)
+    assert str(worse).startswith("not promoted: worse than web 3: ")
