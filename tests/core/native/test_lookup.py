@@ -352,3 +352,28 @@ def test_memory_is_kept_for_twice_as_many_slots_and_as_many_keys() -> None:
 def test_tables_of_another_shape_are_refused(shape: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"expected offsets \(3, 4, 5\), found"):
         LookUp(np.zeros(shape, np.int32), np.zeros((3, 4, 9), np.int32), 2)
+
+
+def in_lanes(row: np.ndarray, asked: np.ndarray) -> np.float32:
+    """Add products in sixteen lanes, blocks in turn in two sums, as nearest.c says it does on every processor."""
+    blocks = np.zeros((-(-len(row) // 16), 16), np.float32)
+    blocks.flat[: len(row)] = row * asked
+    sums = np.zeros((2, 16), np.float32)
+    for place, block in enumerate(blocks):
+        sums[place % 2] += block
+    lanes = sums[0] + sums[1]
+    lanes = lanes[:8] + lanes[8:]
+    lanes = lanes[:4] + lanes[4:]
+    total: np.float32 = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
+    return total
+
+
+@pytest.mark.parametrize("n_features", [*WIDTHS, 200, 700])
+def test_products_are_added_in_the_same_order_on_every_processor(n_features: int) -> None:
+    known = Known(4, 2, n_features, 3)
+    known.ranks[:] = 2
+
+    for query in range(4):
+        expected = sum(abs(float(in_lanes(known.directions[query, p], known.query[p]))) for p in range(2)) / 2
+
+        assert expected == known.found(2, [query])[2]
