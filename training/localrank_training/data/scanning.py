@@ -390,7 +390,7 @@ def read_names(path: Path) -> tuple[str, ...]:
         stored = path.read_bytes()
         lines = stored.decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        line = stored.count(b"\n", 0, error.start) + 1
+        line = stored[: error.start].count(b"\n") + 1
         found = f"the byte 0x{stored[error.start]:02x} on line {line}"
         raise InvalidData(f"{path}: expected feature names in UTF-8, found {found}") from None
     except OSError as error:
