@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from localrank.metrics import Judgements
+from localrank_training.experiments import songs as songs_module
 from localrank_training.experiments.songs import drawn, local_metrics, metric_rankers, shown_to
+
+if TYPE_CHECKING:
+    from localrank_training.data.queries import QuerySet
 
 
 def test_every_song_is_asked_for_once_and_never_finds_itself() -> None:
@@ -98,3 +104,26 @@ def test_structural_metrics_take_the_query_as_the_origin() -> None:
     for name in ("MLR", "R-MLR", "GMML", "L-GMML"):
         assert found[name].mean() > 0.4
         assert found[f"seconds of {name}"] >= 0
+
+
+@pytest.mark.parametrize("best", [1.0, 4.0, 16.0])
+def test_the_sharpness_that_ranks_validation_songs_best_is_used_for_test_songs(
+    best: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three = drawn(3, 10, 4, split=0, seed=0)
+    _, held, test = (shown_to(three, part) for part in range(3))
+    asked: list[tuple[bool, float]] = []
+
+    def mixed(
+        points: np.ndarray, queries: QuerySet, _transforms: object, _anchors: object, rho: float
+    ) -> object:
+        assert len(points) == len(queries)
+        asked.append((queries is test, rho))
+        return queries.labels if rho == best else -queries.labels
+
+    monkeypatch.setattr(songs_module, "_mixed", mixed)
+
+    found = songs_module._by_equations(three, held, test, np.eye(4)[None], np.zeros((1, 4)))
+
+    assert [(False, 1.0), (False, 4.0), (False, 16.0), (True, best)] == asked
+    assert [1.0] * len(test) == found.tolist()
