@@ -391,6 +391,7 @@ def test_names_fewer_than_the_features_before_are_refused(tmp_path: Path) -> Non
         ("", ": expected feature names, found an empty file"),
         (b"a\nb\xff\n", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
         (b"\n\xff", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
+        (b"\xef\xbb\xbfa\n\xff", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
     ],
 )
 def test_bad_names_are_refused(tmp_path: Path, content: str | bytes, words: str) -> None:

@@ -387,11 +387,11 @@ def read_names(path: Path) -> tuple[str, ...]:
         InvalidData: a name is empty or there twice, or the file is not UTF-8 text.
     """
     try:
-        stored = path.read_bytes()
-        lines = stored.decode("utf-8-sig").removesuffix("\n").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        line = stored[: error.start].count(b"\n") + 1
-        found = f"the byte 0x{stored[error.start]:02x} on line {line}"
+        # Its positions count from behind a byte order mark.
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"the byte 0x{error.object[error.start]:02x} on line {line}"
         raise InvalidData(f"{path}: expected feature names in UTF-8, found {found}") from None
     except OSError as error:
         raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
