@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.interleaving import balanced, balanced_preference, team_draft, team_preference
+from localrank.interleaving import (
+    FIRST,
+    SECOND,
+    balanced,
+    balanced_preference,
+    team_draft,
+    team_preference,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,3 +139,10 @@ def test_clicks_are_credited_as_published() -> None:
     assert 0 == balanced_preference(ranks, [])
     assert 0 == balanced_preference(ranks, [9])
     assert (1, -1, 0, 0) == tuple(team_preference([0, 1, 1, 0], c) for c in ([1], [0, 0], [0, 1], [7]))
+
+
+def test_clicks_beyond_the_teams_are_of_neither() -> None:
+    """A position that equals the number of results is the first beyond them."""
+    assert 0 == team_preference([FIRST], [1])
+    assert -1 == team_preference([FIRST, SECOND], [0, 0, 2, 9])
+    assert 1 == team_preference([FIRST, SECOND], [1])

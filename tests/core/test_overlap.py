@@ -7,6 +7,7 @@ import pytest
 
 from localrank.overlap import OverlapRouter
 from localrank.routing import ExactRouter
+from localrank.signature import Signature
 from localrank.similarity import one_to_many
 
 from .clouds import clustered, scattered
@@ -55,3 +56,25 @@ def test_with_one_neighbour_it_is_the_nearest_query() -> None:
         expected = ExactRouter(signatures, np.arange(30)).route(asked.of(query))
 
         assert expected.cluster == router.route(asked.of(query)).cluster
+
+
+def test_a_query_without_directions_goes_to_the_global_scorer() -> None:
+    known = scattered(6)
+    router = OverlapRouter(known, np.arange(6), np.arange(6)[:, None])
+    nothing = Signature(np.zeros_like(known.directions[0]), np.zeros(known.directions.shape[1]), 0)
+
+    route = router.route(nothing)
+
+    assert (None, "no_signature", False) == (route.cluster, route.fallback, route.local)
+
+
+def test_a_new_query_stands_for_the_first_query_of_its_cluster() -> None:
+    known, new = scattered(8).take(np.arange(6)), scattered(8).take(np.arange(6, 8))
+    neighbours = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0]])
+    router = OverlapRouter(known, np.array([2, 0, 1, 0, 2, 1]), neighbours)
+
+    grown = router.grown(new, np.array([2, 1]))
+
+    assert isinstance(grown, OverlapRouter)
+    assert [2, 0, 1, 0, 2, 1, 2, 1] == grown.clusters.tolist()
+    assert [*neighbours.tolist(), [0, 1], [2, 3]] == grown.neighbours.tolist()
