@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import localrank
 import localrank_training
 from localrank.metrics import Judgements
 from localrank_training import LocalRanker
+from localrank_training.estimator import _grouped, _numbered, _Rows, _weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,3 +213,161 @@ def test_the_package_says_what_is_public() -> None:
     assert set(localrank_training.__all__) <= set(dir(localrank_training))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = localrank_training.nothing
+
+
+@pytest.mark.parametrize(
+    ("qid", "numbers", "ids"),
+    [
+        ([7, 3, 7, 5], [0, 1, 0, 2], ("7", "3", "5")),
+        (["b", "a", "b"], [0, 1, 0], ("b", "a")),
+        (np.array([[2], [1], [2]]), [0, 1, 0], ("2", "1")),
+        (np.array(["x", 3, "x"], object), [0, 1, 0], ("x", "3")),
+    ],
+)
+def test_queries_are_numbered_as_they_first_appear(
+    qid: Any, numbers: list[int], ids: tuple[str, ...]
+) -> None:
+    found, names = _numbered(qid, len(numbers))
+
+    assert (numbers, ids) == (found.tolist(), names)
+
+
+@pytest.mark.parametrize(
+    ("qid", "message"),
+    [
+        (
+            [1, 2],
+            r"^qid: expected a query for each of 3 rows, found 2; to make queries from the sizes of groups, use ",
+        ),
+        ([1, 1], r"^qid: expected a query for each of 3 rows, found 2$"),
+        (["a", "b"], r"^qid: expected a query for each of 3 rows, found 2$"),
+        ([1.0, 2.0], r"^qid: expected a query for each of 3 rows, found 2$"),
+        ([1, None, None], r"^qid: expected a query for each row, found none in row 1$"),
+        (np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]"), r"found none in row 1$"),
+        (np.ones((3, 2)), r"^qid: expected one query for each row, found an array of shape \(3, 2\)$"),
+        (np.ones((3, 1, 2)), r"^qid: expected one query for each row, found an array of shape \(3, 1, 2\)$"),
+    ],
+)
+def test_what_numbers_no_queries_is_refused(qid: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _numbered(qid, 3)
+
+
+def rows(queries: list[int]) -> _Rows:
+    documents = np.arange(len(queries), dtype=np.float32)[:, None]
+    ids = tuple(f"q{number}" for number in range(max(queries) + 1))
+    return _Rows(documents, np.array(queries), ids, ("f1",))
+
+
+def test_rows_of_a_query_are_put_next_to_each_other() -> None:
+    queries, order = _grouped(rows([0, 1, 0, 2, 1]), [5, 6, 7, 8, 9])
+
+    assert [0, 2, 1, 4, 3] == order.tolist() == queries.lines.tolist()
+    assert [0, 2, 1, 4, 3] == queries.documents[:, 0].tolist()
+    assert [5, 7, 6, 9, 8] == queries.labels.tolist()
+    assert [0, 2, 4, 5] == queries.offsets.tolist()
+    assert (("q0", "q1", "q2"), ("f1",)) == (queries.query_ids, queries.feature_names)
+
+
+def test_a_query_has_the_weight_of_its_rows() -> None:
+    assert [2.0, 0.0] == _weights([2, 0, 2], rows([0, 1, 0])).tolist()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1], "^query_weight: expected one for each of 3 rows, found 2$"),
+        ([1, -0.5, -2], r"^query_weight: expected finite numbers of at least 0, found -0\.5 in row 1$"),
+        ([1, 1, np.nan], "^query_weight: expected finite numbers of at least 0, found nan in row 2$"),
+        ([np.inf, 1, 1], "^query_weight: expected finite numbers of at least 0, found inf in row 0$"),
+        ([1, 1, 2], "^query_weight: row 2"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _weights(weights, rows([0, 1, 0]))
+
+
+def test_settings_are_put_over_those_of_the_file_and_the_method(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("seed = 3\n[learner]\nmethod = 'ranksvm'\nC = 7\n")
+
+    plain = LocalRanker("global", config=config)._configuration()
+    more = LocalRanker(
+        "global", config=config, settings={"seed": 5, "learner.tolerance": 0.05}
+    )._configuration()
+
+    assert (3, 7, "none") == (plain.seed, plain.learner.settings["C"], plain.clustering.method)
+    assert (5, 7, 0.05) == (more.seed, more.learner.settings["C"], more.learner.settings["tolerance"])
+    with pytest.raises(ValueError, match=r"^LocalRanker: unknown setting 'sead'"):
+        LocalRanker(settings={"sead": 1})._configuration()
+
+
+def test_what_is_given_reaches_training(data: tuple[Any, Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, qid = data
+    asked: dict[str, Any] = {}
+
+    def train(queries: Any, configuration: Any, **options: Any) -> Any:
+        asked.update(queries=queries, configuration=configuration, **options)
+        return SimpleNamespace(built=SimpleNamespace(ranker="ranker"))
+
+    monkeypatch.setattr("localrank_training.estimator.train", train)
+    monkeypatch.setattr("localrank_training.estimator.report_of", lambda trained: ("report", trained))
+
+    ranker = LocalRanker(**QUICK, workers=3).fit(X, y, qid=qid, query_weight=1.0 + qid % 2)
+
+    assert 3 == asked["workers"]
+    assert "none" == asked["configuration"].clustering.method
+    expected = [1.0 + int(name) % 2 for name in asked["queries"].query_ids]
+    assert expected == asked["queries"].weights.tolist()
+    report: Any = ranker.report_
+    assert ("report", ranker.trained_) == report
+    assert "ranker" == str(ranker.ranker_)
+    ranker = LocalRanker(**QUICK).fit(X, y, qid=qid)
+    assert 1 == asked["workers"]
+    assert asked["queries"].weights is None
+
+
+def test_equal_scores_keep_the_order_of_the_rows(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    ranker = LocalRanker(**QUICK).fit(X, y, qid=qid)
+    twins = np.repeat(X[:3], 2, axis=0)
+
+    order = ranker.rank(twins, qid=[1] * 6)
+
+    assert all(order.tolist().index(row) + 1 == order.tolist().index(row + 1) for row in (0, 2, 4))
+    assert [0, 2, 1] == ranker.rank(X[[0, 1, 0]], qid=["b", "a", "b"]).tolist()
+
+
+def test_the_metric_of_the_score_is_the_one_that_is_asked_for(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    scores = {
+        metric: LocalRanker(**QUICK, metric=metric).fit(X, y, qid=qid).score(X, y, qid=qid)
+        for metric in ("ndcg@10", "p@10", "mrr")
+    }
+
+    assert scores["ndcg@10"] == LocalRanker(**QUICK).fit(X, y, qid=qid).score(X, y, qid=qid)
+    assert 3 == len(set(scores.values()))
+
+
+def test_a_published_model_is_not_served_unless_asked(data: tuple[Any, Any, Any], tmp_path: Path) -> None:
+    X, y, qid = data
+
+    LocalRanker(**QUICK).fit(X, y, qid=qid).publish("web", tmp_path)
+
+    assert {} == localrank.Registry(tmp_path).aliases("web")
+
+
+@pytest.mark.parametrize(("missing", "allowed"), [("reject", False), ("median", True)])
+def test_missing_values_are_allowed_if_a_setting_says_what_they_become(
+    missing: str, *, allowed: bool
+) -> None:
+    tags = LocalRanker("global", settings={"contract.missing": missing}).__sklearn_tags__()
+
+    assert (allowed, True, True) == (
+        tags.input_tags.allow_nan,
+        tags.target_tags.required,
+        tags.target_tags.positive_only,
+    )
+    assert "ranker" == tags.estimator_type
+    assert not LocalRanker("globl").__sklearn_tags__().input_tags.allow_nan
