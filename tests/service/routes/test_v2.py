@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank import __version__
+from localrank import __version__, stages
 from localrank_service.models.live import LiveModel
+from localrank_service.wire import answer
 
 if TYPE_CHECKING:
     import httpx
@@ -167,3 +169,18 @@ async def test_times_of_several_queries_are_added_up(client: httpx.AsyncClient) 
     assert all(times[stage] > 0 for stage in ("decode", "score", "order", "total"))
     assert {"application/json"} == {answer.headers["content-type"]}
     assert "vary" not in answer.headers
+
+
+async def test_nothing_is_added_to_times_that_were_not_spent(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "time", SimpleNamespace(perf_counter=lambda: 5.0))
+    monkeypatch.setattr(answer, "perf_counter", lambda: 5.0)
+    tensors = [
+        {"name": "features", "datatype": "FP32", "shape": [4, 4], "data": ROWS * 2},
+        {"name": "group", "datatype": "INT32", "shape": [2], "data": [2, 2]},
+    ]
+
+    found = await client.post("/v2/models/tiny/infer", json={"inputs": tensors})
+
+    assert {"0"} == {part.partition(";dur=")[2] for part in found.headers["server-timing"].split(", ")}
