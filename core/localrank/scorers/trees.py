@@ -169,7 +169,8 @@ class TreesScorer(Leaf):
         if (self.splits < 0).any():
             return f"tree {int((self.splits < 0).argmax())}: expected a number of splits, found {self.splits.min()}"
         n_splits = int(self.splits.sum(dtype=np.int64))
-        if 2 * n_splits + self.n_trees > np.iinfo(np.int32).max:
+        # Nodes of the walk's layout: two for a split, one for a tree, and one that ends each group of trees.
+        if 2 * n_splits + 2 * self.n_trees > np.iinfo(np.int32).max:
             return f"expected at most a thousand million splits, found {n_splits}"
         for name in ("features", "thresholds", "decisions", "left", "right"):
             if len(getattr(self, name)) != n_splits:
