@@ -24,7 +24,7 @@ static int not_among(const node *at, float seen, const int64_t *set_begins, cons
     int32_t set;
     memcpy(&set, &at->threshold, sizeof set);
     const int64_t begin = set_begins[set], bits = 32 * (set_begins[set + 1] - begin);
-    if (!(seen > -1 && seen < (double)bits)) /* also where it is NaN */
+    if (!(seen > -1 && seen < (double)bits && bits)) /* also where it is NaN; a set may be empty */
         return 1;
     const int64_t category = (int64_t)seen;
     return !(category_bits[begin + category / 32] >> (category % 32) & 1);

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORICAL",
     "DEFAULT_LEFT",
+    "FEATURE_BITS",
     "MISSING_NAN",
     "MISSING_NONE",
     "MISSING_TYPE",
@@ -46,6 +47,8 @@ DEFAULT_LEFT = 2
 #: what is missing: nothing (NaN is taken for zero), zero and NaN, or NaN. The two bits above.
 MISSING_TYPE = 12
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 4, 8
+#: A node of the walk has this many bits for its feature (`localrank.scorers.walk`).
+FEATURE_BITS = 29
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,15 +130,11 @@ class TreesScorer(Leaf):
         return walk_of(self)
 
     def score_rows(self, rows: Matrix, /) -> Vector:
-        if rows.ndim != 2 or rows.shape[1] < self.n_features:
-            raise InvalidDocuments(
-                f"these trees look at {self.n_features} features, found documents of shape {rows.shape}"
-            )
-        return self.walk.score(np.ascontiguousarray(rows, np.float32))
+        return self.walk.score(self._readable(rows))
 
     def parts_of(self, rows: Matrix, /) -> Parts:
-        gains = self.walk.gains(np.ascontiguousarray(rows, np.float32))
-        return lambda chosen: self.walk.contributions(np.ascontiguousarray(chosen, np.float32), gains)
+        gains = self.walk.gains(self._readable(rows))
+        return lambda chosen: self.walk.contributions(self._readable(chosen), gains)
 
     def first(self, count: int) -> Self:
         """Return the first trees alone; their arrays lie where those of all trees do."""
@@ -157,6 +156,14 @@ class TreesScorer(Leaf):
     def __getstate__(self) -> dict[str, Any]:
         # The cache is made of these, and the compiled walk holds addresses of this process.
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _readable(self, rows: Matrix) -> Matrix:
+        """Return documents as the walk reads them, which has no bounds of its own."""
+        if rows.ndim != 2 or rows.shape[1] < self.n_features:
+            raise InvalidDocuments(
+                f"these trees look at {self.n_features} features, found documents of shape {rows.shape}"
+            )
+        return np.ascontiguousarray(rows, np.float32)
 
     def _place(self, split: int) -> str:
         tree = int(self.tree_of[split])
@@ -188,7 +195,7 @@ class TreesScorer(Leaf):
         missing = self.decisions & MISSING_TYPE
         numeric = (self.decisions & CATEGORICAL) == 0
         wrong: list[tuple[Bits, Array, str]] = [
-            ((self.features < 0) | (self.features >= 1 << 30), self.features, "a feature"),
+            ((self.features < 0) | (self.features >= 1 << FEATURE_BITS), self.features, "a feature"),
             ((self.decisions > 15) | (missing == MISSING_TYPE), self.decisions, "decision bits"),
             (numeric & np.isnan(self.thresholds), self.thresholds, "a threshold"),
         ]

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NONE, MISSING_TYPE, MISSING_ZERO
+from localrank.scorers.trees import (
+    CATEGORICAL,
+    DEFAULT_LEFT,
+    FEATURE_BITS,
+    MISSING_NONE,
+    MISSING_TYPE,
+    MISSING_ZERO,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +38,8 @@ NODE = np.dtype([("threshold", "f4"), ("reach", "f4"), ("left", "i4"), ("feature
 #: Flags in the three upper bits of a node's feature.
 GOES_RIGHT_BY_DEFAULT = np.uint32(1 << 31)
 IS_CATEGORICAL = np.uint32(1 << 30)
-IS_LEAF = np.uint32(1 << 29)
-FEATURE = np.uint32((1 << 29) - 1)
+IS_LEAF = np.uint32(1 << FEATURE_BITS)
+FEATURE = np.uint32((1 << FEATURE_BITS) - 1)
 #: After so many trees all documents come together again: these nodes fit a core's first cache.
 _GROUP = 16
 #: LightGBM's constant: values up to this count as zero if zero means missing.
@@ -177,6 +184,8 @@ class NumpyWalk:
         self._threshold = layout.nodes["threshold"].copy()
         self._reach = layout.nodes["reach"].copy()
         self._zero_is_missing = layout.zero_is_missing
+        # One more, which is looked at for what is in no set; there may be none.
+        self._words = np.append(layout.category_bits, np.uint32(0))
         self._layout = layout
 
     def score(self, documents: Matrix, /) -> Vector:
@@ -259,10 +268,11 @@ class NumpyWalk:
         begins = self._layout.set_begins
         which = np.where(self._categorical.take(now), self._threshold.view(np.int32).take(now), 0)
         bits = 32 * (begins[which + 1] - begins[which])
-        known = (seen > -1) & (seen < bits)  # false for NaN
+        # False for NaN. A set may be empty, even the only one.
+        known = (seen > -1) & (seen < bits) & (bits > 0)
         category = np.where(known, seen, 0).astype(np.int64)
         word = np.where(known, begins[which] + category // 32, 0)
-        inside = (self._layout.category_bits[word] >> (category % 32).astype(np.uint32)) & 1
+        inside = (self._words[word] >> (category % 32).astype(np.uint32)) & 1
         not_among: Bits = ~(known & (inside > 0))
         return not_among
 

@@ -262,3 +262,25 @@ def test_categories_beyond_a_set_are_not_in_it(wanted: int) -> None:
     assert expected == scores.tolist()
     column = np.array(seen, np.float32)[:, None]
     assert expected == NumpyWalk(Layout.of(forest)).score(column).tolist()
+
+
+@pytest.mark.parametrize("words", [[0], [0, 1], [1, 0], [2, 0, 1]])
+def test_nothing_is_in_a_set_without_words(words: list[int]) -> None:
+    """A value between -1 and 0 is category 0, whose word would be that of the next set or beyond all words."""
+    forest = TreesScorer(
+        splits=np.array([1], np.int32),
+        features=np.array([0], np.int32),
+        thresholds=np.array([words.index(0)], np.float64),
+        decisions=np.array([CATEGORICAL], np.uint8),
+        left=np.array([-1], np.int32),
+        right=np.array([-2], np.int32),
+        values=np.array([1.0, 2.0]),
+        category_words=np.array(words, np.int32),
+        category_bits=np.full(sum(words), 0xFFFF_FFFF, np.uint32),
+    )
+    seen = np.array([[-1.0], [-0.5], [-0.0], [0.0], [0.5], [1.0], [np.nan]], np.float32)
+
+    scores = scored(forest, seen)
+
+    assert [2.0] * len(seen) == scores.tolist()
+    assert [2.0] * len(seen) == NumpyWalk(Layout.of(forest)).score(seen).tolist()

@@ -259,6 +259,19 @@ def test_documents_with_too_few_features_are_refused() -> None:
 
     with pytest.raises(InvalidDocuments, match=r"look at 3 features, found documents of shape \(4, 2\)"):
         scorer.score_rows(np.zeros((4, 2), np.float32))
+    with pytest.raises(InvalidDocuments, match=r"look at 3 features, found documents of shape \(4, 2\)"):
+        scorer.parts_of(np.zeros((4, 2), np.float32))
+    with pytest.raises(InvalidDocuments, match=r"look at 3 features, found documents of shape \(1, 2\)"):
+        scorer.parts_of(np.zeros((4, 3), np.float32))(np.zeros((1, 2), np.float32))
+
+
+def test_no_feature_is_numbered_beyond_the_bits_of_a_node() -> None:
+    """The bit after the last one of a feature says that a node is a leaf."""
+    last = forest(stump(0.0, 0, feature=2**29 - 1))
+
+    assert 2**29 - 1 == int(Layout.of(last).nodes["feature"][0])
+    with pytest.raises(ValueError, match=f"tree 0, split 0: expected a feature, found {2**29}"):
+        forest(stump(0.0, 0, feature=2**29))
 
 
 def test_two_forests_add_up() -> None:
