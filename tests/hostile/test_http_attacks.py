@@ -210,6 +210,6 @@ def test_no_name_in_a_body_leads_out_of_its_folder(name: str, client: httpx.Clie
     )
 
     assert 404 == asked.status_code
-    assert 404 == alias.status_code
+    assert 422 == alias.status_code
     assert str(models.parent) not in asked.text + alias.text
     assert before == state(client, models)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from localrank.similarity import SIMILARITIES
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.boosting import Gbrt
+from localrank_training.learners.lesson import Lesson  # noqa: TC001 -- the settings of a learner are checked by its annotations
 from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.scorers import Scorer
-    from localrank_training.learners.lesson import Lesson
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
 
@@ -201,7 +201,11 @@ class Remembering(Learner):
 
     method: ClassVar[str] = "remembering"
     blocks: str = "normalised"
-    lessons: list[Lesson] = field(default_factory=list)
+    lessons: ClassVar[list[Lesson]]  # of the instance that was made last; a field would be a setting
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        type(self).lessons = []
 
     def fit(self, lesson: Lesson) -> Scorer:
         self.lessons.append(lesson)

@@ -177,10 +177,15 @@ def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut:
     first, done, named, start = 0, 0, 0, begin + 1
     while first < len(found_ends) and (single is None or len(runs) < single):
         by_values = int(np.searchsorted(totals, done + values, "right"))
-        by_bytes = int(np.searchsorted(found_ends, start + size, "right"))
+        head = text[start : int(found_ends[first])]
+        opened = start + len(head) - len(head.lstrip(b" \t\r\n"))
+        by_bytes = int(np.searchsorted(found_ends, opened + size, "right"))
+        # Spaces before the next comma do not count.
+        if 0 < by_bytes < len(found_ends):
+            after = text[int(found_ends[by_bytes - 1]) + 1 : int(found_ends[by_bytes])].rstrip(b" \t\r\n")
+            by_bytes += int(found_ends[by_bytes - 1]) + 1 + len(after) <= opened + size
         last = max(first + 1, min(by_values, by_bytes))
         piece = text[start : int(found_ends[last - 1])]
-        opened = start + len(piece) - len(piece.lstrip(b" \t\r\n"))
         colon = int(np.searchsorted(found_first, opened))
         has_colon = colon < len(found_first) and found_first[colon] < found_ends[first]
         runs.append(

@@ -186,14 +186,14 @@ def test_a_wrong_alias_is_refused_with_a_sentence(
     visits: Callable[..., Visit], changing: httpx.Client
 ) -> None:
     visit = visits(changing)
-    visit.expected.append("404")
+    visit.expected.append("422")
     page = opened(visit)
     use_key(page)
 
     promote(page, 2, "9th <b>try</b>")
 
     alert = page.locator("#view-models [role=alert]")
-    alert.filter(has_text="expected an alias of letters, digits").wait_for()
+    alert.filter(has_text="expected 1 to 64 letters, digits").wait_for()
 
 
 def test_the_key_is_kept_in_memory_only(visits: Callable[..., Visit], changing: httpx.Client) -> None:

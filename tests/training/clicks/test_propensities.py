@@ -62,7 +62,8 @@ def test_the_ratios_have_the_greatest_likelihood() -> None:
 
     def negated(parameters: np.ndarray) -> float:
         look, attract = 1 / (1 + np.exp(-parameters[:3])), 1 / (1 + np.exp(-parameters[3:]))
-        chance = look[places] * attract[pairs]
+        # A step of the search may go so far that a chance is rounded to one.
+        chance = np.minimum(look[places] * attract[pairs], 1 - 1e-12)
         return -float(clicks @ np.log(chance) + (shown - clicks) @ np.log1p(-chance))
 
     rng = np.random.default_rng(0)
