@@ -70,7 +70,7 @@ Examples:
 """
 
 
-#: Printed if somebody types the name alone.
+#: Printed if somebody types only ``localrank``.
 _START = """\
 localrank demo && localrank serve            make a small model and serve it: http://127.0.0.1:8080
 localrank train judged.txt --name web        learn from your own judged queries (LETOR text, CSV, Parquet)
@@ -132,8 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
 
 
 def _unknown(word: str) -> str:
-    """Return what to say of a first word that is no command."""
-    # Comparing words takes a module that no right use needs.
+    """Return the message for a first word that is not a command."""
+    # Only a wrong command needs this module.
     from localrank.commands.wrong_use import no_option
     from localrank.spelling import no_such
 
@@ -143,7 +143,7 @@ def _unknown(word: str) -> str:
 
 
 def _installing(extra: str) -> str:
-    """Return the command that installs an extra: from the checkout that this runs from, if it does."""
+    """Return the command that installs an extra; from the checkout if the program runs in one."""
     extras = f"[{extra}]" if extra else ""
     checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     if os.path.isfile(os.path.join(checkout, "pyproject.toml")):  # noqa: PTH113, PTH118
@@ -152,7 +152,7 @@ def _installing(extra: str) -> str:
 
 
 def _drop_output() -> None:
-    """Discard what the interpreter flushes at its end: the reader is gone, or the disk is full."""
+    """Discard the output that the interpreter still holds: the reader is gone, or the disk is full."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - pathlib would be imported for every command
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 

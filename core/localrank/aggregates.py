@@ -48,12 +48,12 @@ __all__ = [
 ORDERS = ("largest", "smallest")
 #: Largest number that float32 holds.
 _LARGEST = float(np.finfo(np.float32).max)
-#: Of a direction or a mean: larger ones could give infinite sums.
+#: Largest number of a direction or a mean; larger ones could give infinite sums.
 _BOUND = 1e100
 
 
 class _Aggregate(ABC):
-    """What makes a vector of the documents."""
+    """A representation that makes one vector of a query's documents."""
 
     __slots__ = ()
 

@@ -59,7 +59,8 @@ def rank_biased_overlap(first: Indices, second: Indices, *, persistence: float =
     .. math:: \mathrm{RBO} = (1 - p) \sum_{d=1}^{\infty} p^{d-1} \frac{X_d}{d}
 
     with :math:`X_d` documents among the first :math:`d` of both. Beyond the last rank both lists hold the same documents,
-    so :math:`X_d / d = 1` there, and the sum of that part is :math:`p^n`. It is their extrapolated form, equation 32, exactly.
+    so :math:`X_d / d = 1` there, and the sum of that part is :math:`p^n`. This equals their extrapolated form, equation
+    32.
 
     Args:
         first: ranks from 0.
@@ -76,7 +77,7 @@ def rank_biased_overlap(first: Indices, second: Indices, *, persistence: float =
 
 
 def overlap(first: Indices, second: Indices, k: int) -> float:
-    """Return the share of the first ``k`` documents that both rankings have there, of all if there are fewer."""
+    """Return the share of the first ``k`` documents that both rankings have in common; of all if there are fewer."""
     k = min(k, len(first))
     return 1.0 if not k else float(_shared(first, second)[k - 1] / k)
 

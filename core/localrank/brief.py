@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["html_table", "one_line"]
 
-#: Characters of one value, and elements of a list that are shown.
+#: At most this many characters of a value, and elements of a list, are shown.
 _LONGEST, _MOST = 60, 3
 
 

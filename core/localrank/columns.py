@@ -3,8 +3,8 @@ r"""Quantiles, mean and deviation of the columns of a matrix that is read in por
 All three are those of numpy on the whole matrix, to the bit. A quantile lies between two values whose ranks are known.
 The bits of a float32, read as a whole number, are in the same order as the values, once the bits of negative numbers
 are inverted. So the value of a rank is found digit by digit. The first pass counts the values by their first 16 bits,
-which gives the first 16 bits of the value; two more passes each add 8 bits. That needs as much memory for ten rows as
-for ten million.
+which gives the first 16 bits of the value; two more passes each add 8 bits. The memory for this does not depend on the
+number of rows.
 """
 
 from __future__ import annotations
@@ -199,12 +199,13 @@ def _count(keys: NDArray[Any], begins: Indices, bits: int, digit: int, counts: I
 def _keys(documents: Matrix, some: slice, *, holes: bool) -> Iterator[list[NDArray[np.uint32]]]:
     """Yield for each column some of its values, as numbers that ascend with them; missing ones are left out."""
     for rows in portions(documents, CELLS):
-        # A copy, because one column and one row are contiguous already and what follows changes the values.
+        # A copy, because the values are changed below, and a single column or row would not be copied otherwise.
         values = np.array(np.asarray(documents[rows])[:, some].T, order="C")
         missing = np.isnan(values) if holes else None
         values += np.float32(0)  # -0 and 0 are one value
         keys = values.view(np.int32)
-        turned = keys >> 31  # all bits of a negative number but the first are turned over, of others none
+        # Invert all bits of a negative number except the first; leave other numbers as they are.
+        turned = keys >> 31
         turned &= np.int32(0x7FFFFFFF)
         keys ^= turned
         keys ^= np.int32(-(1 << 31))

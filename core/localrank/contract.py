@@ -1,4 +1,4 @@
-"""What a model expects of a query's documents, and what it makes of them.
+"""What a model expects of a query's documents, and how it prepares them.
 
 The order is always impute, then one block per wish of a consumer (`localrank.cloud`). Training and serving both go
 through `FeatureContract.cloud`, so that the service computes what training did.
@@ -365,7 +365,7 @@ def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Ve
     at = np.unique(np.concatenate([old, new]))
     weight = n_before / (n_before + len(new))
     reached = weight * _cumulated(old, at) + (1 - weight) * np.searchsorted(new, at, side="right") / len(new)
-    # The share just below each of these points: the linear part is included, a jump at the point is not.
+    # The share below each of these points: it includes the linear part, but not a jump at the point itself.
     below = weight * _cumulated(old, at, before=True) + (1 - weight) * np.searchsorted(new, at) / len(new)
     found = np.empty(len(QUANTILES))
     for position, share in enumerate(QUANTILES):

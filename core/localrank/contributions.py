@@ -18,11 +18,12 @@ trees
 sums, blends, fusion
     the same sums of their members' contributions; those of a z-score are divided by the deviation in the list.
 
-Of the product of two features (``quadratic``) each gets half. Contributions of linear scorers and stumps without products
-are Shapley values too, with the list as the sample that absent features are drawn from. Those of trees are not:
-a path's splits share its gain in the order in which they stand, where Shapley values take the mean over all orders.
+For a product of two features (``quadratic``), each feature gets half. Contributions of linear scorers and stumps
+without products are Shapley values too, with the list as the sample that absent features are drawn from. Those of trees
+are not: a path's splits share its gain in the order in which they stand, where Shapley values take the mean over all
+orders.
 
-What columns of several blocks say of one feature is added up, so every contribution bears the name of a feature.
+The columns of several blocks are added up for each feature, so every contribution has the name of a feature.
 """
 
 from __future__ import annotations

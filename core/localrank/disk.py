@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["replace_file", "sweep_drafts", "sync", "write_synced"]
 
 _DRAFT = ".draft-"
-#: What the file systems of some mounted volumes answer, which cannot sync a folder.
+#: Errors of file systems that cannot sync a folder, such as some mounted volumes.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP}
 
 
@@ -62,7 +62,7 @@ def sync(path: Path) -> None:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Remove what writers that are gone left in a folder; the caller sees to it that nobody writes there now."""
+    """Remove files that dead writers left in a folder. The caller makes sure that nobody writes there now."""
     for draft in folder.glob(f"{_DRAFT}*"):
         draft.unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ With mean :math:`\mu` and covariance :math:`\Sigma` of a query's normalised docu
     -\ln K(1, 2) &= \tfrac18 (\mu_2 - \mu_1)^\top S^{-1} (\mu_2 - \mu_1)
         + \tfrac12 \ln \tfrac{|S|}{\sqrt{|\Sigma_1| |\Sigma_2|}}, \qquad S = \tfrac12 (\Sigma_1 + \Sigma_2)
 
-What the paper calls JS (eq. 2) is half of Jeffreys' divergence, and no Jensen-Shannon divergence. In the sum the
+The paper calls eq. 2 JS, but it is half of Jeffreys' divergence, not a Jensen-Shannon divergence. In the sum the
 determinants cancel. :math:`K` is the Bhattacharyya kernel (eq. 4). The similarities are :math:`1 / (1 + \mathrm{JS})`
 and :math:`1 / (1 - \ln K)`: they order pairs as JS and K do, and do not vanish for distributions that are far apart.
 

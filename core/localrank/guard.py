@@ -167,7 +167,7 @@ class GuardedRanker(Ranker):
         return cls(**parts, guard=guard)
 
     def _routed(self, cloud: Cloud, point: Point) -> Route:
-        # A class with slots is made twice, so the short form of super() would name the first one.
+        # A dataclass with slots is a second class; super() without arguments would refer to the first one.
         route = super(GuardedRanker, self)._routed(cloud, point)
         if not route.local or (verdict := self.guard.judge(route, cloud.outside)) is None:
             return route

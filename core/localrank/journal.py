@@ -101,7 +101,7 @@ class Journal:
 
     Attributes:
         path: of the file.
-        damaged: how many places could not be read, after which it went on.
+        damaged: how many damaged places were skipped.
         torn: bytes at the end that are no whole frame.
     """
 

@@ -37,7 +37,7 @@ __all__ = [
     "finite",
 ]
 
-#: Numbers that shapes and contents are made of: ``features``, ``components``, ``clusters``, then what arrays add.
+#: Sizes that shapes and rules refer to: ``features``, ``components``, ``clusters``, and sizes found in arrays.
 Sizes: TypeAlias = "dict[str, int]"
 #: Dtypes of whole numbers.
 INTEGERS = ("int64", "int32", "uint32", "uint16", "uint8")

@@ -30,10 +30,10 @@ class Logged:
     Every pass reads the files again and counts anew what is wrong with them.
 
     Attributes:
-        files: in the order given, those of a folder in the order of their age.
+        files: in the order given; those of a folder from the oldest to the newest.
         names: of the features, by the digest of their contract, as far as a pass has met them.
         torn: files of the last pass whose end is not a whole record.
-        foreign: files of folders that are named like files of records and are none.
+        foreign: files of folders that have the name of a file of records, but another content.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:

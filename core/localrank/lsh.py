@@ -40,7 +40,7 @@ _BLOCK = 1024
 def automatic_planes(n_queries: int) -> int:
     r"""Return the number of planes ``h`` for ``n_queries`` training queries, :math:`\log_2 (n / 16)` rounded, from 4 to 18.
 
-    A random bucket then holds about sixteen queries however many there are, so that a look-up takes the same time.
+    A random bucket then holds about sixteen queries, so that the time of a look-up does not depend on ``n_queries``.
     """
     return int(np.clip(round(np.log2(max(n_queries, 1) / _BUCKET)), 4, 18))
 
@@ -152,8 +152,8 @@ class HyperplaneTables:
     ) -> tuple[Indices, Indices]:
         """Return the candidates in increasing order and their votes, as Figure 3 counts them.
 
-        A candidate's votes are ``sum_p max(CP[p], CM[p])``: for each component the tables in which it shares the
-        bucket of ``u_p``, or those in which it shares that of ``-u_p``, whichever are more.
+        A candidate's votes are ``sum_p max(CP[p], CM[p])``. For each component, ``CP`` counts the tables in which it
+        shares the bucket of ``u_p``, and ``CM`` those in which it shares the bucket of ``-u_p``.
 
         Args:
             signature: of the query.
@@ -205,8 +205,9 @@ class HyperplaneTables:
     ) -> Indices:
         """Return the candidates with most votes, best first, equal ones in increasing order.
 
-        A training query of lower rank can win votes for its own directions only, as in eq. 5, so votes count as a share
-        of those. Where there are no more candidates than wanted, they come in increasing order.
+        A training query of lower rank can win votes only for its own directions, as in eq. 5. So its votes count as a
+        share of the votes that it could win. Where there are no more candidates than wanted, they come in increasing
+        order.
 
         Args:
             signature: of the query.

@@ -5,8 +5,8 @@ relevant documents and in lists shorter than the cutoff. So a figure here carrie
 empty queries with it (`Measured`), and prints with them.
 
 Shapes: ``labels`` and ``scores`` ``[n_docs]`` with a query's documents adjacent, ``offsets`` ``[n_queries + 1]``;
-results ``[n_queries]``. One query's figure does not depend, to the last bit, on which queries are measured with it,
-so that equal rankings have a difference of exactly zero.
+results ``[n_queries]``. A query's figure has the same bits with any other queries beside it, so that equal rankings
+have a difference of exactly zero.
 
 With ``l_p`` the label at position ``p`` (from 1), ``g(l) = 2^l - 1`` [burges2005]_ and ``r_p`` one where ``l_p`` is
 relevant, else zero; ``n`` documents, ``R`` of them relevant:
@@ -59,7 +59,7 @@ Kind: TypeAlias = Literal["map", "ndcg", "mean_ndcg", "mrr", "p", "err"]
 Empty: TypeAlias = Literal["zero", "one", "skip"]
 
 #: Which of the documents with equal scores comes first: the one that came first in the input, as the service answers;
-#: the least relevant; or the most relevant. The last two bound what any other order could give.
+#: the least relevant; or the most relevant. Any other order gives a figure between the last two.
 Ties: TypeAlias = Literal["input", "pessimistic", "optimistic"]
 
 _METRIC = re.compile(r"(?P<kind>[a-z_]+)(?:@(?P<cutoff>[0-9]+))?")
@@ -300,7 +300,7 @@ class Measured:
 
     @property
     def basis(self) -> str:
-        """What the figure must not be printed without."""
+        """The convention and counts that are always printed with the figure."""
         return (
             f"{self.convention.name}; {self.n_queries} queries, {self.n_empty} of them empty, "
             f"{self.convention.empty_text}"

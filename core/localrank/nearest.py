@@ -30,7 +30,8 @@ class Nearest(NamedTuple):
     Attributes:
         cluster: whose it is.
         similarity: how near.
-        margin: how far that is ahead of the nearest of any other cluster; ``None`` if there is no other cluster.
+        margin: lead of this similarity over the nearest query of any other cluster; ``None`` if there is no other
+        cluster.
     """
 
     cluster: int

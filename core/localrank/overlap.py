@@ -32,8 +32,8 @@ __all__ = ["OverlapRouter"]
 class OverlapRouter(AmongQueries):
     """Compare a query's neighbours with those that each model was learned from.
 
-    The similarity of a route is the share of neighbours in common. The margin is what that is ahead of the next model, or of
-    a model with as many in common, how much more similar its query is.
+    The similarity of a route is the share of neighbours in common. The margin is the lead of this share over the next
+    model. If the next model has the same share, the margin is the lead in similarity of the two models' queries.
 
     Attributes:
         points: of the training queries.

@@ -5,10 +5,10 @@ the variances its eigenvalues over :math:`n - 1`. Where documents are fewer than
 :math:`X X^\top v = \lambda v` then :math:`u = X^\top v / \sqrt\lambda`.
 
 Everything is tried in float32, small clouds by compiled code (`localrank.native`), which takes a third of LAPACK's time.
-Its directions are off by about :math:`\epsilon \lambda_1 / \mathrm{gap}`, so they are kept only where every eigenvalue
-asked for is clear of the next and of rounding; all else is done again in float64.
-Large clouds go through a block Krylov space, because reducing a large scatter to tridiagonal form costs more than a
-few directions are worth; where that does not converge, the whole scatter is solved.
+Its directions have an error of about :math:`\epsilon \lambda_1 / \mathrm{gap}`. So they are used only if every needed
+eigenvalue is far enough from the next one and from rounding. Otherwise the work is done again in float64. Large clouds
+go through a block Krylov space, because reducing a large scatter to tridiagonal form costs more than a few directions
+are worth; where that does not converge, the whole scatter is solved.
 
 Invariants: no warnings and no NaN for any finite float32 input; deterministic; documents are not modified.
 """
@@ -32,12 +32,12 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 
 #: Eigenvalues below this share of the largest are rounding of float32 features, not directions of the cloud.
 _RANK_TOLERANCE = 1e-10
-#: float32 answers stand where consecutive eigenvalues differ by this share of the largest: such directions are within
+#: float32 answers are used if consecutive eigenvalues differ by this share of the largest. Such directions are within
 #: 1e-4 of those of float64.
 _CLEAR_GAP = 1e-3
 #: Sums of squares between which float32 products neither overflow nor vanish.
 _TAME = (1e-20, 1e20)
-#: What is left of the mean after it was subtracted is negligible below this share of the sum of squares.
+#: After subtraction, a remaining mean below this share of the sum of squares is negligible.
 _OFF_CENTRE = 1e-9
 #: From this many rows of the smaller side on, a Krylov space is cheaper than all of the scatter.
 _LARGE = 512

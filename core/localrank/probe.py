@@ -27,7 +27,7 @@ __all__ = ["MARGIN", "TOLERANCE", "Probe", "choose"]
 MARGIN = 1e-3
 #: Relative to the largest score of the list.
 TOLERANCE = 1e-6
-#: Documents. Longer queries make the artifact larger and prove no more.
+#: Largest number of documents of a query. Longer queries make the artifact larger, but the proof no better.
 _LONGEST = 200
 #: Queries that `choose` looks at.
 _MOST_CANDIDATES = 2000
@@ -67,7 +67,7 @@ class Probe:
         return cls(documents, tuple(one.route for one in rankings), tuple(one.scores for one in rankings))
 
     def check(self, ranker: Ranker, *, after_each: Callable[[], object] = lambda: None) -> float:
-        """Rank the queries again; return the largest difference of scores, relative as `TOLERANCE` is.
+        """Rank the queries again; return the largest difference of scores, relative in the same way as `TOLERANCE`.
 
         Args:
             ranker: that should rank them as before.
@@ -97,7 +97,7 @@ class Probe:
                 )
             difference = np.abs(ranking.scores - scores)
             if difference.any():
-                # Only then is the largest score above zero in one of the two.
+                # In this case, the largest score of at least one of the two is above zero.
                 difference /= max(np.abs(scores).max(), np.abs(ranking.scores).max())
                 worst = int(np.argmax(difference))
                 if not difference[worst] <= TOLERANCE:

@@ -6,8 +6,8 @@ similarities to the queries on the map are :math:`s_i` gets the place
 
 .. math:: y_k = \frac{1}{\lambda_k} \sum_i x_{ik} (s_i - m_i)
 
-with :math:`m_i` the mean of query *i*'s similarities to all queries on the map [gower1968]. A query that is on the map gets its
-own place by it.
+with :math:`m_i` the mean of query *i*'s similarities to all queries on the map [gower1968]. For a query on the map, the
+result is its own place.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class QueryMap:
         coordinates: ``[n, 2]`` float32, both columns of mean 0.
         means: ``[n]`` float32, the mean of each query's similarities to all of these.
         similarity: the name in `localrank.measures.MEASURES`.
-        shown: the share of what the similarities tell that two dimensions show, from 0 to 1.
+        shown: share of the information in the similarities that two dimensions show, from 0 to 1.
         points: the points of these queries, if the router does not hold them.
     """
 

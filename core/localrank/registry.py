@@ -1,8 +1,9 @@
 """Names, numbers and aliases of published models.
 
-``models/<name>/<version>/`` is a version (`localrank.artifact`), ``models/<name>/aliases.json`` says which of them
-``champion`` and other aliases stand for, now and before. For a reader only two things change anything: the rename that
-gives a version its number, and the rename that replaces ``aliases.json``. So a reader needs no lock.
+``models/<name>/<version>/`` is a version (`localrank.artifact`), ``models/<name>/aliases.json`` says which versions
+``champion`` and other aliases stand for now, and which they stood for before. Two changes matter to a reader: the
+rename that gives a version its number, and the rename that replaces ``aliases.json``. Each is one step, so a reader
+needs no lock.
 
 Invariant: an alias names a version that exists and verified when it was promoted.
 """
@@ -66,7 +67,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 LARGEST_ALIASES = 16 * 1024 * 1024
 #: Behind a version's number.
 _REPORT = ".report.html"
-#: The hidden name of what is on its way out.
+#: The hidden name of a version that is being removed.
 _REMOVED = ".removed-"
 
 
@@ -455,7 +456,7 @@ def parse_aliases(content: bytes) -> dict[str, list[Promotion]]:
 def load(path: Path | str) -> Ranker:
     """Return the ranker of a model's folder (its champion, else its only version) or of one version's folder.
 
-    It is the ranker that the service runs. What becomes of the files afterwards does not change it.
+    It is the ranker that the service runs. Later changes of the files do not change it.
     """
     folder = Path(path)
     if not (folder / "manifest.json").exists() and folder.is_dir():

@@ -1,4 +1,4 @@
-"""What stands for a query when queries are compared: a representation makes a point of its cloud.
+"""A representation turns the cloud of a query into a point, and points are compared.
 
 A signature (`localrank.signature`) is one kind of point, a vector another (`localrank.vectors`). Points of one kind are
 stored together, `Points`, and compared by the similarities that take them (`localrank.measures`).
@@ -31,7 +31,7 @@ class Point(Protocol):
 
     @property
     def known(self) -> bool:
-        """Whether it can be compared; if not, the query goes to the global scorer."""
+        """Whether the point can be compared; if not, the query goes to the global scorer."""
         ...
 
     def summary(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def joined(first: AnyPoints, then: AnyPoints) -> AnyPoints:
 
 
 class Representation(Protocol):
-    """Makes a point of a query's cloud; made when training, the same for every query."""
+    """Turns a query's cloud into a point. Training makes it once, for all queries."""
 
     #: Its name in configuration and in artifacts.
     method: ClassVar[str]

@@ -50,8 +50,8 @@ __all__ = [
     "similar_queries",
 ]
 
-#: The scan takes as long as the tables when the training queries have this many numbers together. Each query counts for
-#: some more than its directions hold (`benchmarks/routing.py` measures where the two meet).
+#: If the training queries together have this many numbers, the scan takes as long as the tables. Each query counts the
+#: numbers of its directions and some more (`benchmarks/routing.py` measures where the times are equal).
 _AS_FAST, _PER_QUERY = 1_500_000, 200
 
 #: No setting counts more than an int32 does, which is what the tables hold.
@@ -79,9 +79,9 @@ class Route(NamedTuple):
         cluster: whose scorer answers; ``None`` is the global scorer.
         similarity: to the most similar training query that was compared; or what else the router compares clusters by,
             such as their probability.
-        margin: how far that is ahead of the most similar one of any other cluster; ``None`` where only one cluster
-            was compared. Where not all training queries are compared, it is at least what the exact scan would say
-            if the similarity is the same.
+        margin: lead of this similarity over the most similar query of any other cluster; ``None`` if only one cluster
+            was compared. If not all training queries were compared, but the similarity is that of an exact scan, the
+            margin is at least the margin of the exact scan.
         candidates: how many training queries were compared.
         fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, or ``None``.
         local: false if the cluster's scorer is the global one, or there is no cluster. `Ranker.rank` tells.

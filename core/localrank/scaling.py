@@ -2,7 +2,7 @@ r"""Features put on one scale: within one query, or by what training saw.
 
 Within a query a feature goes from 0 to 1, :math:`(x - \min) / (\max - \min)`, or has mean 0 and deviation 1, or becomes
 the mid-rank percentile. A feature that is the same in all documents, except for rounding to float32, becomes 0 (1/2 as a
-percentile): it must not become its own rounding blown up to the size of the others.
+percentile): otherwise scaling would make its rounding errors as large as the other features.
 
 Invariant: the compiled and the plain way give the same bits, and no warning for any finite input.
 """
@@ -75,7 +75,7 @@ def _within_query(documents: Matrix, *, standard: bool) -> Matrix | None:
         return None
     spread, constant = _spread(low, high)
     scale = np.where(constant, 1.0, spread)
-    # Which of two zeros numpy finds least depends on their order: always the positive one.
+    # Of a positive and a negative zero, numpy's minimum depends on their order. Make it the positive zero.
     scaled = rescaled(documents, low + (spread / 2 if standard else np.float32(0.0)), scale, bounded=True)
     # Before any product: the rounding of a large number has a square beyond float32.
     scaled[:, constant] = 0.0

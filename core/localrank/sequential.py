@@ -1,7 +1,7 @@
 r"""Statistics that stay correct if they are read after every request.
 
 A usual test is correct if it is read once. If it is read again and again until it is significant, it is wrong far more
-often than it claims. These statistics use a *wealth*: the money of a gambler who bets against a hypothesis. If the
+often than its level says. These statistics use a *wealth*: the money of a gambler who bets against a hypothesis. If the
 hypothesis is true, nobody's money grows: the probability that the wealth ever reaches :math:`1/\alpha` is at most
 :math:`\alpha` (Ville's inequality, [ville1939]), however often one looks. So a hypothesis is rejected when the wealth
 is :math:`1/\alpha`, and the hypotheses that are not rejected are a confidence interval at every time at once
@@ -164,7 +164,9 @@ def mean_interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 
 def more_needed(sample: Sample, alpha: float) -> int | None:
-    """Return how many more values like these reject a mean of 0; ``None`` if these say nothing, or far too many are needed."""
+    """Return how many more such values are needed to reject a mean of 0; ``None`` if this is unknown or far too
+    many.
+    """
     limit = -math.log(alpha)
     if not sample.size or log_wealth(sample, times=_FURTHEST) < limit:
         return None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PcaRepresentation", "Signature", "Signatures", "choose_components", "spectrum"]
 
-#: A signature has room for this many directions, also if its rank is lower.
+#: The rows of a signature, even if its rank is lower.
 _MOST_COMPONENTS = 4096
 
 

@@ -9,8 +9,8 @@ Three forms stand beside it. ``weighted`` counts a direction by how much of both
 .. math:: \frac{\sum_p \sqrt{\lambda_p \lambda'_p}\, |u_p \cdot u'_p|}{\sqrt{\sum_p \lambda_p \sum_p \lambda'_p}}
 
 The other two do not depend on the order of the directions, which is unstable where eigenvalues are close:
-``subspace`` compares what the directions span, ``covariance`` the clouds' covariances as far as the directions show
-them (the RV coefficient [robert1976]):
+``subspace`` compares the spaces that the directions span. ``covariance`` compares the clouds' covariances, limited to
+the directions (the RV coefficient [robert1976]):
 
 .. math::
     \frac{1}{r} \lVert U U'^\top \rVert_F^2, \qquad
@@ -38,7 +38,7 @@ __all__ = ["SIMILARITIES", "Similarity", "all_pairs", "one_to_many"]
 Similarity: TypeAlias = Literal["eq5", "weighted", "subspace", "covariance"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 
-#: Bytes of directions that are worked on at a time: where one number for each is made of them, and where many are.
+#: Bytes of directions that are worked on at a time: for one result per direction, and for many results.
 _BLOCK = 1 << 22
 _BLOCK_OF_ALL = 1 << 19
 _BLOCK_OF_PAIRS = 1 << 24

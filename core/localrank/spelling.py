@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that does not exist; every message that proposes one asks here."""
+"""Suggests a name for a misspelled one; every message with a suggestion uses it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def no_such(what: str, name: object, known: Iterable[str]) -> str:
-    """Return what to say of a name that does not exist: which one is near, and which exist."""
+    """Return the message for a name that does not exist: the nearest name, and all names."""
     known = list(known)
     return f"no {what} {name!r}{did_you_mean(name, known)} (expected: {', '.join(known) or 'none'})"

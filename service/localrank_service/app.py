@@ -208,7 +208,7 @@ def _experiments(
     meters: Meters,
     admission: Admission,
 ) -> Experiments | None:
-    """Return what looks after the experiments, if the settings name a file for them."""
+    """Return the experiments of this worker if the settings name a file for them."""
     if settings.experiments_file is None:
         return None
     store = Store(settings.experiments_file, settings.runtime_dir)
@@ -231,7 +231,7 @@ def _observer(settings: Settings) -> Observer:
 
 
 def _impressions(settings: Settings, meters: Meters) -> ImpressionLog | None:
-    """Return what logs to learn from, if the settings ask for it."""
+    """Return the impression log if the settings ask for it."""
     if not settings.impression_log:
         return None
     folder = settings.impression_log_dir
@@ -256,8 +256,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         if service.loader.remote is not None:
             service.loader.remote.start()
         following.append(asyncio.create_task(service.loader.follow(seconds)))
-        # Until the models are loaded this worker could only answer with 503. Connections go to other workers as long as
-        # there are any, and where all of them died they wait for a while.
+        # Until the models are loaded this worker could only answer with 503. Connections go to other workers while
+        # there are some, and where all of them died they wait for a while.
         wait = None if service.workers.others_serve() else _PATIENCE if service.workers.replaces else 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):

@@ -7,8 +7,8 @@ does not wait while a list is ranked.
 Each thread has its own queue here instead of the executor's. Waiting work can be given up, and the waiting time is
 known, so a request can be refused instead.
 
-What runs in a thread and takes long gives way now and then (`give_way`). It is not enough that the event loop waits for
-the interpreter: a thread that releases it for a moment, as numpy does, has it back before the loop is awake.
+What runs in a thread and takes long gives way now and then (`give_way`). It is not enough to release the interpreter
+for a moment, as numpy does: the thread gets it back before the event loop is awake.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Permit(Protocol):
         """Fail the waiter if the client hangs up."""
 
 
-#: Of the request that is being answered, if there is one.
+#: The claim of the request that is being answered, if there is one.
 PERMIT: ContextVar[Permit | None] = ContextVar("PERMIT", default=None)
 
 
@@ -103,7 +103,7 @@ class Lane:
         self._thread = ThreadPoolExecutor(1, name)
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._handed = 0
-        #: Units of all work in the lane, and of that which the thread does now.
+        #: Units of all work in the lane, and units of the work that the thread does now.
         self._units = self._running = 0.0
         self._begun = 0.0
 

@@ -125,7 +125,8 @@ class Evaluation:
 
     def _read_on(self) -> None:
         """Give way if a request is being answered, unless there is no time to go on reading."""
-        # Without one the interpreter's own turns of 5 ms are enough: reading does not let go of it in between.
+        # Otherwise the interpreter's own switches every 5 ms are enough, because reading does not release it in
+        # between.
         if self._admission.working > 1:
             give_way()
         if monotonic() > self._until:

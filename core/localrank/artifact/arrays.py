@@ -51,8 +51,8 @@ DTYPES = {
 #: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
 LARGEST_COPY = 4 * 1024**3
 _CHUNK = 4 * 1024 * 1024
-#: Bytes. The system keeps a file in pieces as large as they were written, and a mapping of one number brings in all of
-#: its piece: pieces of megabytes would make the whole file resident after a hundred look-ups.
+#: Bytes. The system keeps a file in pieces of the size in which they were written. Reading one mapped number loads its
+#: whole piece. With pieces of megabytes, the whole file would be in memory after a hundred look-ups.
 PIECE = 64 * 1024
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 4096
@@ -61,7 +61,7 @@ _HEADER = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[A-Za-z]\d*)', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>|\d+,|\d+(?:, \d+)+)\), \} *\n"
 )
-#: Bytes. Where the numbers start is a multiple of it, so that a mapped array is aligned.
+#: Bytes. The numbers start at a multiple of it, so that a mapped array is aligned.
 _ALIGNED = 64
 
 
@@ -143,7 +143,8 @@ class ArrayFile:
             keep: gets every piece that was read.
         """
         if hasattr(os, "posix_fadvise"):
-            # Without read-ahead it is kept in small pieces (see `PIECE`); what is asked for at once is large enough.
+            # Without read-ahead the system keeps the file in small pieces (see `PIECE`). The reads here are large
+            # enough without it.
             os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         self.file.seek(0)
         header = read_up_to(self.file, self.offset)
@@ -242,7 +243,7 @@ def read_up_to(file: BinaryIO, size: int) -> bytes:
 
 
 def _found(folder: int, name: str) -> str | None:
-    """Return what a name is that cannot be opened as a plain file, in words."""
+    """Say what a name stands for if it cannot be opened as a plain file."""
     try:
         return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except (OSError, ValueError):

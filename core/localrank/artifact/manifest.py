@@ -47,7 +47,7 @@ _BLANK = "0" * 64
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-#: Every member with the type it must have, in the order written.
+#: Every member with its type, in the order of the file.
 _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "format_version": int,
     "sha256": str,
@@ -69,7 +69,7 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "probe": list,
     "files": dict,
 }
-#: Members that are left out if they say nothing.
+#: Members that are left out if they are empty.
 _OPTIONAL = frozenset({"guard", "map"})
 
 

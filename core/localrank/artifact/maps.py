@@ -1,9 +1,9 @@
 """Where the arrays of a version live while it is used.
 
-Small arrays are copied into memory. Large ones are mapped, so that processes share them and pages that nobody looks at
-take no memory. A mapped file that somebody edits changes what is read from it, and one that is cut short kills who reads
-it. So large arrays are mapped from copies of exactly the bytes that were verified (`PrivateMaps`). Later changes of the
-published files have no effect.
+Small arrays are copied into memory. Large ones are mapped, so that processes share them and unused pages take no
+memory. If somebody edits a mapped file, its numbers change. If somebody cuts it short, its readers are killed. So large
+arrays are mapped from copies of exactly the bytes that were verified (`PrivateMaps`). Later changes of the published
+files have no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGE", "Maps", "PrivateMaps"]
 
-#: Bytes from which on a file is mapped.
+#: Files of at least this many bytes are mapped.
 LARGE = 1024 * 1024
 
 
@@ -76,7 +76,7 @@ class Maps:
 
 
 class PrivateMaps(Maps):
-    """Maps large arrays from copies that nobody else knows, or from the folder that ``keep`` names.
+    """Maps large arrays from copies without a name, or from copies in the folder ``keep``.
 
     If the disk has no room for a copy, the array is read into memory.
 
@@ -134,7 +134,7 @@ class _Copy:
             self._whole = True
 
     def is_whole(self) -> bool:
-        """Tell whether all was written so far."""
+        """Tell whether everything so far was written."""
         return self._whole
 
     def write(self, content: bytes | memoryview) -> None:

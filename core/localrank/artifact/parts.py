@@ -55,7 +55,7 @@ REPRESENTATIONS: dict[str, type[Representation]] = {
         GaussianRepresentation,
     )
 }
-#: What these may be made of, by name.
+#: The points and tables that a representation or a router may hold, by name.
 INNER: dict[str, type] = {
     "signatures": Signatures,
     "vectors": VectorPoints,
@@ -183,7 +183,7 @@ def contents(
 def _declared(
     description: Mapping[str, Any], path: str, counted: str | None = None
 ) -> Iterator[tuple[str, Layout | None, str | None]]:
-    """Yield file, layout and what counts the points of every array, those that are declared first."""
+    """Yield file, layout and what counts the points of every array; declared arrays come first."""
     files = files_of(description, path, PARTS)
     members: Mapping[str, Any] = description["fields"]
     part = PARTS[description["part"]]

@@ -144,7 +144,7 @@ def read_private_key(path: Path, password: bytes | None = None) -> Ed25519Privat
 
 
 def signed(folder: Path, sha256: str, key: Ed25519PrivateKey) -> bytes:
-    """Return the content of a version's signatures file once this key has signed too; signatures of others stay.
+    """Return the content of a version's signatures file with the signature of this key added; other signatures stay.
 
     Args:
         folder: of the version, which was verified.

@@ -35,7 +35,7 @@ def staging(parent: Path) -> Iterator[Path]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if not _is_still(lock, handle):
-                continue  # Swept away between the two lines above.
+                continue  # Another publisher removed it between the two lines above.
             try:
                 folder.mkdir()
                 yield folder

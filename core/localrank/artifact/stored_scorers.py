@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StoredScorers", "dismantle"]
 
-#: Scorers that a model may hold, members counted: forms made of forms could otherwise unfold without end.
+#: Largest number of scorers of a model, members included: otherwise forms made of forms could unfold without end.
 _MOST_SCORERS = 2_000_000
 _DEEPEST = 32
 _FORM = {"kind", "settings", "arrays", "members"}

@@ -74,7 +74,7 @@ class Patience:
 
 
 def pause_after_failure(error: httpx.TransportError, patience: Patience) -> float:
-    """Return the pause before the next try, or raise; only what was never sent is sent again."""
+    """Return the pause before the next try, or raise. Only a request that was never sent is tried again."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         pause = patience.wait(None)
         if pause is not None:

@@ -25,7 +25,7 @@ __all__ = ["Client"]
 
 
 class Client(Caller):
-    """Asks a service; to be closed, or used in a ``with``. One may serve many threads.
+    """Asks a service. Close it, or use it in a ``with``. Several threads may share it.
 
     Args:
         base_url: of the service.

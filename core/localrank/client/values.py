@@ -30,9 +30,9 @@ class Route:
         strategy: of the model's router.
         cluster: whose scorer it was; ``None`` is the global one.
         similarity: to the nearest training query, or what else the router compares clusters by.
-        margin: what the best cluster was ahead of the second.
+        margin: lead of the best cluster over the second.
         candidates: how many training queries were compared.
-        fallback: why it was not the strategy's choice.
+        fallback: why another scorer than the strategy's choice answered.
         local: false if the global scorer answered, as the cluster has none of its own or there is no cluster.
         shares: the weight of each cluster's scorer; empty if one scorer answered.
     """

@@ -20,7 +20,7 @@ __all__ = ["print_difference"]
 
 #: Characters of a cell.
 _WIDEST = 40
-#: Probe queries that are printed, those first that changed most.
+#: At most this many probe queries are printed, the most changed first.
 _MOST_QUERIES = 10
 
 

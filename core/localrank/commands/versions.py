@@ -77,7 +77,7 @@ def print_version(
             print()
             print_table((title, ""), _flat(members))
         for name, rows in _tables(members):
-            # What a row holds of tables itself, such as comparisons, is in --json.
+            # Tables within a row, such as comparisons, are only in --json.
             columns = [column for column in rows[0] if not any(_is_table(row[column]) for row in rows)]
             print(f"\n{title}.{name}")
             print_table(columns, [[_cell(row[column]) for column in columns] for row in rows], MANY)

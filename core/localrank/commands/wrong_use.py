@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["no_option", "not_one_of", "of_argparse", "run_typer", "see_help", "too_many"]
 
-#: What pydantic calls a value that does not fit, and what was expected of it.
+#: Pydantic's name for a value of the wrong kind, and the kind that was expected.
 _EXPECTED = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",

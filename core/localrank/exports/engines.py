@@ -1,4 +1,4 @@
-"""Which engines there are, and what must be said of each."""
+"""The search engines, and notes for their users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEEPEST = 400
 
 
 class Exported(NamedTuple):
-    """What an engine takes, and what somebody who uploads it should know."""
+    """The body for an engine, and notes for the person who uploads it."""
 
     body: dict[str, Any]
     notes: tuple[str, ...]

@@ -77,10 +77,10 @@ def _trees(forest: TreesScorer, features: Sequence[str], *, missing: bool) -> It
 
 
 def _without_slack(threshold: np.float32) -> np.float32:
-    """Return a float32 that is the threshold once Solr has added its slack, or is as little above it as can be.
+    """Return a float32 that becomes the threshold when Solr adds its slack, or the smallest possible number above it.
 
-    Nearly always the sum is the threshold. Sometimes no float32 gives it; then the sum is one of the next after it, so
-    that values at the threshold, which are common, still go left.
+    Usually the sum is the threshold. Sometimes no float32 has this sum. Then the sum is one of the next numbers above
+    the threshold, so that values at the threshold, which are common, still go left.
     """
     down, up = np.float32(-np.inf), np.float32(np.inf)
     stored = threshold - _SLACK

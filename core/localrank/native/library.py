@@ -125,7 +125,7 @@ def load(path: Path) -> ctypes.CDLL:
 
 
 def version_of(sources: Path) -> str:
-    """Return what a library built from these sources says of itself: the version and the digest of the sources."""
+    """Return the version and the digest that a library built from these sources holds."""
     digest = hashlib.sha256()
     for source in sorted(sources.glob("*.[ch]")):
         digest.update(source.read_bytes())

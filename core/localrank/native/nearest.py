@@ -23,7 +23,7 @@ class Found(NamedTuple):
     """The nearest training query.
 
     Attributes:
-        cluster: whose it is.
+        cluster: the cluster of this query.
         similarity: how near.
         other: the similarity of the nearest one of any other cluster; minus infinity if there is none.
     """

@@ -85,7 +85,7 @@ def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut 
     if compiled is None:
         return None
     values, size = (RUN_VALUES, RUN_BYTES) if single is None else (0, 0)
-    # Two runs that follow one another pass a limit together, and every value takes a byte.
+    # Two consecutive runs together exceed a limit, and every value takes at least a byte.
     most = 2 * (end - begin) * (RUN_VALUES + RUN_BYTES) // (RUN_VALUES * RUN_BYTES) + 2
     runs = np.empty((most if single is None else min(single, (end - begin) // 2), 6), np.int64)
     totals = _TOTALS()

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Mirror", "Moved", "Note", "Pulled", "check_copy", "leading", "pulling", "read_note", "seen"]
 
-#: Seconds after which versions that are there are compared with the store again, and those that are broken fetched again.
+#: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
 _THOROUGH = 300.0
-#: In the folder: which URL it follows and what was wrong; when the URL was last read, by the file's time; locks of who pulls
-#: now, and of who does so again and again.
+#: Files in the folder: the followed URL and its errors; a file whose time says when the URL was last read; the lock of
+#: one pull; the lock of the process that pulls repeatedly.
 _NOTE = ".remote.json"
 _SEEN = ".remote.seen"
 _PULLING = ".remote.lock"
@@ -254,7 +254,7 @@ class Mirror:
                 replace_file(beside, signatures)
 
     def _is_good(self, folder: Path, manifest: bytes) -> bool:
-        """Tell whether a version is here; one that is damaged is not.
+        """Tell whether a version is here and not damaged.
 
         Raises:
             ArtifactCorrupt: there is another one under this number.

@@ -34,7 +34,7 @@ class Pushed:
 
 
 def push(store: Store, registry: Registry, name: str, *, force: bool = False) -> Pushed:
-    """Send the versions that aliases stand for, then let the aliases there be those here.
+    """Send the versions that aliases stand for, then replace the aliases there by the aliases here.
 
     Each version is verified first. Its manifest is written after its arrays, and the aliases after all versions, so
     whoever follows never sees half of it.

@@ -50,7 +50,7 @@ CURVES: tuple[Curve, ...] = get_args(Curve)
 
 #: How many projected coordinates are held at a time.
 _CELLS = 1 << 18
-#: What projections may become at most, so that their squares can be added up.
+#: Largest size of a projection, so that the sum of squares stays finite.
 _FARTHEST = 1e150
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 #: Of an anchor.
@@ -226,8 +226,8 @@ def bent(distances: Vector, curve: Curve) -> Vector:
 
 
 def _distinct(documents: Vector) -> tuple[Vector, Indices | None]:
-    """Return each different document once, and for every document the place of its like; nothing if all differ."""
-    # Documents that are alike have the same key, since row-wise products are; others hardly ever.
+    """Return each distinct document once, and for every document the position of its copy; nothing if all differ."""
+    # Equal documents have equal keys, because row-wise products are equal. Other documents hardly ever do.
     keys = np.sort(np.vecdot(documents, np.sqrt(np.arange(2.0, 2.0 + documents.shape[1]))))
     if (keys[1:] != keys[:-1]).all():
         return documents, None

@@ -1,7 +1,7 @@
 r"""Scorers made of scorers. Each member has its own blocks and is scored once per query, even if several scorers use
 it.
 
-``blend`` adds what the members say, put on one scale: with :math:`z_k(x)` the score of member ``k`` less its mean over
+``blend`` adds the members' scores, put on one scale: with :math:`z_k(x)` the score of member ``k`` less its mean over
 the list, divided by its deviation in the list (0 if the member scores all documents alike),
 
 .. math:: f(x) = \sum_k w_k \, z_k(x).

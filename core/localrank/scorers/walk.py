@@ -58,8 +58,8 @@ class Walk(Protocol):
     def gains(self, documents: Matrix, /) -> Vector:
         """Return ``[n_nodes]``: what a step to each node changes of the mean leaf value of a list.
 
-        A node's mean is over those documents of the list that come to it; that of a node that none comes to is of no
-        meaning. Zero for roots.
+        A node's mean is over the documents of the list that reach it. If no document reaches a node, its number has no
+        meaning. Roots have zero.
         """
         ...
 
@@ -124,7 +124,7 @@ class Layout:
 
         missing = forest.decisions & MISSING_TYPE
         categorical = (forest.decisions & CATEGORICAL) > 0
-        # Where nothing is missing NaN is taken for zero, which goes where the threshold says.
+        # If the split has no missing values, NaN counts as zero and is compared with the threshold.
         right = np.where(
             missing == MISSING_NONE, forest.thresholds < 0, (forest.decisions & DEFAULT_LEFT) == 0
         )
@@ -264,7 +264,9 @@ class NumpyWalk:
         return following
 
     def _not_among(self, now: Indices, seen: Matrix) -> Bits:
-        """Tell whose category is not in its node's set; where the node is not categorical, anything."""
+        """Tell which categories are not in their node's set. The answer has no meaning for nodes that are not
+        categorical.
+        """
         begins = self._layout.set_begins
         which = np.where(self._categorical.take(now), self._threshold.view(np.int32).take(now), 0)
         bits = 32 * (begins[which + 1] - begins[which])

@@ -30,7 +30,7 @@ NEIGHBOURS = 5
 
 
 def explain(model: LiveModel, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
-    """Return what a request asks for; ``cloud`` is the one that was ranked."""
+    """Return the explanation that a request asks for; ``cloud`` is the ranked one."""
     if options.explain == "route":
         return _route(model, cloud, ranking.route)
     return _contributions(model.ranker, cloud, ranking, options)

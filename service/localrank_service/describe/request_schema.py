@@ -1,8 +1,8 @@
 """The JSON Schema of a request for one model: what ``GET /v1/models/{name}/schema`` answers.
 
-Sound rather than complete: every request that it allows is answered with 200 (a test tries many), provided that
-``ids`` are as many as rows, which a schema cannot say. A few that it does not describe, such as rows in another order of
-``feature_names``, are answered as well.
+If a request is valid by this schema and has one id for each row, it is answered with 200 (a test tries many). A schema
+cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
+order of ``feature_names``.
 """
 
 from __future__ import annotations

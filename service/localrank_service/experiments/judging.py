@@ -1,4 +1,4 @@
-"""Whether a canary must be taken back: statistics that stay right although they are looked at twice a second.
+"""Whether a canary must be taken back. The statistics stay correct although they are read twice a second.
 
 Each guardrail compares the candidate's interval with the baseline's (`localrank.sequential.share_interval`). The level is
 shared out: a third to each guardrail, half of that to each arm. So a candidate that is no worse than allowed is taken
@@ -58,8 +58,8 @@ def judged(guardrails: Guardrails, baseline: Arm, candidate: Arm) -> Breach | No
 def _slower(guardrails: Guardrails, baseline: Arm, candidate: Arm, alpha: float) -> Breach | None:
     """Compare the quantiles of the times.
 
-    A time is above the candidate's quantile if surely fewer rankings than the quantile's share took at most that long. It
-    is one event for all times, because more rankings take at most a longer time.
+    A time is below the candidate's quantile if it is certain that a smaller share of the rankings than the quantile's
+    took at most this time. It is one event for all times, because more rankings take at most a longer time.
     """
     share = guardrails.quantile
     most = _first(baseline.buckets, share=share, alpha=alpha)
@@ -75,7 +75,7 @@ def _slower(guardrails: Guardrails, baseline: Arm, candidate: Arm, alpha: float)
 
 
 def _first(buckets: Sequence[float], *, share: float, alpha: float) -> float | None:
-    """Return the least bound that surely this share of the times does not exceed."""
+    """Return the least bound for which it is certain that at least this share of the times is at most the bound."""
     total, running = sum(buckets), 0.0
     for bound, count in zip(RANK_BUCKETS, buckets, strict=False):
         running += count
@@ -85,7 +85,9 @@ def _first(buckets: Sequence[float], *, share: float, alpha: float) -> float | N
 
 
 def _last(buckets: Sequence[float], *, below: float, alpha: float) -> float | None:
-    """Return the greatest bound that surely more than the rest of the times exceed."""
+    """Return the greatest bound for which it is certain that fewer than this share of the times are at most the
+    bound.
+    """
     total, running, found = sum(buckets), 0.0, None
     for bound, count in zip(RANK_BUCKETS, buckets, strict=False):
         running += count

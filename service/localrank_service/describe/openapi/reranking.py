@@ -25,8 +25,8 @@ from localrank_service.wire.members import RERANK, names_of
 
 __all__ = ["OPERATIONS", "SCHEMAS"]
 
-#: Exactly one of `documents`, `features` and `features_b64`. Not by `oneOf`: generators of clients make an untyped body of
-#: alternatives that only differ in what they require, and leave conditions alone.
+#: Exactly one of `documents`, `features` and `features_b64`. Not by `oneOf`: if alternatives differ only in required
+#: members, client generators make an untyped body. Generators ignore conditions.
 _ONE_FORM: dict[str, Any] = {
     "if": {"required": ["documents"]},
     "then": {
