@@ -9,13 +9,13 @@ What the blocks hold is defined in `localrank.cloud`. How wide they are depends 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from localrank.errors import InvalidConfiguration
+from localrank.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,9 +99,8 @@ def _block(term: str, text: str) -> Block:
         )
     name, scale = found[1], 1.0
     if name not in BLOCKS:
-        near = difflib.get_close_matches(name, BLOCKS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InvalidConfiguration(f"blocks: expected one of {', '.join(BLOCKS)}, found {name!r}{hint}")
+        expected = f"expected one of {', '.join(BLOCKS)}, found {name!r}"
+        raise InvalidConfiguration(f"blocks: {expected}{did_you_mean(name, BLOCKS)}")
     if found[2] is not None:
         try:
             scale = float(found[2])

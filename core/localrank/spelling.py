@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +12,8 @@ __all__ = ["did_you_mean", "no_such"]
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` if a known name is near, else nothing."""
+    import difflib  # not before a name is wrong
+
     near = difflib.get_close_matches(str(name), known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
