@@ -8,12 +8,12 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.settings import (
-    check_bounds,
     checked,
     from_fields,
     plain,
     setting,
     settings_of,
+    settle,
     values_of,
 )
 
@@ -220,14 +220,16 @@ def test_values_are_read_by_name() -> None:
 
 
 def test_settings_made_in_python_are_checked_on_demand() -> None:
-    check_bounds(Oven(heat=300.0))
+    settle(Oven(heat=300.0))
 
     with pytest.raises(InvalidConfiguration, match=r"^heat: expected at most 300, found 300\.5$"):
-        check_bounds(Oven(heat=300.5))
+        settle(Oven(heat=300.5))
+    with pytest.raises(InvalidConfiguration, match=r"^heat: expected number, found inf$"):
+        settle(Oven(heat=float("inf")))
     with pytest.raises(InvalidConfiguration, match=r"^times: expected more than 0, found -1"):
-        check_bounds(Oven(times=(1.0, -1.0)))
+        settle(Oven(times=(1.0, -1.0)))
     with pytest.raises(InvalidConfiguration, match=r"^code: expected a good one$"):
-        check_bounds(Kitchen(code="bad"))
+        settle(Kitchen(code="bad"))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Setting",
-    "check_bounds",
     "checked",
     "from_fields",
     "plain",
@@ -156,14 +155,12 @@ def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         raise InvalidConfiguration(f"{where}: {error}") from None
 
 
-def check_bounds(component: Any) -> None:
-    """Check the bounds of a dataclass made in Python, whose kinds a type checker has seen; for its ``__post_init__``."""
-    for one in settings_of(type(component)):
-        _check(getattr(component, one.name), one, one.name)
-
-
 def settle(component: Any) -> None:
-    """Check the settings of a dataclass made in Python as `checked` does those of a table; for its ``__post_init__``."""
+    """Check the settings of a dataclass made in Python as `checked` does those of a table; for its ``__post_init__``.
+
+    Raises:
+        InvalidConfiguration: a value has the wrong type or is out of range.
+    """
     for one in settings_of(type(component)):
         object.__setattr__(component, one.name, _fitting(getattr(component, one.name), one))
 

@@ -24,7 +24,7 @@ from localrank.spelling import did_you_mean
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.data.rows import CELLS
 from localrank_training.prototypes import Locality
-from localrank_training.settings import check_bounds, from_fields, setting
+from localrank_training.settings import from_fields, setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -370,7 +370,7 @@ class SelectionSettings:
     )
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        settle(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration
 from localrank_training.data.queries import QuerySet, default_names
-from localrank_training.settings import check_bounds, setting
+from localrank_training.settings import setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,11 +49,6 @@ _TOGETHER = 1000
 
 #: How much documents differ along a kind's directions, per feature, where each feature has 1 of its own.
 STRENGTHS = (2.0, 1.3)
-
-
-def _finite(value: float | tuple[float, ...] | None) -> None:
-    if value is not None and not np.all(np.isfinite(value)):
-        raise InvalidConfiguration(f"expected finite numbers, found {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +72,16 @@ class Recipe:
     documents: tuple[int, int] = setting((30, 30), low=1, high=1_000_000)
     features: int = setting(10, low=1)
     kinds: int = setting(4, low=1)
-    separation: float = setting(1.0, low=0, high=1, check=_finite)
-    shapes: float = setting(1.0, low=0, high=1, check=_finite)
-    noise: float = setting(0.3, low=0, check=_finite)
+    separation: float = setting(1.0, low=0, high=1)
+    shapes: float = setting(1.0, low=0, high=1)
+    noise: float = setting(0.3, low=0)
     noise_features: int = setting(0, low=0)
     levels: int = setting(5, low=2, high=1001)
-    label_shares: tuple[float, ...] | None = setting(None, above=0, check=_finite)
-    missing: float = setting(0.0, low=0, high=1, check=_finite)
+    label_shares: tuple[float, ...] | None = setting(None, above=0)
+    missing: float = setting(0.0, low=0, high=1)
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        settle(self)
         if self.documents[0] > self.documents[1]:
             raise InvalidConfiguration(
                 f"documents: expected the fewest, then the most, found {self.documents[0]}, {self.documents[1]}"
