@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PcaRepresentation", "Signature", "Signatures", "choose_components", "spectrum"]
 
-#: The rows of a signature, even if its rank is lower.
+#: Largest number of rows of a signature.
 _MOST_COMPONENTS = 4096
 
 

@@ -3,8 +3,8 @@
     routed  ->  global  ->  first_trees  ->  request_order, or the order of a feature that the caller names
 
 The rungs are those of `localrank.ladder`; the last one is made here and looks at nothing else. Before each stage of
-each rung, the time that is left is compared with the recent times of the remaining stages. The measured time of a rung
-that is left out shrinks slowly, so the rung is tried again after a while: it may have become faster.
+each rung, the time that is left is compared with the recent times of the remaining stages. If a rung is left out, its
+measured time shrinks slowly. So the rung is tried again after a while, because it may have become faster.
 
 A request without ``timeout_ms`` never comes here, unless the operator lets overload degrade (`rank_lower`).
 """
@@ -48,7 +48,7 @@ _FORGET = 0.99
 
 
 class Degraded(NamedTuple):
-    """That a request was not answered as well as it could be.
+    """Says that a cheaper ranking answered a request.
 
     Attributes:
         rung: that answered.
@@ -131,7 +131,7 @@ class _Ladder:
         self.rungs: tuple[tuple[Rung, Pace], ...] = tuple((rung, Pace()) for rung in rungs_of(model.ranker))
 
 
-#: Of the models that were asked for in time; a model without such requests costs nothing.
+#: One entry for each model that had a request with a timeout; other models cost nothing.
 _LADDERS: WeakKeyDictionary[LiveModel, _Ladder] = WeakKeyDictionary()
 
 

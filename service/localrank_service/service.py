@@ -94,7 +94,7 @@ class Service:
         return self.loader.remote.error()
 
     def _lacking(self) -> str | None:
-        """Return what is wrong with the models, if that should keep requests away."""
+        """Return what is wrong with the models, if requests should not be sent here because of it."""
         champions = self.live.champions
         # A broken model with an earlier version is reported, but requests can use it.
         broken = [

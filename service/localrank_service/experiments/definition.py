@@ -176,7 +176,7 @@ MEMBERS: Final = (
 _MEMBERS, _GUARDRAILS = by_name(MEMBERS), by_name(GUARDRAILS)
 _REQUIRED: Final = ("name", "kind", "model", "candidate")
 _PERCENT: Final = {CANARY: 5.0, SPLIT: 50.0, SHADOW: 100.0, INTERLEAVING: 100.0}
-#: Members that only one kind has.
+#: Members that belong to only one kind.
 _OF_KIND: Final = {"guardrails": CANARY, "method": INTERLEAVING, "depth": INTERLEAVING}
 #: A canary needs a baseline to be compared with.
 _MOST_OF_CANARY: Final = 50.0
@@ -289,7 +289,7 @@ def _guardrails(members: Mapping[str, Any], at: str) -> Guardrails:
 
 
 def _check_together(found: Sequence[Definition]) -> None:
-    """Refuse experiments that would not know which of them answers a request."""
+    """Refuse experiments that both decide which version answers a request."""
     names: set[str] = set()
     answering: dict[str, str] = {}
     for position, one in enumerate(found):

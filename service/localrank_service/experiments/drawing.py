@@ -4,7 +4,7 @@ The place of a unit :math:`u`, from 0 to 1, is its hash divided by the number of
 
 .. math:: h(s, u) = \mathrm{BLAKE2b}_{64}(s \,\|\, 0 \,\|\, u) / 2^{64}
 
-Units get the candidate if their place is below the share. So a larger share keeps all units that it had, and places of
+Units get the candidate if their place is below the share. So if the share grows, its units stay in it. Places of
 different salts :math:`s` are independent.
 """
 
@@ -47,7 +47,7 @@ def _message(salt: str, unit: str) -> bytes:
 
 
 def unit_of(kind: str, options: Options, request: str) -> str | None:
-    """Return what is drawn for, as text; ``None`` if the request does not name it."""
+    """Return the unit of a request, as text; ``None`` if the request does not name it."""
     if kind == REQUEST:
         return request
     found = options.session_id if kind == SESSION else options.query_id

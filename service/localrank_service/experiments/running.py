@@ -77,9 +77,8 @@ class Experiments:
     """The experiments of one worker.
 
     Attributes:
-        active: whether any request may take part in one.
-        written: what is written down.
-        looked: set once all of it was looked at with the models loaded.
+        active: whether any request may take part in one. written: the file and the notes, as last read. looked: set
+        once all experiments were looked at with the models loaded.
     """
 
     store: Store
@@ -152,7 +151,7 @@ class Experiments:
         self.meters.experiments.requests.of(running.definition.name, running.run, arm, outcome)[0] += 1.0
 
     def offer(self, model: LiveModel, options: Options, request: str, ranked: Ranked) -> None:
-        """Let shadows rank what the model has ranked."""
+        """Let shadows also rank a request that the model has ranked."""
         for running in self._shadows.get(model.name, ()):
             definition = running.definition
             unit = unit_of(definition.unit, options, request)
@@ -167,7 +166,7 @@ class Experiments:
     # What happens beside them.
 
     async def follow(self, seconds: float) -> None:
-        """Look at the file, at the models and at the canaries for ever."""
+        """Look at the file, at the models and at the canaries again and again."""
         while True:
             tried = self._loaded.is_set()
             try:

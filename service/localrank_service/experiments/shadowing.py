@@ -2,7 +2,7 @@
 
 A request that is to be shadowed leaves its documents and its ranking in the queue, which takes a microsecond, and is
 answered. If the queue is full the request is dropped and counted. Before every ranking and every stage of one, the thread
-waits until this worker has nothing to answer. A worker that is never idle shadows nothing, and says so by its counts.
+waits until this worker has nothing to answer. A worker that is never idle shadows nothing; its counts show this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger("localrank.service")
 #: Requests that wait, and numbers of all their documents.
 MOST_WAITING: Final = 256
 MOST_NUMBERS: Final = 4_000_000
-#: The overlap is the share that two rankings have in common among this many first documents.
+#: The overlap is the share of this many first documents that two rankings have in common.
 OVERLAP: Final = 10
 #: Seconds after which the thread looks again whether requests are being answered.
 _PAUSE: Final = 1e-3
@@ -103,7 +103,7 @@ class Shadow:
             try:
                 found: Agreement | None = _ranked(job, self._stage)
             except Exception as error:  # noqa: BLE001
-                # Any error is the candidate's, and no answer is lost.
+                # An error here comes from the candidate, and no answer is lost.
                 _log.warning("shadow %s: %s %s: %s", job.experiment, job.candidate.name, job.run, error)
                 found = None
             # Only the event loop counts.

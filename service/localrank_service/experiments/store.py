@@ -1,4 +1,4 @@
-"""Where experiments are written down: a file of the operator's, and what became of canaries beside it.
+"""Where experiments are stored: in the operator's file. A second file beside it records canaries that were taken back.
 
 The file is read again when it changes, by every worker, and written by the admin routes, so that there is one truth, also
 after a restart. If a canary is taken back, this is noted twice: in the folder that the workers share, which works when
@@ -93,7 +93,7 @@ class Store:
             if said != problem:
                 _log.error("experiments file %s: %s; the experiments stay as they were", self.file, said)
             problem = said
-            self._content = b""  # whatever it holds when it can be read again is new
+            self._content = b""  # when the file can be read again, its content counts as new
         self._before = Written(definitions, self._returned(), problem)
         return self._before
 
@@ -147,7 +147,7 @@ class Store:
                     f"nothing was changed: cannot write the file of the experiments: {error.strerror or error}",
                 ) from None
             runs = {one.run for one in found.values()}
-            # An experiment that is added again begins again.
+            # If an experiment is added again, it starts from the beginning.
             self._keep({run: record for run, record in now.returned.items() if run in runs})
             return self.read()
 
@@ -198,7 +198,7 @@ class Store:
 
 
 def _is_record(found: Any) -> bool:
-    """Tell whether somebody has not damaged it by hand."""
+    """Tell whether the record is intact; somebody may have edited it by hand."""
     return (
         isinstance(found, dict)
         and found.keys() == _RECORD

@@ -1,10 +1,10 @@
 """Which requests are taken on, and when each has its turn.
 
 A worker computes one small request after the other on its event loop, and large ones in threads beside it
-(`localrank_service.aside`). Requests that come faster would wait ever longer, so a request that would wait too long is
-refused, 429, as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it [maurer2015]. A burst
-may wait for long. If a queue has not been empty for a while, requests may wait only shortly. After a refusal they may
-wait even more shortly, until the overload is over.
+(`localrank_service.aside`). If requests come faster than that, the waiting time grows. So a request that would wait too
+long is refused with 429 as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it
+[maurer2015]. A burst may wait for a long time. If a queue has not been empty for a while, requests may wait only for a
+short time. After a refusal this time is even shorter, until the overload is over.
 
 The head of a request only tells its length. The request is expected to take as long as earlier ones with the same path,
 the same content type and about the same length. After decoding, its documents are known, and it may still be refused.
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "Claim", "Client", "Kind", "Pressure", "overloaded"]
 
-#: Seconds without an empty queue after which a queue stands.
+#: If a queue has not been empty for this many seconds, it counts as standing.
 _INTERVAL = 0.1
-#: Seconds after the last refusal in which there still is overload.
+#: The overload lasts for this many seconds after the last refusal.
 _CALM = 0.5
 #: Weight of the newest observation in a running mean.
 _NEWEST = 0.05
@@ -45,9 +45,10 @@ _LONGEST_WAIT = 30
 _LEAST, _LEAST_ASIDE = 4.0, 1.5
 #: How many times longer a queue may be while nothing is refused.
 _TOLERANCE = 4.0
-#: Times the mean of all connections that one may get before it comes after the others.
+#: If a connection has had more than this many times the mean of all connections, the others go first.
 _SHARE = 2.0
-#: How many times as long as others a connection may wait: one that had more than its share, and one that had much less.
+#: The allowed waiting time relative to other connections: for a connection that had more than its share, and for one
+#: that had much less.
 _AHEAD, _BEHIND = 0.5, 1.5
 #: Kinds of requests that are told apart. Clients make them up, so their number is limited.
 _MOST_KINDS = 512
@@ -62,8 +63,8 @@ class Client(Protocol):
     """The state of a connection that `Admission` needs to share requests fairly.
 
     Attributes:
-        due: when it has had no more than its share, on the monotonic clock.
-        period: in which it asked last.
+        due: from this time on, it has had no more than its share; on the monotonic clock. period: the period of its
+        last request.
     """
 
     due: float
@@ -154,7 +155,7 @@ class Admission:
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
         self.accepted = False
-        #: Whether a request has the turn, since when, and until when connections may be accepted before the next has.
+        #: Whether a request has the turn, since when, and until when connections may be accepted before the next turn.
         self._taken = False
         self._granted = self._welcome = 0.0
         #: Connections that asked in this period, and how many there were in the last.
@@ -261,7 +262,7 @@ class Admission:
         self._next()
 
     def _next(self) -> None:
-        """Give the turn to who waits longest."""
+        """Give the turn to the request that has waited longest."""
         now = monotonic()
         if self.accepted and self._turns and now < self._welcome:
             # The event loop accepts one connection in each of its turns, and any may be a health check's.
@@ -311,7 +312,7 @@ class Claim:
         self.waiter: asyncio.Future[None] | None = None
         self._admission = admission
         self._kind = kind
-        #: Documents held, and how many of them were really found.
+        #: Documents that are counted for the request, and documents that were found in it.
         self._documents = documents
         self._counted = 0
         self._used: dict[Lane, float] | None = None
@@ -358,7 +359,7 @@ class Claim:
     def use(self, lane: Lane, units: float) -> None:
         """Take note of work aside, or raise a `Problem` if it would wait too long.
 
-        What has begun in a lane may go on there, and what is ranked may be written.
+        A request that has begun in a lane may continue there, and a finished ranking may be written.
         """
         used = self._used
         if used is None:

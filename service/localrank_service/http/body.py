@@ -168,7 +168,7 @@ def _pieces(body: bytes, encoding: str) -> Iterator[bytes]:
         inflater = start()
 
 
-#: RFC 9659 allows zstd in HTTP windows of 8 MiB; what a frame asks for is allocated before anything comes out of it.
+#: RFC 9659 allows windows of 8 MiB for zstd in HTTP. The window that a frame asks for is allocated before any output.
 _WINDOW: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
 #: Content encodings that a body may have. HTTP calls zlib's format deflate.

@@ -163,12 +163,12 @@ class Connections:
             self.release(largest)
 
     def release(self, connection: Http) -> None:
-        """Count the bytes that this connection kept no more."""
+        """No longer count the bytes that this connection kept."""
         self._held -= connection.held
         connection.held = 0
 
     def note(self, reason: str) -> None:
-        """Count why a connection was ended; the log has one line for many."""
+        """Count the reason why a connection was ended; one log line covers many connections."""
         self._meters.refused_requests.of(reason)[0] += 1.0
         self._ended[reason] += 1
 
@@ -189,7 +189,7 @@ class Connections:
         place[connection] = None
 
     def _make_room(self) -> bool:
-        """Close the connection that has kept us waiting longest; those that had an answer lately come last."""
+        """Close the connection that has kept the worker waiting longest; connections with a recent answer come last."""
         late = monotonic() - _PATIENCE
         for places in (
             (self._ending,),

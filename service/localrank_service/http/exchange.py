@@ -33,7 +33,7 @@ _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode("ascii") for status in HTTPStatus
 }
 _PERMISSION = b"HTTP/1.1 100 Continue\r\n\r\n"
-#: So much of a body is kept for the application before it must take it.
+#: If this many bytes of a body are kept for the application, it must take them before more are read.
 _READ_AHEAD = 1 << 18
 
 

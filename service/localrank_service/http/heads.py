@@ -45,7 +45,7 @@ _NOTED = frozenset(
         b"x-request-id",
     }
 )
-#: An offer to go on in another protocol is not taken up, so the application does not see it.
+#: The service never changes to another protocol, so the application does not see such an offer.
 _OFFERS = (b"upgrade", b"http2-settings")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 
@@ -245,7 +245,7 @@ class Heads:
         return self._known.get(seen[: seen.find(_END) + len(_END)])
 
     def keep(self, data: memoryview, head: Head) -> None:
-        """Remember a complete head, unless it is one of a kind."""
+        """Remember a complete head, unless its content is unique."""
         if head.size <= _USUAL and head.request_id is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()

@@ -109,7 +109,7 @@ class Http(asyncio.BufferedProtocol):
         #: Whether the server stops, and whether the client has closed its side.
         self._last = self._ended = False
         self._writable: asyncio.Event | None = None
-        # Here and not when the connection is made, because several are accepted before the first is made.
+        # This is done here, because several connections are accepted before the first one is made.
         self.entered = self._connections.enter(self)
         self._admission.accepted = True
 
@@ -151,7 +151,7 @@ class Http(asyncio.BufferedProtocol):
         self._read(data)
 
     def eof_received(self) -> bool:
-        """Answer what is complete: a client may close its side and still wait for the answer."""
+        """Answer a complete request: a client may close its side and still wait for the answer."""
         self._ended = True
         return self._phase is _Phase.AHEAD or bool(self._ahead)
 

@@ -1,4 +1,6 @@
-"""Answers to requests that are refused at their head, made ahead, because under overload there are thousands a second."""
+"""Answers to requests that are refused at their head. They are prepared, because under overload there are thousands a
+second.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def answer_of(
 
 
 class Refusals:
-    """Answers with status 429. One differs from the next by the request's id only."""
+    """Answers with status 429. They differ only in the request's id."""
 
     def __init__(self) -> None:
         self._headers: Sequence[tuple[bytes, bytes]] = ()

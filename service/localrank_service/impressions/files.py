@@ -54,7 +54,7 @@ class Files:
         self.contracts: set[str] = set()
         self._folder = folder
         self._segment = max(_LEAST_SEGMENT, min(_SEGMENT, most_bytes // (4 * writers)))
-        # What files may have when a new one is begun: all workers may then fill theirs.
+        # Largest total size of the files when a new one is begun. All workers can then still fill their files.
         self._most = max(0, most_bytes - writers * self._segment)
         self._file = -1
         self._size = 0
@@ -65,7 +65,9 @@ class Files:
         return self._segment - self._size
 
     def make_room(self, size: int) -> bool:
-        """Begin another file if this one has no room for so many bytes more; return whether any could have."""
+        """Begin another file if this one has no room for this many bytes; return whether an empty file has room for
+        them.
+        """
         if size > self.room:
             self.close()
         return size <= self._segment

@@ -67,7 +67,8 @@ class _Said(NamedTuple):
 
 def sampled(request_id: str, share: float) -> bool:
     """Tell whether the request is one of the share that is logged; the same for the same id, everywhere."""
-    # The product spreads the checksum: its highest bits alone change little between ids that count up.
+    # The multiplication mixes the bits of the checksum. Without it, the highest bits of consecutive ids would be almost
+    # equal.
     return (crc32(request_id.encode()) * 0x9E3779B1 & 0xFFFFFFFF) < share * 2**32
 
 
@@ -160,7 +161,8 @@ class ImpressionLog:
     def _run(self) -> None:
         while True:
             self._waking.wait()
-            # Together they cost less, and a thread that wakes for each would take the processor from requests.
+            # Writing several records together costs less. If the thread woke up for each record, it would take time
+            # from requests.
             closing = self._closing.wait(_GATHER)
             self._waking.clear()
             self._write_all()

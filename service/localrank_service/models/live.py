@@ -125,7 +125,7 @@ class LiveModels:
         return self._by_address.get(address)
 
     def waiting(self) -> Problem:
-        """Return what to say before every model was tried."""
+        """Return the problem for a request that comes before every model was tried."""
         names = ", ".join(f"{address} (version {version})" for address, version in self.loading.items())
         return Problem(
             503,
@@ -135,7 +135,7 @@ class LiveModels:
         )
 
     def missing(self, address: str | None, at: str | None) -> Problem:
-        """Return what to say of an address that is not there: 404, 422 or 503."""
+        """Return the problem for an address that is not served: 404, 422 or 503."""
         if not self.loaded:
             return self.waiting()
         names = ", ".join(self.champions) or "none"

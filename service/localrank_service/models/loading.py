@@ -82,7 +82,7 @@ class Loader:
         self._changing = asyncio.Lock()
 
     async def follow(self, seconds: float) -> None:
-        """Load now, and look for moved aliases for ever."""
+        """Load now, and look for moved aliases again and again."""
         while True:
             try:
                 await self.refresh()
@@ -140,7 +140,9 @@ class Loader:
             return model
 
     def _look(self) -> _Seen:
-        """Return what changes whenever an alias does: registries replace the file as a whole."""
+        """Return the state of the files of aliases. It changes with every alias, because registries replace the file as
+        a whole.
+        """
         found = []
         with suppress(OSError):
             for family in sorted(self.registry.models_dir.iterdir()):

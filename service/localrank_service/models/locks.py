@@ -1,4 +1,4 @@
-"""Files that a process holds as long as it lives, so that others can tell whether it does.
+"""Files that a process locks as long as it lives, so that others can find out whether it lives.
 
 They are taken over and never removed: a process that replaces another needs no room on the disk.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Note", "read"]
 
-#: Bytes of a new file. A longer text makes the file grow, as far as the disk allows.
+#: Bytes of a new file. The file grows with a longer text if the disk has room.
 _ROOM = 16 * 1024
 #: Bytes of check sum and length, in hexadecimal digits.
 _HEAD = 16

@@ -1,8 +1,8 @@
 """Keeping the folder of models like the one at a URL, next to the requests.
 
 One process of all that share the folder pulls, in a thread of its own; the others look at what it notes there. A process that
-ends gives its turn to another. The loader sees moved aliases as if somebody had moved them on this machine. If the URL cannot
-be read, everything that is in the folder is served on.
+ends gives its turn to another. The loader sees moved aliases as if somebody had moved them on this machine. If the URL
+cannot be read, the models in the folder are still served.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Remote:
         threading.Thread(target=self._run, name="localrank-remote", daemon=True).start()
 
     def stop(self) -> None:
-        """Follow no longer; what is being fetched is left behind, and swept away by the next."""
+        """Stop following. An incomplete copy stays, and the next process removes it."""
         self._stopping.set()
 
     def error(self) -> str | None:

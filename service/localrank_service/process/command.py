@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["THREADS", "run"]
 
-#: Workers keep to one thread for linear algebra; this spares them the making of others.
+#: Workers use one thread for linear algebra; with this setting, the libraries start no others.
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 _EPILOG = "Example: localrank serve --models-dir models --port 8080 --workers 2"

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 __all__ = ["MOST_WORKERS", "bound", "keep_to_one_thread", "quota", "threads", "workers"]
 
-#: On a large machine nobody expects a process for each core by default.
+#: The default stops here: on a large machine, users do not expect a process for each core.
 MOST_WORKERS = 8
 
 _GROUPS = Path("/sys/fs/cgroup")

@@ -41,7 +41,7 @@ __all__ = ["Supervisor"]
 _log = logging.getLogger("localrank.service")
 _fork = multiprocessing.get_context("fork")
 
-#: How often a worker beats within the time of silence after which it counts as hung.
+#: A worker beats this many times within `hang_seconds`.
 _BEATS = 5
 #: Seconds. A worker that lived shorter counts as failed; after two in a row the next waits, up to the longest pause.
 _SHORT_LIFE = 10.0
@@ -213,7 +213,7 @@ class Supervisor:
                 worker.process.kill()
 
     def _bury(self, place: _Place, worker: _Worker) -> None:
-        """Say that a worker is gone, and when the next one starts."""
+        """Log that a worker is gone, and when the next one starts."""
         worker.process.join()
         os.close(worker.beats)
         place.worker = None

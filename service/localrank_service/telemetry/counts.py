@@ -93,7 +93,9 @@ class Counts:
         return own
 
     def drop(self, gone: Callable[[str, tuple[str, ...]], bool]) -> None:
-        """Forget the series of this process for which ``gone(name, labels)``; who holds their cells counts in vain."""
+        """Forget the series of this process for which ``gone(name, labels)`` is true. Counts in their old cells are
+        lost.
+        """
         with self._adding:
             shared = {key: cells for key, cells in self._shared.items() if not gone(*key)}
             if self._file is not None and len(shared) < len(self._shared):
@@ -177,7 +179,9 @@ class _File:
         return self._found(at, count)
 
     def keep(self, keys: Collection[_Key]) -> None:
-        """Forget all series but these; their cells are used again later, as somebody may be reading them."""
+        """Forget all series except these. Their cells are used again only later, because somebody may still read
+        them.
+        """
         lines = {key: self._lines[key] for key in keys}
         content = b"".join(_line(key, *place) for key, place in lines.items())
         draft = self._path.with_suffix(".draft")
@@ -228,7 +232,7 @@ class _File:
         """Make room for this many cells."""
         more = -(-count * _CELL // _CHUNK) * _CHUNK
         rest = _Free(self._used // _CELL, (self._size - self._used) // _CELL, 0.0)
-        # The zeros are written, because on a full disk this fails, while touching a hole in the file would kill the
+        # Zeros are really written: on a full disk this raises an error, but access to a hole in the file would kill the
         # process.
         if os.pwrite(self._cells, bytes(more), self._size) != more:
             raise OSError("the disk is full")

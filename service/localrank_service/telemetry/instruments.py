@@ -1,4 +1,4 @@
-"""The kinds of meters, as Prometheus has them: what counts cheaply, and becomes samples when it is asked.
+"""The kinds of meters of Prometheus. They count cheaply, and become samples when somebody asks for them.
 
 Each instrument has ``of(labels…)``, which returns what counts for these values of its labels, always the same.
 """

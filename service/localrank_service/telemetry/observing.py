@@ -50,7 +50,7 @@ class Observed(NamedTuple):
     """One query of a request.
 
     Attributes:
-        model: that ranked it; ``None`` if it did not come to that.
+        model: that ranked it; ``None`` if no model did.
         ranking: its result; ``None`` if it was refused.
         documents: what was ranked.
         milliseconds: its stages and their ``total``.

@@ -4,9 +4,9 @@ Time is cut into slices, which all processes number alike because they share the
 latest slices in a ring; of each it knows its number and how many observations fell into each bucket. A window is the
 current slice and those before it.
 
-A bucket holds what is above :math:`b_{i-1}` and at most :math:`b_i = b_0 r^i`. What is said of an observation in it is
-:math:`\sqrt{b_{i-1} b_i}`, which is wrong by a factor of :math:`\sqrt r` at most, within 10 %. The quantile ``q`` of ``n``
-observations is the :math:`\lceil q n \rceil`-th smallest.
+A bucket holds what is above :math:`b_{i-1}` and at most :math:`b_i = b_0 r^i`. An observation in it is shown as
+:math:`\sqrt{b_{i-1} b_i}`. The error is at most a factor of :math:`\sqrt r`, less than 10 %. The quantile ``q`` of
+``n`` observations is the :math:`\lceil q n \rceil`-th smallest.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def quantiles(buckets: Vector) -> dict[str, float] | None:
     if not running[-1]:
         return None
     at = np.searchsorted(running, np.ceil(np.array([*QUANTILES.values()]) * running[-1]))
-    # Below the first bound and above the last one nothing is known but the bound.
+    # In the first and the last bucket, only the bound is known.
     edges = np.array([BOUNDS[0], *BOUNDS, BOUNDS[-1]])
     values = np.sqrt(edges[at] * edges[at + 1])
     return {name: float(value) for name, value in zip(QUANTILES, values, strict=True)}

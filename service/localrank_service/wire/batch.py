@@ -1,7 +1,7 @@
 """``POST /v1/rerank/batch``: many requests of ``POST /v1/rerank`` in one body.
 
-The body is checked as a whole and cut into its queries; each is then read as a body of its own, so that one which cannot
-be read takes no other with it. No query is parsed before all are counted, and none is written again.
+The body is checked as a whole and cut into its queries; each is then read like a separate body, so that one unreadable
+query does not affect the others. No query is parsed before all are counted, and none is written again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one reader of rows that stand in JSON and were not lifted out of it by compiled code.
 
-Rows come run by run. A run is packed by one call; where that call finds more than numbers, its rows are looked at value
-by value, to take nulls as missing values or to say what is wrong and where.
+Rows come run by run. One call packs a run. If the run holds other values than numbers, its rows are read value by
+value: nulls become missing values, and an error says what is wrong and where.
 """
 
 from __future__ import annotations

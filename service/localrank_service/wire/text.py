@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SMALL", "Elements", "Text", "checked", "count_members", "outline_members", "refuse"]
 
-#: Members that an object may have whose members are looked at one by one: every wire has fewer.
+#: Largest number of members of an object whose members are read one by one; every wire has fewer.
 _MOST_NAMES = 64
 #: One element of an array is parsed at once: a document, a row, a query's option.
 _ELEMENT_VALUES, _ELEMENT_BYTES = 2**15, 2**20
-#: A text up to this size is parsed whole to say what is wrong with it.
+#: To describe an error, a text up to this size is parsed as a whole.
 SMALL = 2**16
 #: What is parsed in one piece of a body whose numbers were lifted out of it: 3 ms at most.
 _OUTLINE_MEMBERS, _OUTLINE_BYTES = 2**15, 2**20

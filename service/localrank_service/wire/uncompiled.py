@@ -1,6 +1,7 @@
 """The same answers as `localrank.native.scan` gives, in numpy, for installations without compiled code.
 
-As linear and as bounded, several times slower, and the interpreter is held meanwhile. Text is looked at block by block.
+It also takes linear time and bounded memory, but it is several times slower and holds the interpreter. Text is looked
+at block by block.
 """
 
 from __future__ import annotations
