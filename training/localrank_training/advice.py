@@ -1,7 +1,8 @@
 """What would help most: more queries, more judged documents, better labels or more features, each with its evidence.
 
 The evidence is `localrank_training.removals` (what is lost if some is taken away), `localrank_training.twins` (documents alike
-with different labels), and what features are there at all. A sample of the queries is looked at, so that it takes seconds.
+with different labels), and what features are there at all. Only a sample of the queries is used, so that it takes
+seconds.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Advice", "advise", "sample_of"]
 
-#: Queries and documents that are looked at; more would take longer than a minute.
+#: At most this many queries and documents are used; more would take longer than a minute.
 MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
-#: Queries with documents of different labels that are needed to say anything.
+#: With fewer queries that have documents of different labels, there is no advice.
 FEWEST = 10
 _LEVEL = 0.05
 _SHOWN = 5
@@ -48,7 +49,7 @@ class Advice:
 
     Attributes:
         queries, documents: that were looked at, ``of`` how many queries.
-        idle: how many of all queries have documents of one label only, and so teach nothing.
+        idle: number of queries whose documents all have one label; nothing can be learned from them.
         removals: what is lost if some is taken away.
         twins: documents alike with different labels.
         useless: features that are constant within every query.

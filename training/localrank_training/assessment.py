@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["Assessment", "Candidate", "assess"]
 
 METRIC = "ndcg@10"
-#: A cluster stands for a kind of query if a tenth of the documents more or less does not change it.
+#: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.
 _STEADY = 0.1
 _LEVEL = 0.05
 
 _SHARED = ["selection.folds=3"]
-#: Few trees, as this is to take a minute.
+#: Few trees, because an assessment should take only a minute.
 _TREES = [*_SHARED, "learner.num_iterations=100", "learner.members=1", "learner.early_stopping_rounds=0"]
 _CLUSTERS = ["clustering.method='complete_link'", "clustering.clusters=4"]
 

@@ -1,8 +1,7 @@
 """Report of a cross-fitted blend: against each of its members, local models against chance, quality against cost.
 
 All figures are of queries that the models had not learned from, with settings, locality and weights chosen without them.
-The members that are left out to save time are chosen on the same queries, so short lists of members look a little too
-good.
+The same queries decide which members are left out to save time. So the figures of few members are a little too good.
 """
 
 from __future__ import annotations

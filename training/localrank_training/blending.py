@@ -31,10 +31,10 @@ __all__ = ["PULLS", "Pairs", "learn_weights", "standardised_within"]
 #: What the pull towards equal weights is chosen from, the strongest first.
 PULLS = (np.inf, 1.0, 0.1, 0.01, 0.001)
 
-#: The best scale of equal weights is looked for up to here; standardised scores need no more.
+#: The largest scale of equal weights that is tried; standardised scores need no larger one.
 _LARGEST_SCALE = 100.0
 _STEPS = 60
-#: Of margins above this, one minus the logistic function loses no digits that matter.
+#: For margins above this, one minus the logistic function is precise enough.
 _SURE = -15.0
 
 

@@ -2,7 +2,7 @@
 
 A list where a learner takes one value is a choice, and so are the numbers of clusters. They are made together: the best
 ``C`` of one global model need not be the best for five clusters. `localrank_training.training` and
-`localrank_training.tuning` make them on queries that no model of theirs has seen.
+`localrank_training.tuning` make them on queries that their models have not seen.
 """
 
 from __future__ import annotations

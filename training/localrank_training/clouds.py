@@ -1,7 +1,7 @@
 """Judged queries after the contract of a model: the input of the learners and the representation.
 
-Each query goes through `FeatureContract.cloud` by itself, as in serving, so that a learner sees the very numbers that its
-scorer will be given.
+Each query goes through `FeatureContract.cloud` by itself, as in serving, so that a learner gets exactly the numbers
+that its scorer will get.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Clouds:
     def seen_as(self, blocks: str) -> QuerySet:
         """Return the queries with their documents in these blocks (`localrank.blocks`); made once.
 
-        Of a set that is too large to be copied they are made again whenever they are looked at.
+        If the set is too large to be copied, they are computed at each use.
         """
         if blocks not in self._seen:
             seen = _Seen(self, blocks)

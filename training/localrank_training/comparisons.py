@@ -14,9 +14,9 @@ With ``d_q`` the differences and ``s_q`` independent fair signs:
         \qquad c = |\{q : d_q \ne 0\}| \\
     \text{detectable} &= (t_{1 - \alpha/2,\, c - 1} + t_{\text{power},\, c - 1}) \; \mathrm{sd}(d) / \sqrt n
 
-Student's interval takes its degrees of freedom from the ``c`` queries that differ, because only those tell how much
-differences vary. With fewer than `ENOUGH` of them there is no interval: any would mean nothing. It was chosen by
-simulation on real differences, where it covers what it says and bootstrap intervals do not (``benchmarks/coverage``,
+Student's interval takes its degrees of freedom from the ``c`` queries that differ, because only those show how much
+differences vary. With fewer than `ENOUGH` of them there is no interval, because it would have no meaning. It was chosen
+by simulation on real differences, where it covers what it says and bootstrap intervals do not (``benchmarks/coverage``,
 docs/method.md, "Comparing two rankings"). Random signs come from a seed; memory is bounded.
 """
 

@@ -27,11 +27,11 @@ __all__ = ["MODEL_PER_QUERY", "VECTOR_CLUSTERINGS", "check"]
 
 #: Clusterings of vectors by squared Euclidean distance, which mean nothing for other points.
 VECTOR_CLUSTERINGS = ("kmeans", "ward", "bisecting_kmeans")
-#: Clusterings of as many models as queries.
+#: Clusterings with one model for each query.
 MODEL_PER_QUERY = ("per_query", "knn")
-#: Routers that predict the cluster, which takes several examples of each.
+#: Routers that predict the cluster. They need several queries of each cluster.
 _PREDICTING = ("classifier", "fusion")
-#: Routers that take any points and yet need more than those.
+#: Routers that take any points, but also need something else.
 _SPECIAL = ("global", "overlap")
 
 

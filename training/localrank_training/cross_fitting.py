@@ -7,8 +7,8 @@
     learn                         every member from all judged queries
 
 Validation queries are judged queries like the others. The figures of the report come from models that had not learned
-from the query, with settings, locality and weights chosen without its part. So they are not too good, and no model is
-trained only for them.
+from the query, with settings, locality and weights chosen without its part. So they are not too good. No further models
+are trained for them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Localised:
 
     Attributes:
         locality: that was let through; `None` if none was better than the global model by enough.
-        gain: of the local models, chosen without the queries it is measured on.
-        random: the same, of prototypes that have nothing to do with the queries: what chance finds.
+        gain: of the local models; the queries that measure it did not choose them.
+        random: the same for random prototypes, which shows what chance alone gains.
         agreement: share of the queries whose nearest other query has the same nearest prototype.
     """
 
@@ -92,7 +92,7 @@ class CrossFitted:
         global_scores: the same without local models.
         routes: of the queries, each by a router that does not know it.
         localised: if local models were tried.
-        tried: all members, without local models, those included that a latency leaves out.
+        tried: all members without local models, also those that the latency budget leaves out.
         frontier: what fewer of these cost and are worth.
         plan: what was fitted.
     """

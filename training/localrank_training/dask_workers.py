@@ -37,7 +37,7 @@ __all__ = ["DaskWorkers", "dask_workers"]
 
 T = TypeVar("T")
 
-#: The address that means: workers on this machine, started for this run.
+#: With this address, workers are started on this machine for the run.
 LOCAL = "local"
 #: Seconds to reach the scheduler, and to wait for a first worker.
 _PATIENCE = 20.0
@@ -96,7 +96,7 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
 
 
 def _check_address(address: str) -> None:
-    """Refuse what is no address; a client of it would wait, and complain again when it is thrown away.
+    """Refuse a text that is not an address. Otherwise the client would wait, and log errors again when it is deleted.
 
     Raises:
         InvalidConfiguration: it has an unknown scheme, or no host or port.
@@ -188,7 +188,7 @@ class DaskWorkers:
             # A caller who stops halfway may have left the cluster before this runs.
             if self._connected():
                 self._client.cancel(list(running.values()))
-            # What the last call needed, the next one is likely to need: the same judged queries.
+            # The next call will probably need the same arrays as the last one, such as the judged queries.
             for digest in set(self._sent) - needed:
                 del self._sent[digest]
 
@@ -328,7 +328,7 @@ def _together(content: bytes, arrays: dict[str, Array]) -> Any:
 
 
 def _versions() -> dict[str, str]:
-    """Return what a result may depend on, and what must be the same to understand each other."""
+    """Return the versions that results may depend on. They must be equal on all machines."""
     return {
         "localrank": __version__,
         "Python": ".".join(map(str, sys.version_info[:2])),

@@ -198,7 +198,7 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
                 X = X.select(columns) if hasattr(X, "column_names") else X[columns]
             _refuse_other_columns(X, columns)
             if hasattr(X, "to_arrow"):
-                # Polars 2 has left the protocol by which scikit-learn before 1.9 asks for the names; Arrow has not.
+                # scikit-learn before 1.9 asks for names by a protocol that Polars 2 no longer has; Arrow still has it.
                 X = X.to_arrow()
         finite: str | bool = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
         how = {

@@ -50,7 +50,7 @@ __all__ = ["Extended", "Retrained", "against_retraining", "extend", "publish_ext
 
 #: Training queries whose nearest others are looked up, to know how near is usual.
 _LOOKED_AT = 500
-#: One of this many new queries is held out to compare with a retrained model; fewer than `_ENOUGH` of these prove nothing.
+#: One new query in this many is held out to compare with a retrained model; fewer than `_ENOUGH` prove nothing.
 _HELD_OUT, _ENOUGH = 5, 8
 #: New queries are unlike the others if their median similarity is below this quantile of theirs.
 _RARE = 0.05

@@ -1,7 +1,7 @@
 r"""Choosing the thresholds of a guard (`localrank.guard`) on queries that the models were not built from.
 
-A threshold :math:`t` of one measure sends the held-out queries beyond it down one rung of the chain. With :math:`g_q` what
-that changes in the metric of query :math:`q`, zero for all others, it is accepted if
+A threshold :math:`t` of one measure sends the held-out queries beyond it down one rung of the chain. Let :math:`g_q` be
+the change of the metric of query :math:`q`, zero for queries that are not beyond it. The threshold is accepted if
 
 .. math:: \bar g > e \cdot \mathrm{sd}(g) / \sqrt n
 

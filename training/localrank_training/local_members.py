@@ -34,7 +34,9 @@ _MOST_BYTES = 500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What local models gain on held-out queries over the global one, the degree of locality chosen without them."""
+    """The gain of local models over the global one on held-out queries. These queries did not choose the degree of
+    locality.
+    """
 
     mean: float
     interval: Interval | None

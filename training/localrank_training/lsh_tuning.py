@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TablesTrial", "tune_tables"]
 
-#: Held-out signatures that are routed; the share of agreement is then known to about 2 %.
+#: At most this many held-out signatures are routed; this gives the agreement to about 2 %.
 _MOST_HELD = 500
 
 

@@ -64,7 +64,7 @@ __all__ = [
     "wants_route",
 ]
 
-#: Fewer validation queries than this say nothing about when to stop learning a cluster.
+#: If a cluster has fewer validation queries than this, they cannot show when to stop learning.
 _ENOUGH_TO_STOP_BY = 10
 #: Each of this many parts of the training queries is routed by a router that does not know the part.
 _PARTS = 5
@@ -184,7 +184,7 @@ def prepared(
     """Return the training and the validation queries as a learner of these blocks sees them, and the plan.
 
     If the blocks need routes, the plan is made if it is not given. Validation queries are routed as new queries are;
-    a training query is routed by what the router knows without it and a fifth of the others, or else it would find
+    a training query is routed by a router without it and without a fifth of the others, because otherwise it would find
     itself.
     """
     contract = learn_contract(queries, config) if plan is None else plan.contract

@@ -1,4 +1,4 @@
-"""From what was trained to a version in the registry: with everything that shows later where it comes from."""
+"""Publishes a trained ranker as a version in the registry, with a record of its origin."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def fingerprint(queries: QuerySet) -> str:
 
 
 def known_as(source: Mapping[str, Any], digest: str) -> str | None:
-    """Return what a version did with exactly these queries, if it knows them.
+    """Return how a version knows exactly these queries, if it does.
 
     Args:
         source: of the version's manifest.

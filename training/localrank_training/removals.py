@@ -5,8 +5,8 @@ with half of the documents of each, with half of the features, and with a tenth 
 on whole queries with their own labels, so that the figures are paired query by query. Halves are drawn together with the rest,
 so that each query, document and feature is taken away as often as every other.
 
-What half of something is worth now is more than what as much again would add: gains shrink. Nobody would serve this
-model; it only shows what the data contain.
+Gains shrink: losing half of the data costs more than doubling the data would gain. This model is not good enough to
+serve; it only measures the data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["REMOVALS", "Removal", "removals"]
 
 METRIC, CONVENTION = "ndcg@10", "standard"
 _FOLDS = 3
-#: Draws of each kind; even, because half of them take what the others leave.
+#: Number of draws of each kind. It is even, because every second draw takes away what the draw before it kept.
 _DRAWS = 4
 #: Of the labels that are redrawn.
 _REDRAWN = 0.1
@@ -53,7 +53,7 @@ class Removal:
     Attributes:
         what: `queries`, `documents`, `features` or `labels`.
         text: for people.
-        loss: everything against what was left; above zero if it is missed.
+        loss: the figure with everything minus the figure without it; above zero if it helps.
     """
 
     what: str

@@ -85,8 +85,9 @@ def flip_rates_of_known(
 ) -> dict[str, float]:
     """Return the flip rates of the very queries that the router compares with.
 
-    A query finds itself whatever little is changed, which says nothing of new ones. So each fifth of the queries is
-    routed by comparing it with the other four. A router that does not compare with training queries is taken as it is.
+    After a small change a query still finds itself, so this would say nothing about new queries. So each fifth of the
+    queries is routed by comparing it with the other four. A router that does not compare with training queries is taken
+    as it is.
 
     Args:
         ranker: as for `flip_rates`.

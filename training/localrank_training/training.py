@@ -69,8 +69,8 @@ class HeldOut:
         ranked: what the models made of them.
         clusters: ``[n_queries]`` of the final ranker. Of a query that the final ranker has learned from it is the cluster
             that it is now in; -1 is none.
-        learned_from: how many of the validation queries are training queries too, with the same documents and labels:
-            what is measured on those says nothing of other queries.
+        learned_from: how many of the validation queries are training queries too, with the same documents and labels.
+            Their figures say nothing about other queries.
     """
 
     how: str
@@ -111,7 +111,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """What a model is built from, what it is judged on, and what it may stop early by.
+    """The queries that a model is built from, those that judge it, and those that may stop it early.
 
     The parts are taken when they are looked at: what is sent to other processes is one set of queries, however many splits.
 
@@ -422,7 +422,7 @@ def _rehearsed(
                     len(splits) * len(choices),
                 )
             values.append(float(np.average([row.value for row in rows], weights=sizes)))
-            # Equal values: the choice with fewer clusters, which stands first, stays.
+            # If values are equal, the earlier choice stays; it has fewer clusters.
             if not kept or values[-1] > values[best]:
                 best, kept = len(values) - 1, rows
     return best, values, kept

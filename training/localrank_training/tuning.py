@@ -48,7 +48,7 @@ SPACE: dict[str, dict[str, Any]] = {
     "learner": {"method": "ranksvm", "C": [1.0, 10.0, 100.0]},
 }
 
-#: A tenth of the queries is held out to see where they are routed.
+#: A tenth of the queries is held out to measure their routes.
 _FEWEST_TO_HOLD_OUT = 20
 
 

@@ -32,7 +32,7 @@ NEAR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """What documents alike with different labels cost.
+    """The cost of similar documents with different labels.
 
     Attributes:
         documents: that were looked at.

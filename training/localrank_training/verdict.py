@@ -108,7 +108,7 @@ def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: i
 def against_served(new: Sequence[Measured], served: Sequence[Measured], name: str) -> Verdict:
     """Judge a new version beside the one that is served, on the queries that the new one held out.
 
-    The one that is served may have learned from some of them, which flatters it.
+    The served version may have learned from some of them; then its figure is too good.
     """
     outcome, most = _outcome(compare_family(new, served))
     if outcome == "same":

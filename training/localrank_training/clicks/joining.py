@@ -66,10 +66,9 @@ class Joined:
 
     Attributes:
         impressions: read, without repeated ones.
-        repeated: impressions of a request that was there already.
-        unjudged: impressions without feedback.
+        repeated: impressions of a request that had an impression before. unjudged: impressions without feedback.
         events: of feedback, without repeated ones.
-        repeated_events: that have the name of another one.
+        repeated_events: events with the name of an earlier event.
         unmatched: events of requests that are not in the log, or of documents that they did not have.
         unplaced: clicks that propensities cannot correct, because the document was not shown.
         degraded: impressions that a cheaper ranking answered; they are used as any other.
@@ -146,7 +145,7 @@ class _Feedback:
                 said.grades[document] = event["time"], float(event["grade"])
 
     def unmatched(self) -> int:
-        """Return how many judgements are of impressions that were not met."""
+        """Return the number of judgements whose impression was not found."""
         return sum(len(said) for key, said in self.said.items() if key not in self._matched)
 
     def judge(self, key: _Key, impression: dict[str, Any]) -> tuple[Judged, int]:

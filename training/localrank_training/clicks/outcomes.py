@@ -1,8 +1,8 @@
 r"""What the clicks of a log say about each experiment: values whose mean is 0 if both versions are equally good.
 
 Interleaving: the value of an impression is 1 if the candidate's results were preferred, -1 if the baseline's, 0 if neither
-(`localrank.interleaving`). The coins are tossed anew for each impression, so its expectation given everything before is 0
-if users do not care, also if impressions of one session are alike.
+(`localrank.interleaving`). The coins are tossed again for each impression. So if users have no preference, its
+expectation, given everything before, is 0, even if impressions of one session are alike.
 
 A split or canary: users of a session are alike, so the value is that of a unit. Let :math:`y \in [0, 1]` be the mean metric of
 its impressions, :math:`t` whether it got the candidate, :math:`\pi` the probability of that, and :math:`m` a guess of
@@ -110,7 +110,7 @@ def outcomes_of(
             gathered.preferences.append(_preference(part, ranks))
         else:
             unit = gathered.units.setdefault(part["unit"], _Unit(arm, part["share"]))
-            # A unit that changed its arm, because the share did, counts where it was first.
+            # If the share changed, a unit may have changed its arm; it counts for its first arm.
             if unit.arm == arm:
                 unit.values.append(METRICS[metric](ranks))
     return [
@@ -161,7 +161,7 @@ def _split(name: str, gathered: _Gathered) -> Outcomes:
         values.append(weight * (value - guess))
         least = most = max(most, 1 / unit.share, 1 / (1 - unit.share))
         seen += value
-        # The guess is that of before, and changes seldom, so that few different values are to be counted.
+        # The guess comes from earlier units. It changes seldom, so that there are few different values.
         if number == following:
             guess, following = seen / number, 2 * following
     return Outcomes(

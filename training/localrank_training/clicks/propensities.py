@@ -38,7 +38,7 @@ __all__ = ["Propensities", "Tally", "fit", "from_power"]
 _MOST_STEPS = 5000
 #: Change of the logarithm of every ratio at which the steps end.
 _CLOSE = 1e-7
-#: No propensity and no attractiveness is less, so that no weight is infinite.
+#: Least propensity and least attractiveness, so that no weight is infinite.
 _LEAST = 1e-6
 
 
@@ -118,7 +118,7 @@ def fit(tally: Tally) -> Propensities:
     """
     pairs, places, shown, clicks = tally.arrays()
     n_places = int(places.max(initial=-1)) + 1
-    # A pair without a click gets no attraction; a pair that was at one place only could have any.
+    # A pair without a click gets no attraction. If a pair was at only one place, its attraction is unknown.
     telling = (np.bincount(pairs, clicks) > 0) & (np.bincount(pairs) > 1) if len(pairs) else np.zeros(0, bool)
     chosen = telling[pairs]
     pairs, places, shown, clicks = (one[chosen] for one in (pairs, places, shown, clicks))

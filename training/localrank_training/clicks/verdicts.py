@@ -29,11 +29,11 @@ class Verdict:
         units: that were counted: impressions, or sessions of a split.
         means: by arm, of the metric or of preferences.
         effect: what the candidate is ahead.
-        interval: that holds the true effect at every look, but for a probability of ``alpha``.
+        interval: holds the true effect at all looks with a probability of at least 1 - ``alpha``.
         p: the least level at which there would be a verdict now.
         alpha: the level.
         better: ``candidate``, ``baseline``, or none as long as nothing is certain.
-        more: units that are still expected to be needed if it goes on like this; none if that cannot be said.
+        more: expected number of further units if the trend continues; none if this is unknown.
         effect_asked: the effect that matters.
         units_for_effect: units after which an effect of this size is found, with probability ``power``.
         power: that probability.

@@ -18,7 +18,7 @@ class Columns:
         weight: the column that says how much a query counts; None without one.
         position: the column that says at which place a document was shown; None without one.
         ignore: columns that are no features.
-        sparse: text lines leave zeros out, whatever they look like.
+        sparse: text lines leave zeros out, even if they look dense.
         judged: labels are wanted; otherwise a table may lack them, and all are 0.
     """
 

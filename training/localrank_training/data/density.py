@@ -8,8 +8,8 @@ does not show which of the two a file is, so the decision needs all lines:
   other features than their last ones.
 - More than half of the lines have all indices, some do not, and several lines write a zero: dense, and a line is
   damaged. (One written zero may only show how many features there are.)
-- Anything else: sparse. If most lines of it are complete, it may still be a dense file whose damage shows nowhere: then
-  there is a `Gap`, which readers are told.
+- Anything else: sparse. If most of its lines are complete, it may still be a damaged dense file. Then there is a `Gap`,
+and readers report it.
 """
 
 from __future__ import annotations

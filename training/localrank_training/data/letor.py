@@ -273,7 +273,7 @@ def parse_exactly(
     lines = bytes(block).split(b"\n")[:-1]
     for number, line in enumerate(lines, first_line):
         at = _Position(name, number)
-        # A line may end with it, after a comment too, and the comment would swallow the next line.
+        # A line may end with it, even after a comment. Then the comment would include the next line.
         if (lone := line.rstrip().find(b"\r")) >= 0:
             raise at.wrong(lone, "lines that end with a line feed", "a carriage return alone")
         hash_at = line.find(b"#")
@@ -354,7 +354,7 @@ def _exact_index(token: re.Match[bytes], previous: int, max_features: int, at: _
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit():
         raise at.wrong(token.start(), "a feature index", _quoted(text))
-    # int() refuses thousands of digits; so many are more than any index in use.
+    # int() refuses thousands of digits; this many digits are more than any index has.
     index = int(digits.lstrip(b"0")[:18] or b"0")
     if text[:1] == b"-" or index == 0:
         raise at.wrong(token.start(), "feature indices counted from 1", f"index {text.decode()}")

@@ -64,7 +64,7 @@ class Origin:
 
 
 class Gap(NamedTuple):
-    """Values that most lines of a sparse file have and a few do not: zeros, or values that were lost.
+    """Values that only a few lines of a sparse file lack: they are zeros, or they were lost.
 
     Attributes:
         file: of text.

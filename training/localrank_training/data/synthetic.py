@@ -13,10 +13,10 @@ Kinds differ as much as the separations ``S`` and ``T`` say:
     r_k \propto (1 - S) \frac{c}{\sigma_k(c)} + S \frac{s_k}{\sigma_k(s_k)}, \qquad
     a_{kj} = \delta_j \sqrt{d}\; \frac{(1 - T)\, b_j + T\, b_{kj}}{\|(1 - T)\, b_j + T\, b_{kj}\|}
 
-``c`` is relevant for every kind and ``s_k`` for this one only: features dealt to it, made orthogonal to its directions, so
-that knowing the cloud is not knowing the answer. :math:`\sigma_k(v)^2 = \|v\|^2 + \sum_j (v \cdot a_{kj})^2` is the variance
+``c`` is relevant for every kind and ``s_k`` for this one only: features dealt to it, made orthogonal to its directions,
+so that the cloud does not show the answer. :math:`\sigma_k(v)^2 = \|v\|^2 + \sum_j (v \cdot a_{kj})^2` is the variance
 of ``v . x`` within a query, by which ``r_k`` is scaled too: without noise, usefulness has variance one. The ``b`` are
-patterns of signs, as different as they come. What the knobs do to a ranker: docs/method.md, "Synthetic queries".
+patterns of signs that differ as much as possible. What the knobs do to a ranker: docs/method.md, "Synthetic queries".
 
 Numbers are rounded, so that a seed gives the same queries on processors whose last bits differ.
 """
@@ -225,7 +225,7 @@ class Drawn:
     def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
         """Yield the documents and the labels of each query."""
         recipe, n_features = self.recipe, self.recipe.features
-        # The places of all queries are drawn before anything else of them: one generator is there, the other behind them.
+        # The places of all queries are drawn before everything else: ``places`` draws them, ``rng`` skips them.
         places, rng = copy.deepcopy(self._rng), copy.deepcopy(self._rng)
         for begin in range(0, len(self.kind_of), _TOGETHER):
             rng.standard_normal((min(_TOGETHER, len(self.kind_of) - begin), n_features))

@@ -40,7 +40,7 @@ WEIGHT, POSITION = b"localrank.weight", b"localrank.position"
 IDS = ("comment", "document_id", "doc_id", "docid", "docno")
 
 
-#: No list of results is longer; a larger number is something else.
+#: The largest possible place; no list of results is longer.
 _LAST_PLACE = 2**31 - 1
 
 

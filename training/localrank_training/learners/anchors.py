@@ -22,7 +22,7 @@ ANCHOR = (
     "query of the same space"
 )
 
-#: More queries than these do not change which document is the best, only what finding it costs.
+#: More queries than this only cost time; they find the same best document.
 _ENOUGH = 300
 
 

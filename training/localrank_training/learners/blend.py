@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
 
-#: With fewer queries that have documents of different labels, members are not weighed against each other.
+#: With fewer queries that have documents of different labels, all members count the same.
 ENOUGH = 8
 
 #: The scores after each of these numbers of rounds are averaged: as good as choosing one number, without a choice.

@@ -50,7 +50,8 @@ class Boosting(Learner):
     With validation queries, boosting stops when ``early_stopping_rounds`` trees in a row brought no gain on them, and
     the trees up to the best are kept. With ``averaged`` there is no number of trees to choose: the score is the mean over
     several, which is as good, and is folded into the values of the leaves. With ``lesson.towards`` boosting goes on from
-    its scores, and the model is the sum of both; if that gains nothing on the validation queries, it comes back.
+    its scores, and the model is the sum of both; if the trees gain nothing on the validation queries, the result is
+    ``lesson.towards`` itself.
     """
 
     num_iterations: int = setting(500, low=1, meaning="trees at most")

@@ -3,8 +3,8 @@ r"""Minimises a regularised convex loss that is only known through its cuts.
 .. math:: \min_w \; P(w) = \tfrac12 \|w\|^2 + C\,H(w), \qquad H(w) = \max_y \; \big(L_y - w \cdot g_y\big) \ge 0
 
 The maximum runs over far too many ``y`` to write down, but an oracle finds it at any ``w``. Each answer is a cut, a
-line below ``H``; the minimum of ``P`` with ``H`` replaced by the cuts seen so far is a lower bound, and towards it is
-the next place to look [joachims2009]. Its dual is a quadratic programme over a simplex with one variable per cut.
+line below ``H``. If the cuts so far replace ``H``, the minimum of ``P`` is a lower bound. The next point lies on the
+way to this minimum [joachims2009]. Its dual is a quadratic programme over a simplex with one variable per cut.
 
 What is returned is the best point seen, so its objective never rises, and the gap to the lower bound is a proof
 of how good it is, whatever the solver of the programme did.
@@ -152,7 +152,7 @@ def best_of_simplex(gram: Vector, losses: Vector, shares: Vector) -> Vector:
         if entering in support or slope[entering] <= level + rounding:
             break
         support.append(entering)
-    # What rounding took from the sum goes back.
+    # Give back what rounding took from the sum.
     settled: Vector = shares * (total / shares.sum())
     return settled
 

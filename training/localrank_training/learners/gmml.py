@@ -2,9 +2,9 @@ r"""GMML as a ranker: documents are near to one ideal document, in one geometric
 
 .. math:: f(x) = -\|W(x - a)\|
 
-See `localrank_training.learners.geometric_mean` for the metric. The anchor ``a`` serves queries that nobody has judged,
-so it is chosen on the training queries: the relevant document by whose nearness they are ranked best, or the mean of
-the relevant documents.
+See `localrank_training.learners.geometric_mean` for the metric. The anchor ``a`` is also used for queries without
+judgements, so it is chosen on the training queries: the relevant document by whose nearness they are ranked best, or
+the mean of the relevant documents.
 """
 
 from __future__ import annotations

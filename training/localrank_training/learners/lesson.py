@@ -1,4 +1,4 @@
-"""What one model is learned from: judged queries, how much each counts, and the scorers that it may begin from.
+"""The input of one model's training: judged queries, how much each counts, and the scorers that it may begin from.
 
 `Lesson.start` and `Lesson.towards` are two different things. ``start`` may only save time: the model is the same without
 it. ``towards`` changes the model: a linear learner shrinks its weights to those of ``towards`` instead of to zero, and

@@ -33,7 +33,7 @@ __all__ = ["RIDGES", "LeastSquares", "choose_ridge"]
 #: What ``ridge = "auto"`` chooses from, in units of the mean variance of a feature.
 RIDGES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
-#: Where there is one query only, none can be left out to choose by.
+#: The ridge for a single query, because no query can be left out to choose it.
 _UNCHOSEN = 0.3
 
 #: More queries than these do not change the choice, only its cost.

@@ -234,9 +234,8 @@ class Rehearsal:
         return list(scores)
 
     def frontier(self) -> tuple[Frontier, ...]:
-        """Return what fewer and fewer members are worth; each step leaves out the one with the least value per microsecond.
-
-        The value of a member is what the others are worse without it, at the weights that they have.
+        """Return the values of ever fewer members; each step leaves out the member with the least value per
+        microsecond. The value of a member is the loss of the others without it, with their weights unchanged.
         """
         chosen = self.choose(np.ones(len(self.shares), np.bool_))
         kept = list(range(len(self.tried)))
@@ -258,7 +257,7 @@ class Rehearsal:
             kept.pop(int(np.argmin(lost / costs)))
 
     def worth(self, scores: Vector) -> float:
-        """Return the mean over all queries of what scores are worth."""
+        """Return the mean value of scores over all queries."""
         return float(self.mean(self.figure(scores), np.ones(len(self.shares), np.bool_)))
 
     def rows_of(self, queries: Bits) -> Bits:

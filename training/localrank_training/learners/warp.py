@@ -82,7 +82,7 @@ def learn_weights(
         n_violating = np.bincount(query_of[violates], minlength=n_queries)
         steps = np.flatnonzero(n_violating)
         if not len(steps):
-            # No document of any query is drawn in vain, but another relevant one may be violated.
+            # None of the drawn documents has a violator, but other relevant documents may have one.
             continue
         violating = n_violating[steps]
         draws = rng.geometric(violating / n_other[steps])
