@@ -64,7 +64,7 @@ _BY = METRICS.index("ndcg@5")
 COUNT, CANDIDATES = 5, (1, 2, 3, 5)
 #: What is measured of random clusters.
 _DRAWN = ("selective", "fusion", "oracle")
-#: Parts of the training queries for what the global model does on queries that it has not seen.
+#: Number of parts of the training queries; the global model of the other parts ranks each part.
 _PARTS = 5
 
 # ------------------------------------------------------------------------------------------------ fits
@@ -77,7 +77,7 @@ def single(fold: Fold) -> Arrays:
     """
     feature, _, _ = best_feature(fold.train, "ndcg@5", signs=(1.0,))
     by_feature = fold.test.documents[:, feature].astype(np.float64)
-    # As PUBLISHED, but for what makes runs differ.
+    # As PUBLISHED, except for the settings that make runs differ.
     again = replace(PUBLISHED, bagging_fraction=0.8, seed=1)
     other = RankSvm(C=10.0, blocks="raw").fit(Lesson(fold.train, blocks="raw"))
     stopped = global_model(fold, REPAIRED)
@@ -420,7 +420,7 @@ def _failure(metric: str) -> int:
 
 
 def figure(study: Study, metric: str) -> Findings:
-    """Draw every ranking against the failure level of the baseline, as published and in two fair ways."""
+    """Plot every ranking against the failure level of the baseline, as published and in two fair ways."""
     number = _failure(metric)
     singles = [_single(fold) for fold in study.data.folds]
     base, again, feature = (

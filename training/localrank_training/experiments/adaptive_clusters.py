@@ -188,7 +188,7 @@ def dealt_at_random(fold: Fold, like: Adapted, learner: LambdaMart, seed: int) -
 
 
 def flips(adapted: Adapted, queries: QuerySet, seed: int, repeats: int = 10) -> float:
-    """Return how often the most probable cluster is another one if a tenth of the documents is missing."""
+    """Return how often the most probable cluster changes if a tenth of the documents is missing."""
     rng = np.random.default_rng(seed)
     whole = adapted.predict(top_documents(queries, adapted.feature).values).argmax(axis=1)
     changed = []
@@ -211,7 +211,7 @@ def flips(adapted: Adapted, queries: QuerySet, seed: int, repeats: int = 10) -> 
 def published_points(queries: QuerySet) -> Vector:
     """Return the notebooks' query vectors, ``[n_queries, n_features]``.
 
-    They ask ``any(positions of relevant documents)``, which is false of ``[]``, and of ``[0]`` too.
+    They test ``any(positions of relevant documents)``. This is false for ``[]``, but also for ``[0]``.
     """
     points = np.zeros((len(queries), queries.n_features))
     for query in range(len(queries)):

@@ -34,7 +34,7 @@ __all__ = ["compare", "fits_of"]
 KERNELS = {"linear": "D&K, linear", "poly": "D&K, polynomial", "rbf": "D&K, RBF"}
 #: Principal components that D&K keeps.
 COMPONENTS = 5
-#: Test queries of a fold that D&K ranks at most: it learns a model for each of them and each kernel.
+#: D&K ranks at most this many test queries of a fold, because it learns a model for each query and each kernel.
 MOST = 24
 #: Neighbours that KNN chooses from.
 NEIGHBOURS = (10, 40)

@@ -1,8 +1,8 @@
 """Few prototypes of each cluster instead of all its queries, as LocalRank's conclusion proposes to store.
 
 The clusters and their models stay as they are; only what a query is compared with changes. ``k`` prototypes of a cluster are chosen
-one after the other, each so that the cluster's queries are as similar as possible to the nearest prototype. The mean directions of a
-cluster are, component by component, the unit vector that its queries' directions are most parallel to.
+one after the other, each so that the cluster's queries are as similar as possible to the nearest prototype. Each mean
+direction of a cluster is a unit vector: the one that is most parallel to this direction of all queries of the cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNTS = (1, 2, 4, 8)
 
 
 def prototypes(similarities: Vector, count: int) -> Indices:
-    """Return at most ``count`` members of a cluster that all of it is near to.
+    """Return at most ``count`` members of a cluster, so that all other members are near one of them.
 
     Args:
         similarities: ``[n, n]`` of the cluster's queries among themselves.

@@ -50,7 +50,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """What a way comes to on the test queries.
+    """The result of one way on the test queries.
 
     Attributes:
         contender: the way.

@@ -4,9 +4,9 @@ With :math:`m(q)` the metric of the baseline and :math:`b(q)` that of the best s
 :math:`m(q) - b(q)`, rounded to a tenth; below zero the feature is better. Every ranking's mean is taken level by level.
 
 **This flatters every other ranking at low levels.** A query gets a low level partly because the baseline had bad luck
-with it. Another ranking does not share this bad luck: regression to the mean. Two remedies are here: `levels` of
-another run of the baseline than the one that is plotted, and `predicted_levels`, by what can be known of a query
-without its labels.
+with it. Another ranking does not share this bad luck: regression to the mean. There are two remedies. `levels` come
+from another run of the baseline than the plotted one. `predicted_levels` use only what is known about a query without
+its labels.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def means_at(places: Vector, figures: Vector) -> list[AtLevel]:
 def predicted_levels(points: Vector, failure: Vector, asked: Vector, bins: int = 5) -> tuple[Indices, Vector]:
     """Return the bin ``[n_asked]`` of each query by its predicted failure, 0 the worst, and the prediction itself.
 
-    Ridge regression of what the training queries' baseline is ahead of the feature. The bins hold as many queries each.
+    Ridge regression predicts the lead of the baseline over the feature; it learns from the training queries. The bins
+    hold as many queries each.
 
     Args:
         points: ``[n_queries, width]`` what is known of the training queries without labels.

@@ -30,7 +30,7 @@ class Findings:
     sentences: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Refuse what could not be read."""
+        """Refuse findings that a reader could not understand."""
         for table in self.tables:
             if any(len(row) != len(table.header) for row in table.rows):
                 raise ValueError(f"table {table.title!r}: expected rows of {len(table.header)} cells")

@@ -1,9 +1,9 @@
 """Pieces of work whose results are kept on disk: figures share them, and an interrupted run continues.
 
-A `Fit` is a function of one fold and of settings that JSON can hold; its result is arrays by name. It is addressed by a hash
-of what it is made of: the function with its source, the settings, the queries of the fold, and the version of this package.
-Whoever asks for the same fit again gets what is on disk. The address does not cover what the function calls, such as a learner:
-after a change there, delete the folder.
+A `Fit` is a function of one fold and of settings that JSON can hold; its result is arrays by name. Its address is a
+hash of its parts: the function with its source, the settings, the queries of the fold, and the version of this package.
+Whoever asks for the same fit again gets what is on disk. The address does not cover what the function calls, such as a
+learner: after a change there, delete the folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Fit:
 
     @property
     def address(self) -> str:
-        """What it is made of, as a hash."""
+        """The hash of its parts."""
         made_of = {
             "version": __version__,
             "work": f"{self.work.__module__}.{self.work.__qualname__}",
@@ -123,7 +123,7 @@ class Fits:
         return Planned(len(addresses), sum(self._path(address).exists() for address in addresses))
 
     def run_more(self, fits: Sequence[Fit]) -> None:
-        """Run fits that a plan could not name, since they depend on the results of others; say how many there are."""
+        """Run fits that were not in the plan, because they depend on the results of others; say how many there are."""
         planned = self.planned(fits)
         if planned.done < planned.fits:
             self._say(f"more, by what was chosen: {planned}")

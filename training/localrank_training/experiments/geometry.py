@@ -1,4 +1,6 @@
-"""How alike the queries of a fold are: the dendrogram of its training queries, and what is near to every other query."""
+"""How similar the queries of a fold are: the dendrogram of its training queries, and the similarity of all other
+queries to these.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ class Geometry:
         similarity: as `localrank.measures` call it.
         link: of the dendrogram.
         own_components: as many directions for each query as cover the share, instead of as many for all (of ``pca``).
-        clustered_by: what training queries are clustered by; all but ``routing`` look at their labels (`labelled`). Queries
-            find their cluster by the representation in any case, since a new query has no labels.
+        clustered_by: the points by which training queries are clustered; all except ``routing`` use labels
+            (`labelled`). Queries find their cluster by the representation in any case, since a new query has no labels.
     """
 
     representation: str = "pca"

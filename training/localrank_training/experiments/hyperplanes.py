@@ -74,7 +74,9 @@ def principal_plane(documents: Vector) -> Plane:
 
 
 def turned(count: int, turn: float, rng: np.random.Generator, n_features: int) -> Vector:
-    """Return ``[count, n_features]`` unit directions: all the same for a turn of 0, at right angles for 1."""
+    """Return ``[count, n_features]`` unit directions: all equal for a turn of 0, and at right angles to each other for
+    1.
+    """
     frame = np.linalg.qr(rng.standard_normal((n_features, count)))[0].T
     mixed = (1.0 - turn) * frame[0] + turn * frame
     return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True), np.float64)
@@ -83,7 +85,9 @@ def turned(count: int, turn: float, rng: np.random.Generator, n_features: int) -
 def graded(
     n_queries: int, n_docs: int, steps: Vector, shares: Sequence[float], rng: np.random.Generator
 ) -> QuerySet:
-    """Draw queries with a grade more than there are ``steps [n_steps, n_features]``, whose documents have these shares."""
+    """Draw queries with ``n_steps + 1`` grades from ``steps [n_steps, n_features]``; ``shares`` are the shares of the
+    grades.
+    """
     n_features = steps.shape[1]
     centres = np.concatenate([np.zeros((1, n_features)), np.cumsum(steps, axis=0)])
     labels = rng.choice(len(centres), n_queries * n_docs, p=np.asarray(shares) / sum(shares))

@@ -1,7 +1,7 @@
 """Clusters beside the true kinds of queries, where these are known: synthetic queries (LocalRank's conclusion, second point).
 
 Queries are of four kinds (`localrank_training.data.synthetic`). ``shapes`` says how much the clouds of the kinds differ, ``separation`` how
-much what is relevant differs. Clusters find kinds by the first alone; local models have something to win by the second alone.
+much what is relevant differs. Clusters can find kinds only by the first; local models can gain only from the second.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def fits_of(study: Study) -> list[Fit]:
 
 
 def figure(study: Study) -> Findings:
-    """Show how well clusters are kinds, and what local models win, by how much the clouds of the kinds differ."""
+    """Show how well clusters agree with kinds, and the gain of local models, depending on how much the clouds
+    differ.
+    """
     rows: list[tuple[object, ...]] = []
     pairs = []
     rand, gains = {}, {}

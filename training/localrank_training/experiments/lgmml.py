@@ -53,9 +53,9 @@ _CALLED = {
     "ranksvm": "RankSVM",
     "lgmml": "L-GMML, ours (sets of ten queries, t chosen)",
 }
-#: Columns of noise, and who has to bear it.
+#: Numbers of noise columns, and the rankers that get them.
 NOISE = (0, 50, 100)
-#: With few metrics, whose cost grows with the square of the columns.
+#: Only few metrics, because their cost grows with the square of the number of columns.
 NOISED: dict[str, tuple[Mapping[str, Any], ...]] = {
     "ranksvm": LEARNERS["ranksvm"],
     "lambdamart": LEARNERS["lambdamart"],
@@ -359,7 +359,7 @@ def _plan_noise(study: Study) -> Iterator[Fit]:
 
 
 def noise(study: Study) -> Findings:
-    """Add columns of noise, which the paper's abstract says L-GMML bears."""
+    """Add columns of noise; the paper's abstract says that they do not harm L-GMML."""
     found = {
         learner: [
             np.concatenate(

@@ -8,10 +8,11 @@
 ``released code``
     What runs (`released_lgmml`).
 ``label leak``
-    Weights fitted to the labels of the test query itself: no ranking that could be served, but a bound of what weights can do.
+    Weights fitted to the labels of the test query itself: such a ranking cannot be served, but it is a bound for all
+    weights.
 
-Every column is divided by its norm over all documents, as in section 4.5. The first ``m`` metrics of one draw are the model of
-``m`` metrics, so a sweep over their number learns each once.
+Every column is divided by its norm over all documents, as in section 4.5. The model of ``m`` metrics has the first
+``m`` metrics of one draw, so a sweep over ``m`` learns each metric only once.
 """
 
 from __future__ import annotations

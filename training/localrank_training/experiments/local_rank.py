@@ -43,7 +43,7 @@ STRENGTHS = tuple({"C": strength} for strength in (10.0, 1.0, 0.1, 0.01, 0.001))
 #: The paper's method: complete link by equation 5, SVMmap in every cluster.
 MODELS = Models(Geometry(), "svmmap", STRENGTHS)
 
-#: Those of them that are tried where many ways to cluster stand side by side.
+#: The candidates for comparisons of many ways to cluster.
 FEW = ({"C": 10.0}, {"C": 1.0}, {"C": 0.1})
 
 _SWEEP = (

@@ -1,7 +1,7 @@
 """The log of every run on test folds: a line is written before the first test query is scored.
 
-Nothing is chosen on test queries. But whoever looks at test folds often enough chooses by them in the end, so every
-look is counted.
+Nothing is chosen on test queries. But whoever looks at test folds often will finally choose by them. So every look is
+counted.
 """
 
 from __future__ import annotations

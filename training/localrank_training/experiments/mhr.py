@@ -301,7 +301,9 @@ def _best_of_base(names: list[str], found: Vector) -> str:
 
 
 def directions(study: Study) -> Findings:
-    """Show cosines of hyperplanes, and how much of that is chance: the same hyperplane of two halves of the queries."""
+    """Show cosines of hyperplanes. The cosine between the same hyperplane from two halves of the queries shows the part
+    of chance.
+    """
     tables, plots, sentences = [], [], []
     for which, fits in (
         ("definition search, synthetic", _of_definitions(study)),
@@ -648,7 +650,7 @@ def _plan_grades(study: Study) -> Iterator[Fit]:
 
 
 def adding_a_grade(study: Study) -> Findings:
-    """Judge with one grade more each time, where the truth is known: steps the same way, or at right angles."""
+    """Add one grade at a time. The truth is known: the steps have the same direction, or are at right angles."""
     rows: list[tuple[object, ...]] = []
     marks, sentences, pairs = [], [], []
     for name, turn in _TURNS.items():
@@ -698,7 +700,7 @@ def adding_a_grade(study: Study) -> Findings:
 
 
 def _kept(study: Study, turn: float, grades: int) -> int:
-    """Return how many base rankers of one grade less are there unchanged."""
+    """Return how many base rankers are the same as with one grade less."""
     if grades == 2:
         return 0
     now, before = (study.of(_grade_fits(study, turn, count)[0])["normals"] for count in (grades, grades - 1))

@@ -87,7 +87,7 @@ def paired_table(title: str, pairs: Sequence[Pair], says: str = "", *, seed: int
 
 
 def verdict_of(pair: Pair) -> str:
-    """Say in words what the interval of a difference says."""
+    """Describe the interval of a difference in words."""
     differences = pair.candidate - pair.baseline
     interval = interval_of(differences)
     if interval is None:

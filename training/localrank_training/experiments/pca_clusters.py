@@ -45,7 +45,7 @@ __all__ = ["METRICS", "answered", "crossed", "literal_points", "own_axes", "pool
 #: P@n and NDCG@n for n from 1 to 10, and MAP (section 4.2).
 METRICS = (*(f"p@{n}" for n in range(1, 11)), *(f"ndcg@{n}" for n in range(1, 11)), "map")
 _BLOCKS = "normalised"
-#: Of RankSVM: weights as near to the optimum as this rank alike, and are found in half the time.
+#: Tolerance of RankSVM. Weights this near to the optimum rank equally well, and are found in half the time.
 _TOLERANCE = 1e-4
 
 
@@ -214,7 +214,8 @@ def pooled_points(queries: QuerySet, scores: int, components: int) -> Vector:
 
 
 def literal_points(clouds: Sequence[Matrix], scores: int, components: int) -> Vector:
-    """Return ``[n_queries, components]`` what Figure 3 of the paper comes to if it is followed for each query by itself.
+    """Return ``[n_queries, components]``: the result of Figure 3 of the paper if it is followed for each query
+    separately.
 
     Steps 2 to 6: subtract the mean of the query's rows, project them on their own principal directions; then their mean.
     """

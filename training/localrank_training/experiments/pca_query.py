@@ -1,4 +1,6 @@
-"""The experiments of PCA-based query representation [lwin], whose paper prints none: its data, its steps, and what it comes to."""
+"""Experiments for PCA-based query representation [lwin], whose paper prints no results: its data, its steps, its
+figures.
+"""
 
 from __future__ import annotations
 
@@ -275,7 +277,9 @@ _PAPERS_TABLE = (("TREC 2003", 350, 2, 64), ("TREC 2004", 225, 2, 64), ("OHSUMED
 
 
 def table_1(study: Study) -> Findings:
-    """Count what the data hold, beside the paper's counts; and how many documents there are to take the top h of."""
+    """Count queries and documents beside the paper's counts; also how many documents a query has for its top h
+    values.
+    """
     queries = everything(study.data.folds)
     lengths = np.sort(queries.lengths)
     rows: list[tuple[object, ...]] = [("as the paper prints it", *row, None, None) for row in _PAPERS_TABLE]
@@ -311,7 +315,7 @@ def table_1(study: Study) -> Findings:
 
 
 def figure_3(study: Study) -> Findings:
-    """Follow the paper's six steps literally, and as they can be meant; show what a query then is."""
+    """Follow the paper's six steps literally, and in a way that makes sense; show the resulting point of a query."""
     queries = everything(study.data.folds)
     lists = [documents for documents in queries.clouds() if len(documents) > 1]
     h = SCORES[-1]

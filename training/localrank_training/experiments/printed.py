@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EQUAL", "FIGURE_11", "Claim", "claims", "figure_11", "recounted"]
 
-#: The paper calls figures nearly equal that differ by no more.
+#: The paper calls figures nearly equal if they differ by at most this.
 EQUAL = 0.001
 SETS = ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004", "OHSUMED", "YANDEX")
 #: In the order of the figure's blocks; the paper does not label them, its Figures 9, 10 and 15 tell which is which.
@@ -101,7 +101,7 @@ def recounted(ours: Vector, theirs: Vector) -> tuple[float, float, int]:
     Cells that either side lacks are left out.
     """
     apart = (ours - theirs)[np.isfinite(ours) & np.isfinite(theirs)]
-    # Printed figures have three digits: what is .001 apart on paper must not be more by rounding.
+    # Printed figures have three digits. A printed difference of .001 must not become larger by rounding.
     return float((apart > 1e-9).mean()), float((apart >= -EQUAL - 1e-9).mean()), apart.size
 
 

@@ -2,7 +2,7 @@
 
 `controls` gives random clusters the same choices as the real ones, which takes a model for every candidate, setting and draw.
 Where many ways to cluster stand side by side, random clusters get what was chosen for the real ones: their number, sizes and
-setting. That favours the real ones a little. So if they do not win, there is nothing to win.
+setting. That favours the real ones a little. So if even they do not win, clustering gains nothing.
 """
 
 from __future__ import annotations

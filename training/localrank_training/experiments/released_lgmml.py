@@ -1,11 +1,12 @@
-r"""What the code released with L-GMML does, which is not what its paper describes; for comparison only [su2017].
+r"""The method of the code released with L-GMML. It differs from the paper; for comparison only [su2017].
 
 1. So many different queries are drawn. In each, the documents in the order of the file are parted by position: the first
    ``n`` are "similar", where ``n`` counts the documents whose label is among the first half of the labels in order of
    appearance; the last ones, as many as have label 0 and one more, are "dissimilar" to them. Both sets hold all labels.
-2. All pairs of the first, and all of the first with the second, are shuffled; of each as many are kept as are
-   80 % of the fewer ones. Their scatters, plus 0.1 of the identity, are :math:`S` and :math:`D`.
-3. The metric is the point at :math:`t = 1` from :math:`S^{-1}` to :math:`D`: :math:`D` itself, or :math:`S^{-1}` if that is the
+2. All pairs within the first set, and all pairs between the first and the second set, are shuffled. The code keeps the
+same number of both: 80 % of the smaller number of pairs. Their scatters, plus 0.1 of the identity, are :math:`S` and
+:math:`D`. 3. The metric is the point at :math:`t = 1` from :math:`S^{-1}` to :math:`D`: :math:`D` itself, or
+:math:`S^{-1}` if that is the
    better conditioned of the two, because the ends are exchanged without :math:`t` becoming :math:`1 - t`.
 4. The anchor is one of the first documents of the list, the one with the best NDCG@10 if the list is sorted by the distance to it.
 5. A list is sorted ascending by :math:`-\sqrt{\sum_r \theta_r d_r e^{-d_r}}`: the farthest first, as long as distances are below one.
@@ -90,7 +91,7 @@ def parts_as_released(labels: Vector) -> tuple[int, int, int]:
     appearing = labels[np.sort(first)]
     similar = int(np.isin(labels, appearing[: len(appearing) // 2]).sum())
     beyond = len(labels) - int((labels == 0).sum())
-    # Positions count from 1 there, so the last document that is no zero's place belongs to the second set.
+    # The code counts positions from 1, so the second set includes the last document that should not belong to it.
     return similar, beyond - 1, int((labels == appearing[0]).sum())
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is: a table or figure of a paper as a plan of fits and what is read in their results."""
+"""An experiment: a table or figure of a paper, as a plan of fits and a function that reads their results."""
 
 from __future__ import annotations
 

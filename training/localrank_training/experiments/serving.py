@@ -67,8 +67,8 @@ class Served:
     ) -> Mapping[str, Mapping[str, Vector]]:
         """Return for each model and stage ``[n_queries]`` the least milliseconds of several rounds.
 
-        Models take turns, so that a busy moment does not fall on one of them alone; the least leaves out what other processes
-        took from the machine.
+        Models take turns, so that a busy moment does not affect only one of them. The least time hardly includes the
+        work of other processes.
         """
         found: dict[str, list[list[dict[str, float]]]] = {model: [] for model in models}
         for _ in range(rounds):

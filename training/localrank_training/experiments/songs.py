@@ -1,8 +1,8 @@
 r"""Songs that are alike: the query-dependent mode of L-GMML on classes whose truth is known [su2017, section 4.4].
 
-A query is a point among the documents; relevant are those of its class. Each class lies around a centre of its own, and spreads
-widely in some directions of its own, which say nothing of the class, and narrowly in the others. So the best metric differs
-from class to class, and as many metrics as classes are enough if each is learned from its own.
+A query is a point among the documents; relevant are those of its class. Each class has its own centre. It spreads
+widely in some directions of its own, which do not show the class, and narrowly in the others. So the best metric
+differs from class to class, and as many metrics as classes are enough if each is learned from its own.
 
 What GMML learns needs no query: differences of two documents do not change if the query is subtracted from both. The ways to use
 ``m`` metrics for a query ``q``:
@@ -212,7 +212,7 @@ def _near(queries: QuerySet, transform: Vector) -> Vector:
 
 def _at_the_query(queries: QuerySet, transforms: Vector) -> Vector:
     distances = np.stack([np.sqrt(-_near(queries, one)) for one in transforms], axis=1)
-    # As `LocalGeometricMeanMetrics` scales them: all within 1, where the curve rises.
+    # Scaled as in `LocalGeometricMeanMetrics`: all distances are within 1, where the curve rises.
     return np.asarray(-bent(distances / distances.max(axis=0), "turning").sum(axis=1), np.float64)
 
 

@@ -137,7 +137,9 @@ def by_clusters(study: Study, models: Models, metric: str, candidates: Sequence[
 
 
 def clairvoyant_queries(study: Study, models: Models) -> Findings:
-    """Compare one model per training query, chosen by likeness and by a clairvoyant, with one model (Figure 4)."""
+    """Compare one model per training query with one model for all; the former is chosen by similarity or by the labels
+    (Figure 4).
+    """
     transfers = transfers_of(study, models)
     single = choose(transfers, [1])
     nearest = _one_per_query(transfers)
@@ -180,7 +182,7 @@ def clairvoyant_queries(study: Study, models: Models) -> Findings:
 
 
 def ranks_of_clairvoyant(study: Study, models: Models) -> Findings:
-    """Show how near to a test query, by likeness, the training query is whose model serves it best (Figure 5)."""
+    """Show how similar to a test query the training query with the best model for it is (Figure 5)."""
     transfers = transfers_of(study, models)
     nearest = _one_per_query(transfers)
     ranks, chance = [], []
@@ -236,7 +238,7 @@ def chance_of_ranks(total: int, best: int, ranks: int) -> Vector:
     first = np.arange(1, ranks + 1)
     rest = total - first
     possible = rest >= best
-    # The number of ways to have none of them among the first, as a share of all.
+    # The probability that none of them is among the first.
     logarithm = (
         gammaln(np.where(possible, rest, best) + 1)
         - gammaln(np.where(possible, rest - best, 0) + 1)

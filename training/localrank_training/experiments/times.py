@@ -47,9 +47,10 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 CLUSTERS, NEIGHBOURS = 5, 20
 #: Test queries that are asked, rounds of them, and queries that D&K ranks.
 QUERIES, ROUNDS, TRANSDUCED = 20, 5, 3
-#: Training queries that a model is selected among; drawn with replacement, documents too, beyond those that there are.
+#: Numbers of training queries for the selection of a model. If there are fewer, queries and documents are drawn with
+#: replacement.
 SIZES = (100, 300, 1000, 3000, 10000)
-#: Of SVMmap; what is chosen makes no difference to the service.
+#: The setting of SVMmap; it does not change the times of the service.
 STRENGTH = 1.0
 COMPONENTS = 5
 

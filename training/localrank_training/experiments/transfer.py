@@ -226,7 +226,7 @@ class Transfer:
         return np.where(known, nodes, self.tree.root)
 
     def at_random(self, part: Part, clusters: int, seed: int, draw: int) -> Indices:
-        """Return nodes as `routed` does, for queries that each go where a random training query is."""
+        """Return nodes as `routed` does, but each query goes to the node of a random training query."""
         cut = self.tree.cut(clusters)
         n_queries = len(self.near.known[part])
         rng = np.random.default_rng([seed, draw, clusters])

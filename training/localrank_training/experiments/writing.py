@@ -93,7 +93,7 @@ def _described(
 
 
 def _plain(value: object) -> object:
-    """Return JSON values; a number that is none becomes null."""
+    """Return JSON values; NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
