@@ -8,7 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["Calls"]
+__all__ = ["COLUMNS", "Calls"]
+
+#: Every option that names columns; `Columns("l", "q", "i", "w", "p", ("a", "b"), True)` is the same.
+COLUMNS = [
+    "--label",
+    "l",
+    "--qid",
+    "q",
+    "--id",
+    "i",
+    "--weight",
+    "w",
+    "--position",
+    "p",
+    "--ignore",
+    "a,b",
+    "--sparse",
+]
 
 
 class Calls:

@@ -12,7 +12,7 @@ import pytest
 from localrank.__main__ import main
 from localrank_training.data.columns import Columns
 from localrank_training.experiments.catalogue import EXPERIMENTS
-from tests.training.commands.calls import Calls
+from tests.training.commands.calls import COLUMNS, Calls
 
 WITH_DATA = next(name for name, one in EXPERIMENTS.items() if one.needs_data)
 WITHOUT = next((name for name, one in EXPERIMENTS.items() if not one.needs_data), None)
@@ -162,26 +162,9 @@ def test_an_assessment_says_what_was_found(assessed: Calls, capsys: pytest.Captu
 def test_an_assessment_becomes_a_page_or_json(
     assessed: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    columns = [
-        "--label",
-        "l",
-        "--qid",
-        "q",
-        "--id",
-        "i",
-        "--weight",
-        "w",
-        "--position",
-        "p",
-        "--ignore",
-        "a,b",
-        "--sparse",
-        "--workers",
-        "2",
-    ]
     report = str(tmp_path / "a.html")
 
-    assert 0 == main(["assess", "a", *columns, "--report", report])
+    assert 0 == main(["assess", "a", *COLUMNS, "--workers", "2", "--report", report])
 
     assert {"columns": Columns("l", "q", "i", "w", "p", ("a", "b"), True)} == assessed.options("read")
     assert {"workers": 2} == assessed.options("assess")

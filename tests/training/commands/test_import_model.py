@@ -16,7 +16,7 @@ from localrank.registry import Reference
 from localrank_training.data.columns import Columns
 from localrank_training.origins.checking import Check
 from localrank_training.origins.importing import Imported
-from tests.training.commands.calls import Calls
+from tests.training.commands.calls import COLUMNS, Calls
 
 command = importlib.import_module("localrank_training.commands.import_model")
 MODEL = SimpleNamespace(format="lightgbm", n_features=4)
@@ -57,21 +57,6 @@ def test_a_model_is_read_checked_and_published(calls: Calls, capsys: pytest.Capt
 
 
 def test_options_reach_the_work(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
-    columns = [
-        "--label",
-        "l",
-        "--qid",
-        "q",
-        "--id",
-        "i",
-        "--weight",
-        "w",
-        "--position",
-        "p",
-        "--ignore",
-        "a,b",
-        "--sparse",
-    ]
     more = [
         "--format",
         "lightgbm",
@@ -85,7 +70,7 @@ def test_options_reach_the_work(calls: Calls, capsys: pytest.CaptureFixture[str]
         "--promote",
     ]
 
-    assert 0 == main(["models", "import", "m.txt", "--name", "web", *columns, *more])
+    assert 0 == main(["models", "import", "m.txt", "--name", "web", *COLUMNS, *more])
 
     assert (Path("m.txt"), "lightgbm", ["a", "b"]) == calls.given["read_model"][0]
     assert (["d.csv"],) == calls.given["read"][0]

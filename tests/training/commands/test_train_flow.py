@@ -13,7 +13,7 @@ from localrank.__main__ import main
 from localrank.registry import Reference
 from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
-from tests.training.commands.calls import Calls
+from tests.training.commands.calls import COLUMNS, Calls
 
 GLOBAL = TrainingConfig.read(method="global")
 TRAINED = SimpleNamespace(name="trained")
@@ -104,24 +104,9 @@ def test_the_steps_come_one_after_the_other(
 
 
 def test_options_reach_the_work(calls: Calls) -> None:
-    columns = [
-        "--label",
-        "l",
-        "--qid",
-        "q",
-        "--id",
-        "i",
-        "--weight",
-        "w",
-        "--position",
-        "p",
-        "--ignore",
-        "a,b",
-        "--sparse",
-    ]
     more = ["--skip-bad-files", "--workers", "2", "--validation", "c", "d"]
 
-    assert 0 == train(*columns, *more)
+    assert 0 == train(*COLUMNS, *more)
 
     # The last reading is that of the validation queries.
     expected = Columns("l", "q", "i", "w", "p", ("a", "b"), True)

@@ -17,7 +17,7 @@ from localrank_training.data.columns import Columns
 from localrank_training.lsh_tuning import TablesTrial
 from localrank_training.tuning import SPACE, Setting, Tuned
 from localrank_training.tuning_report import against_best
-from tests.training.commands.calls import Calls
+from tests.training.commands.calls import COLUMNS, Calls
 
 command = importlib.import_module("localrank_training.commands.tune")
 CONFIG = TrainingConfig.read(method="global")
@@ -95,24 +95,9 @@ def test_what_is_chosen_takes_the_place_of_its_own_choices(calls: Calls, options
 def test_options_reach_the_work(calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text("[learner]\nmethod = 'ranksvm'\nC = [1, 3]\n")
     config = str(tmp_path / "space.toml")
-    columns = [
-        "--label",
-        "l",
-        "--qid",
-        "q",
-        "--id",
-        "i",
-        "--weight",
-        "w",
-        "--position",
-        "p",
-        "--ignore",
-        "a,b",
-        "--sparse",
-    ]
     limits = ["--most", "7", "--agreement", "0.5", "--workers", "2"]
 
-    assert 0 == main(["tune", "a.txt", "--config", config, "--out", str(tmp_path), *columns, *limits])
+    assert 0 == main(["tune", "a.txt", "--config", config, "--out", str(tmp_path), *COLUMNS, *limits])
 
     assert {"columns": Columns("l", "q", "i", "w", "p", ("a", "b"), True)} == calls.options("read")
     assert [1, 3] == calls.given["tune"][0][1]["learner"]["C"]
