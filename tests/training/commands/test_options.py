@@ -43,7 +43,7 @@ def described(function: Any) -> list[str]:
             "argument" if isinstance(info, ArgumentInfo) else _written(name, info),
             getattr(kind, "__name__", str(kind))
             if isinstance(kind, type) and not get_args(kind)
-            else str(kind),
+            else str(kind).replace("pathlib._local.", "pathlib."),  # as Python 3.13 names it
             "required" if default is inspect.Parameter.empty else f"default {default!r}",
             *(f"at least {info.min}" for _ in [0] if info.min is not None),
             *(f"at most {info.max}" for _ in [0] if info.max is not None),
