@@ -4,7 +4,7 @@ A file is a sequence of frames and nothing else:
 
     magic (8 bytes) | length of the head | length of the tail | CRC-32 | head | tail
 
-The three numbers are little-endian and have 32 bits; the CRC-32 is that of the lengths, the head and the tail. The head is
+The three numbers are little-endian and have 32 bits; the CRC-32 covers the lengths, the head and the tail. The head is
 a JSON object. If it has a member ``arrays``, such as ``{"scores": ["<f8", [20]]}``, the tail holds the elements of these
 arrays, one after the other in C order.
 

@@ -150,7 +150,7 @@ class Layout:
     empty: bool = False
 
 
-#: By the name of the field that holds the array. The order is that of the checks: a size is known from the first array
+#: By the name of the field that holds the array. Arrays are checked in this order: a size is known from the first array
 #: that has it.
 Layouts: TypeAlias = "Mapping[str, Layout]"
 

@@ -5,7 +5,8 @@ them. A new query is answered by the model of
 
 .. math:: i^* = \arg\max_i |N_i \cap N_K(t)|
 
-with its own :math:`K` nearest training queries :math:`N_K(t)`. Of equal models, that of the most similar query answers.
+with its own :math:`K` nearest training queries :math:`N_K(t)`. If several models have the same share, the model of the
+most similar query answers.
 """
 
 from __future__ import annotations

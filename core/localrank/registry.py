@@ -185,7 +185,7 @@ class Registry:
         sha256 = artifact.verify(reference.path).manifest.sha256
         family = reference.path.parent
         target = family / signatures_name(reference.path)
-        with _failing(f"{target}: expected to write it"), locked(family):
+        with _failing(f"{target}: cannot be written"), locked(family):
             replace_file(target, signed(reference.path, sha256, key))
 
     def publish(self, name: str, ranker: Ranker, provenance: Provenance) -> Reference:
@@ -197,7 +197,7 @@ class Registry:
             PublishFailed: it could not be written, or did not verify; nothing is left behind.
         """
         family = self.models_dir / _checked(name)
-        with _failing(f"{family}: expected to publish a version"):
+        with _failing(f"{family}: cannot publish a version"):
             family.mkdir(parents=True, exist_ok=True)
             sweep(family)
             with drafted(family, ranker, provenance) as draft:
@@ -229,7 +229,7 @@ class Registry:
             PublishFailed: the folder cannot be written.
         """
         family = self.models_dir / _checked(name)
-        with _failing(f"{family}: expected to publish a version"):
+        with _failing(f"{family}: cannot publish a version"):
             there = next(folder for folder in (family, *family.absolute().parents) if folder.exists())
             if not there.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
@@ -286,7 +286,7 @@ class Registry:
             raise PublishFailed(f"{name}: expected to keep 0 versions or more, found {keep}")
         family = self.models_dir / _checked(name)
         self.versions(name)
-        with _failing(f"{family}: expected to remove versions"):
+        with _failing(f"{family}: cannot remove versions"):
             leftovers = sweep(family)
             with locked(family):
                 _tidy(family)
@@ -349,7 +349,7 @@ class Registry:
         except ArtifactCorrupt as error:
             raise ArtifactCorrupt(f"{family}/{error}") from None
         except OSError as error:
-            raise ArtifactCorrupt(f"{family}/{ALIASES}: expected to read it: {error.strerror}") from error
+            raise ArtifactCorrupt(f"{family}/{ALIASES}: cannot be read: {error.strerror}") from error
         finally:
             os.close(handle)
 
@@ -358,7 +358,7 @@ class Registry:
         """Hold the family's lock, hand out its aliases, and replace the file when they have changed."""
         family = self.models_dir / _checked(name)
         self.versions(name)
-        with _failing(f"{family / ALIASES}: expected to change it"), locked(family):
+        with _failing(f"{family / ALIASES}: cannot be written"), locked(family):
             _tidy(family)
             before = self._read(name)
             histories = {alias: list(history) for alias, history in before.items()}
@@ -389,12 +389,12 @@ def _listed(versions: list[int]) -> str:
 
 
 @contextmanager
-def _failing(expectation: str) -> Iterator[None]:
+def _failing(what: str) -> Iterator[None]:
     """Turn an error of the file system into one sentence."""
     try:
         yield
     except OSError as error:
-        raise PublishFailed(f"{expectation}: {error.strerror or error}") from error
+        raise PublishFailed(f"{what}: {error.strerror or error}") from error
 
 
 def _tidy(family: Path) -> None:

@@ -139,7 +139,7 @@ class Router(Protocol):
 
     @property
     def compares(self) -> Points | None:
-        """The points that queries are compared with; their kind is that of the model's representation."""
+        """The points that queries are compared with; the model's representation makes points of the same kind."""
         ...
 
     @property

@@ -223,7 +223,7 @@ def _remote(settings: Settings, meters: Meters) -> Remote | None:
 
 
 def _observer(settings: Settings) -> Observer:
-    """Return what decides what is noted of each request."""
+    """Return the observer, which decides what is recorded for each request."""
     access = None
     if settings.access_log:
         access = AccessLog(settings.access_log, settings.access_log_features)

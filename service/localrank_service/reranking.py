@@ -145,7 +145,7 @@ class Attempt:
                 self._note(self._observation)
 
     def _note(self, observation: Observation) -> None:
-        """Add the query to what is noted of its request."""
+        """Add the query to the records of its request."""
         done, laps = self._ranked, self.timing.laps if isinstance(self.timing, _Laps) else []
         ranking, documents = (None, None) if done is None else (done.ranking, done.documents.matrix)
         observation.add(Observed(self._model, ranking, documents, self.timing.stop(), laps))

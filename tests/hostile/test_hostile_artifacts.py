@@ -942,7 +942,7 @@ def test_a_device_is_no_array(version: Path) -> None:
 def test_a_version_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1").write_text("")
 
-    with pytest.raises(ArtifactCorrupt, match=r"/1: expected the folder of a version: Not a directory"):
+    with pytest.raises(ArtifactCorrupt, match=r"/1: cannot open the folder of a version: Not a directory"):
         artifact.load(tmp_path / "1")
 
 

@@ -207,7 +207,7 @@ def test_a_disk_that_is_full_while_an_array_is_written_leaves_nothing(tmp_path: 
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
-    assert f"{tmp_path}/web: expected to publish a version: File too large\n" == answer.stdout
+    assert f"{tmp_path}/web: cannot publish a version: File too large\n" == answer.stdout
     assert [".lock"] == [entry.name for entry in (tmp_path / "web").iterdir()] or not list(
         (tmp_path / "web").iterdir()
     )
@@ -340,5 +340,5 @@ def test_a_file_where_the_models_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("")
     ranker = example_ranker("exact")
 
-    with pytest.raises(PublishFailed, match=r"models/web: expected to publish a version: Not a directory"):
+    with pytest.raises(PublishFailed, match=r"models/web: cannot publish a version: Not a directory"):
         Registry(tmp_path / "models").publish("web", ranker, provenance(ranker))

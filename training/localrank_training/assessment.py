@@ -82,7 +82,7 @@ class Assessment:
         queries, documents: that were looked at, ``of`` how many queries.
         candidates: the quick models.
         flips: the share of queries that change their cluster when a tenth of their documents is left out.
-        sentences: what it comes to; the last says what to do.
+        sentences: the conclusions; the last one says what to do.
         advice: what would help most.
     """
 

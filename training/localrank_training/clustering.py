@@ -212,7 +212,7 @@ def merges(points: Points, similarity: str, link: Link = "complete") -> Vector:
     Args:
         points: at least two, all known.
         similarity: one of `localrank.measures`.
-        link: the distance of two clusters is that of their farthest, nearest or average members.
+        link: the members that give the distance of two clusters: the farthest, the nearest, or all on average.
     """
     return _dendrogram(_distances(points, similarity), link)
 

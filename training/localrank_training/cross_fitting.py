@@ -249,7 +249,7 @@ class _Run:
     def local_scorers(
         self, blend: Blend, locality: Locality, global_scorer: BlendScorer
     ) -> tuple[Scorer, ...]:
-        """Learn the blend of every prototype: its own local member, and all else that of the global blend."""
+        """Learn the blend of every prototype: its own local member, everything else from the global blend."""
         plan = self.plan
         around_each = around(plan.clustering.prototypes, plan.points, locality, self.config.similarity.name)
         lesson = replace(self.lesson, towards=global_scorer)

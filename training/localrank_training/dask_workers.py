@@ -65,7 +65,7 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
     except ModuleNotFoundError as error:
         if error.name not in {"distributed", "dask"}:
             raise
-        raise InvalidConfiguration("--dask: needs distributed: pip install 'localrank[dask]'") from None
+        raise InvalidConfiguration("--dask needs distributed: pip install 'localrank[dask]'") from None
     with ExitStack() as stack:
         where = address
         if address == LOCAL:

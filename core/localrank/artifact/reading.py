@@ -130,13 +130,13 @@ def _opened(folder: Path) -> Iterator[int]:
     except FileNotFoundError:
         raise ArtifactNotFound(f"{folder}: expected the folder of a version, found none") from None
     except OSError as error:
-        raise ArtifactCorrupt(f"{folder}: expected the folder of a version: {error.strerror}") from None
+        raise ArtifactCorrupt(f"{folder}: cannot open the folder of a version: {error.strerror}") from None
     try:
         yield handle
     except ArtifactError as error:
         raise type(error)(f"{folder}: {error}") from error.__cause__
     except OSError as error:
-        raise ArtifactCorrupt(f"{folder}: expected to read it: {error.strerror or error}") from error
+        raise ArtifactCorrupt(f"{folder}: cannot be read: {error.strerror or error}") from error
     finally:
         os.close(handle)
 

@@ -154,7 +154,7 @@ def save(folder: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
         with drafted(folder.parent, ranker, provenance) as draft:
             return draft.place(folder, name, version)
     except OSError as error:
-        raise PublishFailed(f"{folder}: expected to write a version: {error.strerror or error}") from error
+        raise PublishFailed(f"{folder}: cannot write a version: {error.strerror or error}") from error
 
 
 def _clusters(ranker: Ranker, provenance: Provenance) -> Sequence[Cluster]:

@@ -164,7 +164,7 @@ class Mirror:
         except OSError as error:
             where = error.filename or self._folder
             raise PublishFailed(
-                f"{where}: expected to write the fetched files: {error.strerror or error}"
+                f"{where}: cannot write the fetched files: {error.strerror or error}"
             ) from error
         pulled.broken = dict(self._broken)
         return pulled
@@ -397,9 +397,7 @@ def _held(models_dir: Path, name: str, how: int) -> Iterator[None]:
         models_dir.mkdir(parents=True, exist_ok=True)
         handle = os.open(models_dir / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise PublishFailed(
-            f"{models_dir}: expected a folder that can be written: {error.strerror or error}"
-        ) from error
+        raise PublishFailed(f"{models_dir}: cannot be written: {error.strerror or error}") from error
     try:
         fcntl.flock(handle, how)
         yield

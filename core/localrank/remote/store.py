@@ -50,7 +50,7 @@ class Store:
                 f"{self.url}: expected a URL that fsspec can read: {_said(error)}"
             ) from None
         except Exception as error:
-            raise StoreUnavailable(f"{self.url}: expected to open it: {_said(error)}") from error
+            raise StoreUnavailable(f"{self.url}: cannot be opened: {_said(error)}") from error
         self._root = str(self._root).rstrip("/")
         self._local = bool(set(_LOCAL) & set(_protocols(self._files)))
 
@@ -66,7 +66,7 @@ class Store:
 
     def read(self, path: str, largest: int) -> bytes | None:
         """Return a small file, or ``None`` if there is none."""
-        with self._asking(path, "expected to read it"):
+        with self._asking(path, "cannot be read"):
             try:
                 content = bytes(self._files.cat_file(self._at(path)))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -82,7 +82,7 @@ class Store:
             ArtifactCorrupt: the file is missing, or longer than ``size``.
             StoreUnavailable: it cannot be read now.
         """
-        with self._asking(path, "expected to read it"):
+        with self._asking(path, "cannot be read"):
             try:
                 self._files.get_file(self._at(path), str(target), callback=_bounded(path, size))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -90,7 +90,7 @@ class Store:
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file at once, whole or not at all if the store can do that."""
-        with self._asking(path, "expected to write it"):
+        with self._asking(path, "cannot be written"):
             if self._local:
                 target = Path(self._at(path))
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Store:
 
     def send(self, source: Path, path: str) -> None:
         """Copy a file from the disk."""
-        with self._asking(path, "expected to write it"):
+        with self._asking(path, "cannot be written"):
             if self._local:
                 Path(self._at(path)).parent.mkdir(parents=True, exist_ok=True)
             self._files.put_file(str(source), self._at(path))
@@ -109,7 +109,7 @@ class Store:
         return f"{self._root}/{path}"
 
     @contextmanager
-    def _asking(self, path: str, expected: str) -> Iterator[None]:
+    def _asking(self, path: str, what: str) -> Iterator[None]:
         """Turn any error of the library of the store into one sentence."""
         try:
             yield
@@ -117,7 +117,7 @@ class Store:
             raise
         except Exception as error:
             where = f"{self.url}/{path}".rstrip("/")
-            raise StoreUnavailable(f"{where}: {expected}: {_said(error)}") from error
+            raise StoreUnavailable(f"{where}: {what}: {_said(error)}") from error
 
 
 def _protocols(files: Any) -> tuple[str, ...]:

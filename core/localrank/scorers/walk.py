@@ -40,7 +40,7 @@ GOES_RIGHT_BY_DEFAULT = np.uint32(1 << 31)
 IS_CATEGORICAL = np.uint32(1 << 30)
 IS_LEAF = np.uint32(1 << FEATURE_BITS)
 FEATURE = np.uint32((1 << FEATURE_BITS) - 1)
-#: After so many trees all documents come together again: these nodes fit a core's first cache.
+#: Trees of a group. All documents walk one group before the next, so that its nodes fit a core's first cache.
 _GROUP = 16
 #: LightGBM's constant: values up to this count as zero if zero means missing.
 ZERO_REACH = np.float32(1e-35)

@@ -22,7 +22,7 @@ __all__ = [
     "text_of",
 ]
 
-#: Numbers as they may stand in a query string.
+#: The form of a number in a query string.
 _DECIMAL: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 
@@ -89,7 +89,7 @@ def number(least: float, most: float, *, above: bool = False) -> Kind:
 
 
 def text_of(least: int, most: int) -> Kind:
-    """A text of so many characters."""
+    """A text with a limited number of characters."""
     return Kind(
         f"a text of {least} to {most} characters",
         {"type": "string", "minLength": least, "maxLength": most},

@@ -549,7 +549,7 @@ def test_a_full_disk_is_said(
     monkeypatch.setattr(mirrors, "replace_file", full)
 
     with pytest.raises(
-        PublishFailed, match="here/web: expected to write the fetched files: No space left on device"
+        PublishFailed, match="here/web: cannot write the fetched files: No space left on device"
     ):
         Mirror(store, here).pull()
 

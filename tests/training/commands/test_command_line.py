@@ -112,7 +112,7 @@ def test_data_are_not_read_from_a_pipe(tmp_path: Path, capsys: pytest.CaptureFix
         (["train", "x", "--method", "no"], 2, "no method 'no' (expected: localrank, "),
         (["train", "x", "--config", "no.toml"], 2, "no.toml: cannot be read"),
         (["train", "x", "--name", "../x"], 1, "expected a model name"),
-        (["train", "x", "--models-dir", __file__], 1, "expected to publish a version: Not a directory"),
+        (["train", "x", "--models-dir", __file__], 1, "cannot publish a version: Not a directory"),
     ],
 )
 def test_wrong_use_is_named_before_any_data_are_read(

@@ -60,7 +60,7 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--documents", "many"], 2, "--documents: expected a number or a range such as 20-40, found 'many'"),
         (["--shares", "a,b"], 2, "--shares: expected numbers with commas between, found 'a,b'"),
         (["--separation", "2"], 2, "--separation: expected at most 1, found '2'"),
-        (["--documents", "9-3"], 2, "localrank: --documents: expected the fewest, then the most, found 9, 3"),
+        (["--documents", "9-3"], 2, "localrank: --documents: expected the smaller number first, found 9, 3"),
         (["--shares", "1,1"], 2, "localrank: --shares: expected 5, one per level, found 2"),
         (["--documents", "99999999999999999999"], 2, "--documents: expected at most 1000000, found"),
         (["--levels", "5000"], 2, "--levels: expected at most 1001, found 5000"),

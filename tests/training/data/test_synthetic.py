@@ -236,7 +236,7 @@ def test_fewer_features_than_a_kind_needs_are_shared(features: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"documents": (5, 4)}, "documents: expected the fewest, then the most, found 5, 4"),
+        ({"documents": (5, 4)}, "documents: expected the smaller number first, found 5, 4"),
         ({"documents": (0, 4)}, "documents: expected at least 1, found 0"),
         ({"separation": 1.5}, "separation: expected at most 1, found 1.5"),
         ({"features": 4, "noise_features": 4}, "noise_features: expected fewer than the 4 features, found 4"),

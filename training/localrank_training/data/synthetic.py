@@ -84,7 +84,7 @@ class Recipe:
         settle(self)
         if self.documents[0] > self.documents[1]:
             raise InvalidConfiguration(
-                f"documents: expected the fewest, then the most, found {self.documents[0]}, {self.documents[1]}"
+                f"documents: expected the smaller number first, found {self.documents[0]}, {self.documents[1]}"
             )
         if self.noise_features >= self.features:
             raise InvalidConfiguration(

@@ -36,7 +36,7 @@ def with_shorter_lists(
         seed: of the sample.
 
     Returns:
-        The lists, and ``[n_lists]`` weights: that of the query, divided by the number of its lists.
+        The lists, and ``[n_lists]`` weights: the weight of the query, divided by the number of its lists.
     """
     if by != "random" and by not in queries.feature_names:
         near = ", ".join(queries.feature_names[:5])

@@ -113,7 +113,7 @@ def write(
 
 
 def write_drawn(drawn: Drawn, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write synthetic queries while they are drawn, with the kind of each as comments; the format is that of the name."""
+    """Write synthetic queries while they are drawn, with the kind of each as comments; the name decides the format."""
     write_blocks(
         path,
         format_of(path),

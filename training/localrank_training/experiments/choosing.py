@@ -40,7 +40,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """What was chosen in each fold, and what it comes to.
+    """What was chosen in each fold, and the resulting figures.
 
     Attributes:
         choices: by fold.

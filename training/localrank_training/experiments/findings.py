@@ -20,7 +20,7 @@ class Findings:
     """Everything that one experiment found.
 
     Attributes:
-        tables: the first is that of the figure, and goes into the CSV.
+        tables: the first one belongs to the figure, and goes into the CSV.
         plots: at least one.
         sentences: what all of it says, the most important first.
     """

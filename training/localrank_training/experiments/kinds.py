@@ -97,7 +97,9 @@ def _commonest(kinds: Indices, labels: Indices, asked: Indices) -> Indices:
 
 
 def _ranked(schools: Sequence[School], groups: Vector | Indices, routes: dict[str, Any]) -> Vector:
-    """Return the average precision of every test query by the model of its group; the setting is that of the best validation MAP."""
+    """Return the average precision of every test query by the model of its group; validation MAP chooses the
+    setting.
+    """
     best, chosen = -np.inf, np.zeros(len(routes["test"]))
     for school in schools:
         found = {part: np.empty(len(asked)) for part, asked in routes.items()}

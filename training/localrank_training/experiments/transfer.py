@@ -46,8 +46,8 @@ __all__ = [
 ]
 
 Part = Literal["validation", "test"]
-#: Which cluster a query goes to: that of the training query most like it; the one whose members are most like it on average;
-#: or the one whose least similar member is most like it.
+#: Which cluster a query goes to: the cluster of the most similar training query; the cluster whose members are most
+#: similar to it on average; or the one whose least similar member is most like it.
 Assignment = Literal["nearest", "average", "farthest"]
 
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")

@@ -1,4 +1,4 @@
-"""One page: a title, a sentence that says what it comes to, and parts below each other."""
+"""One page: a title, a sentence with the conclusion, and parts below each other."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Page:
 
     Attributes:
         title: of the page.
-        lead: what it comes to, in a sentence or two.
+        lead: the conclusion, in a sentence or two.
         parts: below each other.
         foot: where it comes from: data, versions, date.
         language: of the texts.
