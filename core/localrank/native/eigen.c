@@ -1,11 +1,11 @@
 /* The largest eigenvalues of a small symmetric matrix, and their vectors.
  *
  * Householder's reflections make the matrix tridiagonal [golub2013, algorithm 8.3.1]. The update by one reflection and
- * the product with the next are one pass over the matrix, of which both triangles are kept, so that every pass is along
- * rows. Counting sign changes [golub2013, section 8.4.1] at many points at once brackets the eigenvalues asked for;
- * twisted factorisations [dhillon2004] refine them and give the vectors, all of them abreast.
+ * the product with the next are one pass over the matrix. Both triangles of the matrix are kept, so that every pass is
+ * along rows. Counting sign changes [golub2013, section 8.4.1] at many points at once brackets the eigenvalues asked
+ * for; twisted factorisations [dhillon2004] refine them and give the vectors, several at a time.
  *
- * Vectors of eigenvalues that are closer than about 1e-5 of the trace are not to be relied on.
+ * If two eigenvalues are closer than about 1e-5 of the trace, their vectors may be wrong.
  */
 #include <math.h>
 #include <string.h>
@@ -58,7 +58,7 @@ INLINE void reduce(float *matrix, int64_t n, int64_t stride, float *restrict v, 
         d[r] = row[r];
         if (r == n - 1)
             break;
-        /* The reflection that leaves only the first of what is right of the diagonal. */
+        /* The reflection that makes all numbers right of the diagonal zero, except the first. */
         for (int64_t j = begin; j <= r + 1; j++)
             next[j] = 0;
         for (int64_t j = r + 2; j < stride; j++)
@@ -119,7 +119,7 @@ INLINE void bracket(const float *d, const float *e, int64_t n, int64_t count, fl
     int32_t below[POINTS];
     const int each = POINTS / (int)count;
     for (int64_t i = 0; i + 1 < n; i++)
-        squares[i] = e[i] * e[i] + 1e-30f; /* so that nothing is divided by itself where both are zero */
+        squares[i] = e[i] * e[i] + 1e-30f; /* so that zero is never divided by zero */
     for (int64_t k = 0; k < count; k++) {
         low[k] = -1e-5f;
         high[k] = 1.001f;
@@ -144,7 +144,7 @@ INLINE void bracket(const float *d, const float *e, int64_t n, int64_t count, fl
         values[k] = ((double)low[k] + (double)high[k]) / 2;
 }
 
-/* Refine WIDE eigenvalues and find their vectors, [n][WIDE]. */
+/* Refine WIDE eigenvalues at once and find their vectors, [n][WIDE]. */
 INLINE void twisted(const float *d, const float *e, int64_t n, double *values, double *down, double *up, double *vectors)
 {
     const double tiny = 1e-20;
@@ -225,7 +225,7 @@ INLINE float *aligned(float **free, int64_t count)
 }
 
 /* Find the `count` largest eigenvalues of the positive semi-definite matrix [n, n] in decreasing order, and unit vectors
- * [count, n]. `scratch` has room for localrank_eigen_room(n, count) floats. Returns 0, or 1 where that failed. */
+ * [count, n]. `scratch` has room for localrank_eigen_room(n, count) floats. Returns 0, or 1 if it failed. */
 EVERY_PROCESSOR int64_t localrank_eigen(const float *symmetric, int64_t n, int64_t count, float *scratch, double *values,
                                         float *vectors)
 {

@@ -2,11 +2,11 @@
  *
  * Wherever an object's member of a given name is an array of numbers and nulls, or an array of such arrays that are
  * equally long, its numbers go into a buffer and it is left out of a copy of the text, the outline, where null stands
- * instead. A complete value is replaced by a complete value, so that the text is JSON exactly if the outline is: whoever
- * parses the outline has checked all that is not checked here.
+ * instead. A complete value is replaced by a complete value, so that the text is JSON if and only if the outline is. So
+ * parsing the outline checks everything that is not checked here.
  *
- * A number becomes the double nearest to it, and that the float nearest to it. Whatever is not plain, or cannot be
- * decided here, is UNUSUAL, and the caller reads the text another way. Nothing recurses.
+ * A number becomes the double nearest to it, and that the float nearest to it. If anything is not plain, or cannot be
+ * decided here, the text is UNUSUAL, and the caller reads it in another way. No function calls itself.
  */
 #include <math.h>
 #include <string.h>
@@ -191,7 +191,7 @@ static inline uint64_t decimal(bytes digits)
 /* Read a number of the usual form: digits, perhaps with a point among them, and a separator right after them. There are
  * AROUND bytes before and after its begin. Returns the place after it, or NULL if it needs `any_number`.
  *
- * The number of digits decides no branch, because a processor cannot predict it. */
+ * No branch depends on the number of digits, because the processor cannot predict it. */
 static inline const uint8_t *usual_number(reader *into, const uint8_t *at)
 {
     uint32_t ends = separators(at);
@@ -292,8 +292,8 @@ static inline const uint8_t *rows(reader *into, const uint8_t *at, span *found)
 /* Returns the number of arrays lifted, or UNUSUAL. ``totals`` become the number of values, of the outline's bytes, and
  * of members of all objects in the text. Without arrays no outline is written: it is the text itself.
  *
- * A member of that name whose value is null, or whose name is written with escapes, is UNUSUAL too: so every null that
- * such a member has in the parsed outline stands for an array, the first for the first. */
+ * A member of that name whose value is null, or whose name is written with escapes, is UNUSUAL too. So each null of
+ * such a member in the parsed outline stands for an array, in the same order. */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
                                const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
                                int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals)

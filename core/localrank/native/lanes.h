@@ -1,7 +1,7 @@
 /* How the sources are compiled, and sums that are the same to the bit on every processor.
  *
- * Loops are plain and left to the compiler, which makes vectors of them as wide as the processor has. Where the elements
- * are independent that changes no bit; where they are added up, they are added in a fixed number of lanes. */
+ * Loops are plain. The compiler makes vectors of them, as wide as those of the processor. If the elements are
+ * independent, this changes no bit. If they are added up, they are added in a fixed number of lanes. */
 #ifndef LOCALRANK_LANES_H
 #define LOCALRANK_LANES_H
 
@@ -15,7 +15,7 @@
 #define EVERY_PROCESSOR
 #endif
 
-/* So that it is compiled for each of them. */
+/* Inlined, so that it is compiled for each generation, too. */
 #define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 16 };

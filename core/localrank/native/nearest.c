@@ -1,7 +1,7 @@
 /* Eq. 5 between one query and training queries as they lie in memory, and which of them is nearest.
  *
  * A row of directions is read in whole vectors. The numbers behind its last feature belong to the next row and are
- * multiplied by zeros. The very last row has nothing behind it and is copied.
+ * multiplied by zeros. There is nothing behind the very last row, so it is copied.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The mid-rank percentile of every value of a query among those of its feature.
  *
  * Sixteen features are sorted abreast by a network of comparisons (Knuth, The Art of Computer Programming 5.2.2,
- * algorithm M): which places it compares does not depend on the values, so sixteen columns take the same steps and the
- * compiler makes vectors of them. A value and its document are one key, so that every document finds its place. */
+ * algorithm M): the compared places do not depend on the values. So sixteen columns take the same steps, and the
+ * compiler can use vectors. A value and its document are one key, so that every document finds its place. */
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * `localrank_scan_json` checks the whole grammar (RFC 8259, UTF-8 and pairs of surrogates included) and counts, and stops
  * where a limit is passed. `localrank_cut_json` cuts an array or object of a text so checked into runs of elements that
- * are short enough to be parsed at once. Both read each byte a fixed number of times, and neither recurses.
+ * are short enough to be parsed at once. Both read each byte a fixed number of times, and neither calls itself.
  */
 #include "native.h"
 #include "text.h"
@@ -212,7 +212,7 @@ int64_t localrank_scan_json(const uint8_t *text, int64_t length, int64_t most_le
     return status;
 }
 
-/* Where a value ends whose end, perhaps with space before it, is there. */
+/* Where a value ends; ``at`` is behind it, perhaps after space. */
 static inline int64_t without_space(const uint8_t *text, const uint8_t *at)
 {
     while (is_space(at[-1]))

@@ -40,8 +40,8 @@ static inline uint32_t slot_of(uint32_t query, int bits, int own)
  * direction, or of its negative, whichever is greater.
  *
  * `ranges` has one for each component, side, table and bucket; `slots` twice `room`, rounded up to a power of two.
- * Returns how many candidates were found, in no order. If there may be more than `room`, returns how many there may be,
- * negative. */
+ * Returns the number of candidates, which are in no order. If there may be more than `room`, returns minus their
+ * largest possible number. */
 int64_t localrank_votes(const float *projected, int64_t rank, int64_t tables, int64_t planes, const int32_t *offsets,
                         const int32_t *ids, int64_t n_queries, int64_t cap, int64_t probes, range *ranges,
                         int32_t *slots, candidate *found, int64_t room)
@@ -143,7 +143,7 @@ static void sort(uint64_t *keys, uint64_t *others, int64_t count)
         memcpy(keys, from, (size_t)count * sizeof *keys);
 }
 
-/* The share of the votes that a candidate could win and did not get, in 65,535ths. */
+/* The share of the possible votes that a candidate did not get, in units of 1 / 65,535. */
 static inline uint16_t lost(int64_t votes, int64_t shared, int64_t tables)
 {
     return (uint16_t)(65535 - 65535 * votes / ((shared > 1 ? shared : 1) * tables));

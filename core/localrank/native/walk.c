@@ -1,10 +1,10 @@
 /* The walk of localrank.scorers.walk.Layout, ten documents side by side; and what each split of it adds to a score.
  *
  * One document's steps depend on each other; those of ten do not, so the processor overlaps them. There is no branch to
- * mispredict inside a tree: a leaf leads to the root of the next tree, and every step adds the value of where it begins,
- * which is zero except at leaves. So a document takes as many steps as its paths are long, and not as the trees are
- * deep. Trees are in groups that stay in the first-level cache while all documents pass; the last leaves of a group lead
- * to its end, which leads to itself.
+ * mispredict inside a tree: a leaf leads to the root of the next tree, and every step adds the value of the node where
+ * it begins, which is zero except at leaves. So the steps of a document depend on the length of its paths, not on the
+ * depth of the trees. Trees are in groups that stay in the first-level cache while all documents pass; the last leaves
+ * of a group lead to its end, which leads to itself.
  *
  * The caller guarantees that features, children and category sets exist (TreesScorer checks them when it is made).
  */
@@ -30,7 +30,7 @@ static int not_among(const node *at, float seen, const int64_t *set_begins, cons
     return !(category_bits[begin + category / 32] >> (category % 32) & 1);
 }
 
-/* What decides on a step besides thresholds. */
+/* The data besides thresholds that decide a step. */
 typedef enum { PLAIN, MISSING, CATEGORIES } kind;
 
 /* Which child a document goes to. */
