@@ -359,7 +359,7 @@ class ListSettings:
 class SelectionSettings:
     """How choices are made: on validation queries if given, else by cross-validation over the training queries."""
 
-    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what choices maximise")
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="metric that choices maximise")
     folds: int = setting(
         5, low=2, meaning="number of folds of the cross-validation, if there are no validation queries"
     )

@@ -54,7 +54,7 @@ class Boosting(Learner):
     ``lesson.towards`` itself.
     """
 
-    num_iterations: int = setting(500, low=1, meaning="trees at most")
+    num_iterations: int = setting(500, low=1, meaning="largest number of trees")
     learning_rate: float = setting(
         0.05, above=0.0, high=1.0, meaning="learning rate: the share of each tree that is added"
     )
@@ -365,8 +365,8 @@ class LambdaMart(Boosting):
     lambdarank_truncation_level: int = setting(
         30,
         low=1,
-        meaning="only pairs with a document among this many first ones count; a little more than the results "
-        "that matter",
+        meaning="only pairs with at least one of this many first documents count; set it a little higher than the "
+        "number of results that matter",
     )
     lambdarank_norm: bool = setting(default=True, meaning="scale each query's gradients by their sum")
     sigmoid: float = setting(1.0, above=0.0, meaning="steepness of the pair loss")
@@ -377,8 +377,8 @@ class LambdaMart(Boosting):
         meaning="round labels that are not whole numbers to this many levels, each with the gain of its own "
         "label, 2^label - 1; 0 refuses them",
     )
-    metric: Literal["ndcg", "map"] = setting("ndcg", meaning="what stops boosting")
-    eval_at: int = setting(10, low=1, meaning="first documents for which it is measured")
+    metric: Literal["ndcg", "map"] = setting("ndcg", meaning="the metric that stops boosting")
+    eval_at: int = setting(10, low=1, meaning="number of first documents that this metric counts")
 
     method: ClassVar[str] = "lambdamart"
 

@@ -35,7 +35,7 @@ class Forest(Learner):
     """What both learners have: how trees are grown, how many, and of how many documents."""
 
     trees: int = setting(500, low=1, high=100_000, meaning="how many trees")
-    min_samples_leaf: int = setting(10, low=1, meaning="documents that a leaf has at least")
+    min_samples_leaf: int = setting(10, low=1, meaning="smallest number of documents in a leaf")
     max_features: float = setting(
         0.1, above=0.0, high=1.0, meaning="share of the features tried at each split"
     )
@@ -46,7 +46,7 @@ class Forest(Learner):
     max_samples: int = setting(
         200_000,
         low=1,
-        meaning="documents that a tree sees at most; if there are more, they are drawn with replacement",
+        meaning="largest number of documents that a tree sees; if there are more, they are drawn with replacement",
     )
     gain: Literal["label", "exponential"] = setting(
         "exponential", meaning="regress on the label itself, or on 2^label - 1"
@@ -110,14 +110,14 @@ class ExtraTrees(Forest):
 class RandomForest(Forest):
     """Learn the gain of every document as a mean of trees with the best splits, each of a random sample."""
 
-    min_samples_leaf: int = setting(30, low=1, meaning="documents that a leaf has at least")
+    min_samples_leaf: int = setting(30, low=1, meaning="smallest number of documents in a leaf")
     bootstrap: bool = setting(
         default=True, meaning="let each tree see documents drawn with replacement, as many as there are"
     )
     max_samples: int = setting(
         50_000,
         low=1,
-        meaning="documents that a tree sees at most; if there are more, they are drawn with replacement",
+        meaning="largest number of documents that a tree sees; if there are more, they are drawn with replacement",
     )
 
     method: ClassVar[str] = "random_forest"

@@ -40,11 +40,14 @@ class GeometricMeanMetric(Learner):
         0.5,
         low=0,
         high=1,
-        meaning="from the inverse scatter of relevant documents (0) to that of relevant against others (1)",
+        meaning="from the inverse scatter within relevant documents (0) to the scatter between relevant and other "
+        "documents (1)",
     )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     balance: float = setting(1.0, low=0, high=1, meaning="0 counts every pair the same, 1 every query")
-    rank: int | None = setting(None, low=1, meaning="rows of the metric that are kept; all by default")
+    rank: int | None = setting(
+        None, low=1, meaning="number of rows of the metric that are kept; all by default"
+    )
     anchor: Anchor = setting("document", meaning=ANCHOR)
     metric: str = setting(
         "ndcg@10",
@@ -56,7 +59,7 @@ class GeometricMeanMetric(Learner):
         low=1,
         meaning="number of documents tried as the anchor; if there are more, they are drawn at random",
     )
-    seed: int = setting(0, low=0, meaning="draws the candidates")
+    seed: int = setting(0, low=0, meaning="seed for drawing the candidates")
     blocks: str = setting(
         "normalised", check=parse, meaning="blocks of features that distances are measured in"
     )

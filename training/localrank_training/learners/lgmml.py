@@ -70,12 +70,15 @@ class LocalGeometricMeanMetrics(Learner):
         "paper)",
     )
     documents_per_set: int = setting(
-        1000, low=3, meaning='documents of a candidate set at most, with `candidate_sets = "documents"`'
+        1000,
+        low=3,
+        meaning='largest number of documents in a candidate set, with `candidate_sets = "documents"`',
     )
     queries_per_set: int = setting(
         10,
         low=1,
-        meaning="queries whose documents make a candidate set, half of all at most; 1 is section 3 of the paper",
+        meaning="number of queries whose documents make a candidate set, at most half of all queries; 1 is section 3 "
+        "of the paper",
     )
     weights: Weights = setting(
         "mean",
@@ -87,28 +90,31 @@ class LocalGeometricMeanMetrics(Learner):
         0.5,
         low=0,
         high=1,
-        meaning="from the inverse scatter of relevant documents (0) to that of relevant against others (1)",
+        meaning="from the inverse scatter within relevant documents (0) to the scatter between relevant and other "
+        "documents (1)",
     )
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
-    rank: int | None = setting(None, low=1, meaning="rows of each metric that are kept; all by default")
+    rank: int | None = setting(
+        None, low=1, meaning="number of rows of each metric that are kept; all by default"
+    )
     curve: Literal["turning", "rising"] = setting(
         "rising",
-        meaning="`turning` is the paper's, on which the farthest documents come before others beyond a distance of 1; "
-        "`rising` goes on upwards there",
+        meaning="`turning` is the curve of the paper: it falls beyond a distance of 1, so that the farthest documents "
+        "come before others; `rising` continues to rise there",
     )
     reach: float = setting(
         1.0, above=0, high=1, meaning="share of the training documents that are nearer than 1 to each anchor"
     )
     rounds: int = setting(100, low=1, meaning="steps of gradient descent for each query")
-    step: float = setting(0.1, above=0, meaning="size of a step, in units of the weights at first")
-    margin: float = setting(0.1, low=0, meaning="of the WARP loss, in units of a score")
-    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what an anchor maximises in its set")
-    similarity: Similarity = setting("eq5", meaning="how signatures are compared")
+    step: float = setting(0.1, above=0, meaning="size of a step, in units of the initial weights")
+    margin: float = setting(0.1, low=0, meaning="margin of the WARP loss, in units of a score")
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="metric that an anchor maximises in its set")
+    similarity: Similarity = setting("eq5", meaning="form of the similarity of signatures")
     components: int = setting(3, low=1, high=8, meaning="directions of a signature")
     bandwidth: float = setting(
         0.05, low=1e-3, high=1e3, meaning="difference in similarity that divides the weight of a query by e"
     )
-    seed: int = setting(0, low=0, meaning="of everything that is drawn")
+    seed: int = setting(0, low=0, meaning="seed of all random draws")
     blocks: str = setting(
         "normalised", check=parse, meaning="blocks of features that distances are measured in"
     )

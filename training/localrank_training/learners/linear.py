@@ -59,7 +59,7 @@ class LeastSquares(Learner):
     )
     balance: Literal["documents", "queries"] = setting(
         "documents",
-        meaning="let every document count the same; or every query, whatever its length and however much its gains vary",
+        meaning="count every document the same, or every query, whatever its length and the variance of its gains",
     )
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 

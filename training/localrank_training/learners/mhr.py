@@ -83,10 +83,10 @@ class MultipleHyperplanes(Learner):
         "training",
         meaning="queries on which weights are fitted; the paper's experiments take the training queries",
     )
-    metric: str = setting("ndcg@10", check=Metric.parse, meaning="what fitted weights maximise")
-    samples: int = setting(10, low=1, meaning='how many rankers, with `base = "sampled"`')
+    metric: str = setting("ndcg@10", check=Metric.parse, meaning="metric that fitted weights maximise")
+    samples: int = setting(10, low=1, meaning='number of rankers, with `base = "sampled"`')
     share: float = setting(0.6, above=0, high=1, meaning="share of the queries that each sampled ranker sees")
-    seed: int = setting(0, low=0, meaning="draws the queries of sampled rankers")
+    seed: int = setting(0, low=0, meaning="seed for drawing the queries of sampled rankers")
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
 
     method: ClassVar[str] = "mhr"

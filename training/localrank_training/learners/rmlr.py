@@ -76,10 +76,13 @@ class RobustMetric(Learner):
         meaning="number of documents tried as the anchor; if there are more, they are drawn at random",
     )
     tolerance: float = setting(
-        1e-3, above=0, high=1, meaning="stop when the objective is proven to be this near its optimum"
+        1e-3,
+        above=0,
+        high=1,
+        meaning="stop when the objective is proven to be within this share of its optimum",
     )
     max_cuts: int = setting(500, low=1, meaning="stop after this many cutting planes in any case")
-    seed: int = setting(0, low=0, meaning="draws the candidates")
+    seed: int = setting(0, low=0, meaning="seed for drawing the candidates")
     blocks: str = setting(
         "normalised", check=parse, meaning="blocks of features that distances are measured in"
     )

@@ -44,7 +44,10 @@ class SvmMap(Learner):
     C: float = setting(3.0, above=0.0, meaning="weight of the loss against the size of the weights")
     relevant: float = setting(1.0, meaning="lowest label that counts as relevant")
     tolerance: float = setting(
-        1e-4, above=0.0, high=1.0, meaning="stop when the objective is proven to be this near its optimum"
+        1e-4,
+        above=0.0,
+        high=1.0,
+        meaning="stop when the objective is proven to be within this share of its optimum",
     )
     max_cuts: int = setting(1000, low=1, meaning="stop after this many cutting planes in any case")
     blocks: str = setting("normalised", check=parse, meaning="blocks of features that are weighed")
