@@ -4,6 +4,7 @@ from collections.abc import Mapping  # noqa: TC003 - settings read their annotat
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
@@ -230,6 +231,21 @@ def test_settings_made_in_python_are_checked_on_demand() -> None:
         settle(Oven(times=(1.0, -1.0)))
     with pytest.raises(InvalidConfiguration, match=r"^code: expected a good one$"):
         settle(Kitchen(code="bad"))
+
+
+@pytest.mark.parametrize("trays", [np.int64(3), np.int8(3), np.uint32(3)])
+@pytest.mark.parametrize("heat", [np.float32(90.5), np.float64(90.5), np.float16(90.5)])
+def test_numbers_of_numpy_become_numbers_of_python(heat: float, trays: int) -> None:
+    oven = checked(Oven, {"heat": heat, "trays": trays, "times": [heat, trays]}, "oven")
+
+    assert Oven(90.5, 3, times=(90.5, 3.0)) == oven
+    assert [float, int, float, float] == [type(one) for one in (oven.heat, oven.trays, *oven.times)]
+
+
+@pytest.mark.parametrize("trays", [np.float64(3.0), np.True_, np.array(3)])
+def test_what_is_no_whole_number_is_none_in_numpy_either(trays: object) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"^oven: trays: expected whole number"):
+        checked(Oven, {"trays": trays}, "oven")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import math
 import types
 from collections.abc import Mapping
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -266,10 +267,12 @@ def _match(value: Any, option: Any) -> tuple[bool, Any]:
         return all(fits for fits, _ in matched), dict(zip(value, settled, strict=True))
     if option is bool:
         return isinstance(value, bool), value
+    # Integral and Real: numpy's numbers, which searches over settings hand on, are some of these and become Python's own.
     if option is int:
-        return isinstance(value, int) and not isinstance(value, bool), value
+        fits = not isinstance(value, bool) and isinstance(value, Integral)
+        return fits, int(value) if fits else None
     if option is float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        fits = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
         return fits, float(value) if fits else None
     return isinstance(value, option), value
 
