@@ -93,5 +93,5 @@ def _errors(each: Vector, shares: Vector) -> Vector:
 
 
 def _first(shares: Vector, most: int) -> list[int]:
-    """Return the features of the largest shares, without those of none."""
+    """Return the features with the largest shares; features without a share are left out."""
     return [int(feature) for feature in np.argsort(-shares, kind="stable")[:most] if shares[feature] > 0]

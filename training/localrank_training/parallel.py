@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Elsewhere(Protocol):
-    """Does pieces of work in another way than by processes of this one."""
+    """Does pieces of work, but not in child processes of this process."""
 
     def each(self, work: Callable[..., T], pieces: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """Yield ``work(*piece)`` for every piece, in their order."""
@@ -54,7 +54,7 @@ def elsewhere(workers: Elsewhere) -> Iterator[None]:
 
 
 def elsewhere_now() -> Elsewhere | None:
-    """Return what does the pieces of work now, if it is not processes of this machine."""
+    """Return the object that does the pieces of work now; nothing if processes of this machine do them."""
     return _elsewhere.get()
 
 

@@ -10,7 +10,8 @@ similarity of query ``q`` to prototype ``p``, a share ``f`` of the queries is ne
 
 with the quantile :math:`Q_{1-f}`. The model of a prototype learns from all queries with weights
 :math:`(\pi_{qp} + \rho / n) / (1 + \rho)`: with ``shrink`` :math:`\rho = 0` from the near ones alone, with a large one from
-all alike, which is the global model. So any learner that takes weights can be local, and as little as the evidence says.
+all alike, which is the global model. So any learner that takes weights can be local, and only as local as the evidence
+supports.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Locality", "choose_prototypes", "local_weights", "similarities_to"]
 
-#: How sharply near is told from far, in deviations of the similarities.
+#: How sharp the border between near and far is, in deviations of the similarities.
 _SOFTNESS = 0.2
 #: Beginnings that are tried, and steps of each at most.
 _STARTS, _STEPS = 4, 50

@@ -30,7 +30,7 @@ __all__ = ["MOST", "map_of", "query_map"]
 MOST = 1000
 #: Bytes that the points of a map may take in an artifact whose router holds no training queries.
 _ROOM = 4 * 1024**2
-#: If there are more queries, a map of fewer than this says too little; then the points are left out instead.
+#: A map of fewer queries than this shows too little. If the points of this many do not fit, they are left out.
 _ENOUGH = 100
 
 
@@ -64,7 +64,7 @@ def map_of(
     if len(chosen) > most:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, most, replace=False))
     found = query_map(points_of(chosen), labels[clustered[chosen]], similarity, keep=keep)
-    # Its positions are those among the queries that were drawn.
+    # Its positions count only the queries that were drawn.
     return None if len(found) < 2 else replace(found, queries=chosen[found.queries].astype(np.int32))
 
 
@@ -115,7 +115,7 @@ def _scaled(similarities: Vector) -> tuple[Vector, float]:
     values, vectors = eigh(centred, subset_by_index=[max(last - 1, 0), last])
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     largest = vectors[np.abs(vectors).argmax(axis=0), range(vectors.shape[1])]
-    # A similarity that is no scalar product has negative eigenvalues; the squares count all of it.
+    # If the similarity is not a scalar product, there are negative eigenvalues. Their squares count, too.
     whole = float((centred**2).sum())
     shown = float((values**2).sum()) / whole if whole > 0 else 0.0
     return vectors * np.sign(largest) * np.sqrt(values), min(shown, 1.0)

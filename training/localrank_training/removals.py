@@ -168,7 +168,7 @@ def _redrawn_labels(
     return replace(lesson, labels=labels), exam
 
 
-#: By what is taken away: how it is said, and what it makes of the queries that are learned from and those that are examined.
+#: For each removal: its text, and a function that changes the training queries and the examined queries.
 REMOVALS: dict[
     str,
     tuple[str, Callable[[QuerySet, QuerySet, np.random.Generator, int], tuple[QuerySet, QuerySet]]],

@@ -32,7 +32,7 @@ CONVENTION = "standard"
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """One cluster: its training queries, and how the held-out queries that came to it fared."""
+    """One cluster: its training queries, and the figures of the held-out queries that were routed to it."""
 
     size: int
     exemplar: str
@@ -218,7 +218,7 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
 
 
 def _alone(trials: Sequence[Trial], metric: str, measured: Measured) -> str:
-    """Say what is known of one model for all: what clusters came to if they were tried, else its figure."""
+    """Describe one model for all queries: the result of clusters if they were tried, else its own figure."""
     clusters = [(re.search(r"clusters = (\d+)", one.setting), one) for one in trials]
     others = [one.value for found, one in clusters if found is not None and int(found[1]) > 1]
     mine = [one.value for one in trials if one.chosen]

@@ -1,6 +1,6 @@
 """Representations as training makes them, and points of training queries that need their labels.
 
-What needs labels is for clustering, never for routing, since a new query has none.
+Points that need labels are only for clustering, never for routing, because a new query has no labels.
 """
 
 from __future__ import annotations

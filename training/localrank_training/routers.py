@@ -27,7 +27,7 @@ __all__ = ["centroids_of", "fit_classifier", "make_router", "router_of_part"]
 
 #: Steps of the logistic regression at most; it stops long before, unless C is very large.
 _STEPS = 10_000
-#: Where the centroid of a cluster stands that has no query: near nothing.
+#: The centroid of a cluster without queries: far from everything.
 _FAR = float(np.finfo(np.float32).max)
 #: The intercept of a cluster that no query teaches: its probability is zero.
 _NEVER = -1e6
@@ -70,7 +70,9 @@ def router_of_part(
 
 
 def centroids_of(points: VectorPoints, clusters: Indices, n_clusters: int) -> VectorPoints:
-    """Return the mean vector of each cluster; one without queries that can be compared is near nothing."""
+    """Return the mean vector of each cluster. If a cluster has no query that can be compared, its vector is far from
+    all.
+    """
     values = np.full((n_clusters, points.values.shape[1]), _FAR, np.float32)
     known = np.zeros(n_clusters, np.bool_)
     for cluster in range(n_clusters):

@@ -1,7 +1,8 @@
 """Sends scorers to other processes and back, without copies of scorers that both sides already have.
 
-A cluster's scorer may refer to members of the global one. Were it pickled as it is, every cluster would come back with its
-own copy of them, to be stored and scored once per cluster. So what is known on both sides is sent as its number.
+A cluster's scorer may refer to members of the global one. If it were pickled unchanged, every cluster would come back
+with its own copies of these members, and they would be stored and scored once per cluster. So a scorer that both sides
+know is sent as its number.
 """
 
 from __future__ import annotations

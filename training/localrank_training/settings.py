@@ -90,7 +90,7 @@ def setting(
         low: inclusive lower bound of a number.
         high: inclusive upper bound of a number.
         above: exclusive lower bound of a number.
-        check: raises `InvalidConfiguration` for a value that its type allows and its user does not.
+        check: raises `InvalidConfiguration` for values that the type allows but the step or learner does not.
         meaning: one line for people.
     """
     metadata = {"low": low, "high": high, "above": above, "check": check, "meaning": meaning}
@@ -166,7 +166,8 @@ def settle(component: Any) -> None:
         object.__setattr__(component, one.name, _fitting(getattr(component, one.name), one))
 
 
-#: What LightGBM, XGBoost and scikit-learn call settings that have another name here, which is LightGBM's first name.
+#: Names of settings in LightGBM, XGBoost and scikit-learn, if they have another name here. Here it is LightGBM's main
+#: name.
 _ALIASES = {
     "num_iterations": "n_estimators num_trees num_round num_rounds num_boost_round nrounds n_iter max_iter iterations",
     "learning_rate": "eta shrinkage_rate",

@@ -113,7 +113,8 @@ class Trained:
 class _Split:
     """The queries that a model is built from, those that judge it, and those that may stop it early.
 
-    The parts are taken when they are looked at: what is sent to other processes is one set of queries, however many splits.
+    The parts are taken when they are needed. So only one set of queries is sent to other processes, for any number of
+    splits.
 
     Attributes:
         queries: all of them.
@@ -362,7 +363,7 @@ def _same(queries: QuerySet, others: QuerySet) -> Indices:
 class _Fitted:
     """The contract of one split, and its global scorers: one per candidate, with what was noted of each.
 
-    A learner that sees routes has none here, because every number of clusters has routes of its own.
+    If a learner sees routes, it has no global scorer here, because each number of clusters has other routes.
     """
 
     scorers: list[Scorer | None]
@@ -429,7 +430,7 @@ def _rehearsed(
 
 
 def _plan(split: _Split, config: TrainingConfig, contract: FeatureContract, like: Plan | None) -> Plan:
-    """Plan the models of a split by its contract; of what an earlier plan of it has settled, the points are taken."""
+    """Plan the models of a split by its contract; take the points from an earlier plan of the split."""
     lists, _ = lists_of(split.lesson, config)
     return plan_of(Clouds(lists, contract), config, like)
 

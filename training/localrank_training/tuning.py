@@ -193,7 +193,7 @@ def tune(
     wanted = [(config, fold) for _, config in options for fold in range(len(folds))]
     missing = [(config, fold) for config, fold in wanted if known.get(config, fold) is None]
     done = len(wanted) - len(missing)
-    # Every piece takes its part itself: what is sent to other processes is one set of queries.
+    # Every piece takes its own part. So only one set of queries is sent to other processes.
     pieces = [(queries, folds[fold], config) for config, fold in missing]
     results = each_in_parallel(_examined, pieces, workers=workers)
     for (config, fold), (local, global_) in zip(missing, results, strict=True):

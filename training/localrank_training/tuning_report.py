@@ -68,7 +68,7 @@ def write_best(tuned: Tuned, path: Path, config: TrainingConfig | None = None) -
 
 
 def draw(tuned: Tuned, path: Path) -> None:
-    """Draw what each setting mattered: every combination as a dot, the mean of each value as a line."""
+    """Draw the effect of each setting: every combination as a dot, the mean of each value as a line."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -121,8 +121,8 @@ def _median(shares: Vector, values: Sequence[Vector]) -> Vector:
 def _stationary(shares: Vector, behind: Sequence[Vector]) -> Vector:
     r"""Return the stationary probabilities of the walk.
 
-    Documents that every member ranks alike are one state of that many documents: a solver's rounding would otherwise
-    part them. For a state of ``m`` documents, per document, with the restart :math:`\epsilon`:
+    Documents that every member ranks alike are one state of several documents. Otherwise the rounding of a solver could
+    give them different probabilities. For a state of ``m`` documents, per document, with the restart :math:`\epsilon`:
 
     .. math:: \pi_g = \frac{\epsilon}{n} + (1 - \epsilon) \Big(\pi_g - \frac{\pi_g}{n} \sum_{h \succ g} m_h
               + \frac{1}{n} \sum_{h \prec g} m_h \pi_h\Big)

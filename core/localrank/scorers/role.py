@@ -3,8 +3,8 @@
 A scorer sees the whole cloud, because Borda counts, blends and list-relative features need it. A *leaf* names the blocks
 that it wants (`localrank.blocks`) and scores their rows; other scorers are made of scorers.
 
-All are stored the same way, by `localrank.artifact`, because each says what it is made of: plain settings, arrays and
-members. What the arrays must be is declared, `layout`, and checked there.
+`localrank.artifact` stores all of them in the same way, because each lists its parts: plain settings, arrays and
+members. `layout` declares the arrays, and `localrank.artifact` checks them.
 
 Invariant: identical documents get identical scores wherever they stand in the list.
 """

@@ -2,8 +2,8 @@ r"""Scores that add a step wherever a feature exceeds a threshold: what boosting
 
 .. math:: f(x) = \sum_t \alpha_t \, [x_{i_t} > \theta_t]
 
-A list is scored by one comparison of every document with every step. (One binary search per feature in tables of its
-steps added up would take fewer operations and three to fifteen times as long.)
+A list is scored by one comparison of every document with every step. (The alternative is one binary search per feature
+in a table of cumulative steps. It needs fewer operations, but takes three to fifteen times as long.)
 """
 
 from __future__ import annotations

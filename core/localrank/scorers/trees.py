@@ -170,7 +170,7 @@ class TreesScorer(Leaf):
         return f"tree {tree}, split {split - int(self.split_begins[tree])}"
 
     def _problem(self) -> str:
-        """Return what is wrong first, or nothing; each check may rely on those before it."""
+        """Return the first error, or nothing; each check relies on the checks before it."""
         if not self.n_trees:
             return "expected at least one tree, found none"
         if (self.splits < 0).any():

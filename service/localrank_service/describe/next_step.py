@@ -1,4 +1,4 @@
-"""One line that a new user can paste: a request that the served model answers."""
+"""One line that a new user can paste into a terminal: a request to the served model."""
 
 from __future__ import annotations
 

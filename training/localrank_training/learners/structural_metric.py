@@ -93,7 +93,8 @@ def minimise_metric(
         value = _size_of(point, size) + C * max(0.0, loss - float(np.vdot(point, direction)))
         if value < objective:
             objective, best = float(value), point
-        # No metric that is better than zero is larger than C times its loss, so this cut does not change such a metric.
+        # A metric that is better than zero has a size of at most C times the loss of zero. If the cut is flat up to this
+        # size, its direction counts as zero.
         flat = C * float(np.abs(direction).max()) < _FLAT
         cuts = cuts.with_one(loss, np.zeros((d, d)) if flat else direction)
         state = state.with_cut()
@@ -180,7 +181,7 @@ class _State:
             moved = self._turn(cuts)
             if turn % _LOOK:
                 continue
-            # Near the optimum both copies are alike, but only the one has rows of exact zeros.
+            # Near the optimum both copies are almost equal, but only ``short`` has rows of exact zeros.
             part = (row_lengths(self.short) > 0) | (self.size == "trace")
             matrix = self.positive * np.outer(part, part)
             found = _size_of(matrix, self.size) + C * cuts.value(matrix)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "check", "expected_scores", "origin_scores"]
 
-#: Scores in a file have been rounded by whoever printed them.
+#: Tolerance for scores in a file, because the program that printed them rounded them.
 _PRINTED = 1e-5
 
 

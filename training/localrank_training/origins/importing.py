@@ -39,7 +39,7 @@ _MADE_LENGTHS = "the contract has the list lengths of synthetic queries"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of an import; ``check`` is None if nothing could be compared and that was allowed."""
+    """The result of an import; ``check`` is None if the scores could not be compared, and this was allowed."""
 
     reference: Reference
     check: Check | None
@@ -66,7 +66,7 @@ def publish(
         path: its file.
         data: documents that it is compared on, whose ranges the contract learns; made from its splits by default.
         expected: a file with the origin's score of each document of ``data``, in their order.
-        unverified: publish it although nobody can be asked for the origin's scores.
+        unverified: publish it even if there are no scores of the origin to compare with.
         created: when, as text; now by default.
 
     Raises:

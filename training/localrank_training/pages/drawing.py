@@ -170,7 +170,7 @@ class _Picture:
         if axis.categories is not None:
             return [(float(place), name) for place, name in enumerate(axis.categories)]
         if axis.ticks is None:
-            # One number alone tells no distance.
+            # With only one number there is no distance.
             counts = [most, most + 1, most + 2, most + 4]
             values = next((found for one in counts if len(found := scale.ticks(one)) > 1), scale.ticks(most))
         else:

@@ -156,7 +156,7 @@ class Plot:
     numbers: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what a reader could not make sense of."""
+        """Refuse a plot that a reader could not understand."""
         for mark in self.marks:
             if isinstance(mark, Level):
                 continue
