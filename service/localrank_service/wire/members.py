@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 from localrank.metrics import CONVENTIONS
 from localrank.registry import ALIAS_NAME, CHAMPION
@@ -464,9 +464,11 @@ def check_names(found: Iterable[str], table: Mapping[str, Member], at: str = "")
 def check_query_string(query_string: bytes, names: Iterable[str]) -> None:
     """Refuse members of the body that stand in the query string, where nothing would read them."""
     if query_string:
-        given = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+        # All names at once: reading thousands of options one by one takes longer than a body of this size.
+        given = "&".join(option.partition("=")[0] for option in query_string.decode("latin-1").split("&"))
+        found = frozenset(unquote(given).split("&"))
         for name in names:
-            if name in given:
+            if name in found:
                 raise Problem(422, f"{name}: expected in the body, found in the query string")
 
 

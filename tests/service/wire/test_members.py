@@ -31,6 +31,8 @@ from localrank_service.wire.members import (
     by_name,
     check,
     check_names,
+    check_query_string,
+    names_of,
     plain_values,
 )
 
@@ -228,3 +230,18 @@ async def test_the_open_inference_protocol_names_number_types_as_it_does(
     assert status == response.status_code, response.text
     if status == 422:
         assert "/inputs/0/datatype" == response.json()["pointer"]
+
+
+@pytest.mark.parametrize(
+    "query_string", [b"", b"trace=1&api-version=2", b"topn=1", b"&&=&x", b"x=top_n", b"\xff=%"]
+)
+def test_other_words_may_stand_in_the_query_string(query_string: bytes) -> None:
+    check_query_string(query_string, names_of(RERANK))
+
+
+@pytest.mark.parametrize("query_string", [b"top_n=1", b"top_n", b"top_n=", b"x=1&top_n=1=2", b"&top_n=1&x"])
+def test_members_may_not_stand_in_the_query_string(query_string: bytes) -> None:
+    with pytest.raises(Problem, match=r"^top_n: expected in the body, found in the query string") as refused:
+        check_query_string(query_string, names_of(RERANK))
+
+    assert 422 == refused.value.status
