@@ -119,7 +119,7 @@ class Cloud:
         return found
 
     def scored(self, scorer: Scorer) -> Vector:
-        """Return a scorer's scores; computed once, however many scorers it is a member of."""
+        """Return a scorer's scores; they are computed once, even if several scorers have this member."""
         found = self._scores.get(scorer)
         if found is None:
             found = self._scores[scorer] = scorer.score(self)

@@ -156,7 +156,7 @@ class FeatureContract:
         }
 
     def columns(self, blocks: str, n_clusters: int = 0) -> tuple[str, ...]:
-        """Return what the columns of a wish for blocks are called; those of a single block of features as the features.
+        """Return the names of the columns of a wish for blocks. A single block of features has the features' names.
 
         Args:
             blocks: such as ``raw`` or ``[minmax, zscore * 0.25, rank]``.
@@ -350,9 +350,9 @@ class FeatureContract:
 def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:
     r"""Return the quantiles of old and new values together, if only the quantiles of the old ones are known.
 
-    The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is that of the values. The
-    result is, for each of `QUANTILES`, the smallest :math:`x` with :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and
-    greatest value are exact.
+    The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is the
+    distribution of the values. The result is, for each of `QUANTILES`, the smallest :math:`x` with
+    :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and greatest value are exact.
 
     Args:
         before: ``[len(QUANTILES)]`` the old quantiles.

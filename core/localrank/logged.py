@@ -1,7 +1,7 @@
 """What a service has logged of rankings and of feedback, read from its files (`localrank.journal`).
 
-Files may be those of a running service: what it removes meanwhile is left out, what it adds may be. Everything in them
-is checked before use; a record with errors counts as damaged.
+The service may be running: files that it removes meanwhile are left out, and new records may be left out. Everything in
+them is checked before use; a record with errors counts as damaged.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Logged:
         self.names: dict[str, tuple[str, ...]] = {}
         self.torn = 0
         self.foreign: list[Path] = []
-        #: Records of no kind, and those of a kind that lack something.
+        #: Records of an unknown kind, and incomplete records.
         self._unreadable = 0
         self._wrong = {"impression": 0, "feedback": 0}
         self._named: set[Path] = set()

@@ -256,7 +256,9 @@ def _krylov(matrix: Floats, size: float, wanted: int) -> tuple[Floats, Floats] |
 
 
 def _orthonormalised(block: Floats, basis: Floats) -> Floats | None:
-    """Return an orthonormal basis of what the rows of a block add to those of a basis, or nothing if they do not."""
+    """Return an orthonormal basis of the part of a block that is outside the space of a basis, or nothing if not
+    every row adds a direction.
+    """
     single = block.dtype == _SINGLE
     factorise, solve = (lapack.spotrf, lapack.strtrs) if single else (lapack.dpotrf, lapack.dtrtrs)
     # Twice is enough [giraud2005].

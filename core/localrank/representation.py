@@ -65,7 +65,7 @@ AnyPoints = TypeVar("AnyPoints", bound=Points)
 
 
 def joined(first: AnyPoints, then: AnyPoints) -> AnyPoints:
-    """Return the points of both, those of the second behind those of the first; they are of one kind."""
+    """Return the points of both, ``first`` before ``then``; both are of one kind."""
     arrays = {name: np.concatenate([getattr(one, name) for one in (first, then)]) for name in first.layout}
     return type(first)(**arrays)
 

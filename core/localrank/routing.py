@@ -339,7 +339,7 @@ class ExactRouter(AmongQueries):
         """Return how near each cluster is, -inf if it has no query that can be compared."""
         if self.member == "nearest":
             return self._nearest(point, n_clusters)
-        # A query that cannot be compared says nothing of its cluster.
+        # If a query cannot be compared, it is ignored when its cluster is judged.
         known = np.flatnonzero(self.points.known)
         theirs = self.clusters[known]
         similarities = measure_of(self.similarity, self.points).one_to_many(point, self.points)[known]

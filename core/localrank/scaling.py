@@ -141,7 +141,7 @@ def _behind_best(documents: Matrix, scale: Vector) -> Matrix:
 
 
 def constant_features(documents: Matrix) -> Bits:
-    """Return ``[n_features]`` which features differ by no more than rounding; of one document at least."""
+    """Return ``[n_features]`` which features differ by no more than rounding; there is at least one document."""
     return _spread(documents.min(axis=0), documents.max(axis=0))[1]
 
 

@@ -231,7 +231,7 @@ def _dendrogram(distances: Vector, link: Link) -> Vector:
 
 
 def _by_size(clusters: Indices) -> Indices:
-    """Renumber by decreasing size; of equals, the one with the earlier query first."""
+    """Renumber by decreasing size; clusters of equal size in the order of their first queries."""
     numbers, first, sizes = np.unique(clusters, return_index=True, return_counts=True)
     rank = np.empty(len(numbers), np.int64)
     rank[np.lexsort((first, -sizes))] = np.arange(len(numbers))

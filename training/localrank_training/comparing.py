@@ -54,7 +54,7 @@ def _eq5(points: Signatures, others: Signatures, block: int) -> Iterator[tuple[i
 
 
 def most_similar(points: Points, others: Points, similarity: str) -> Indices:
-    """Return ``[n_points]`` the position of the most similar other of each; of equal ones the first."""
+    """Return ``[n_points]`` the position of the most similar other point of each; the first if several are equal."""
     found = np.empty(len(points), np.int64)
     for start, block in between(points, others, similarity):
         found[start : start + len(block)] = block.argmax(axis=1)

@@ -148,7 +148,7 @@ class Manifest:
 
     Attributes:
         format_version: of the folder.
-        sha256: of the manifest, which holds that of every other file: it names this version and no other.
+        sha256: of the manifest. The manifest holds the SHA-256 of every other file, so this one identifies the version.
         name, version: under which it was published.
         created: when, as the publisher wrote it.
         source: fingerprint of the data, whole training configuration, library versions, seeds.

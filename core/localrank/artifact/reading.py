@@ -65,7 +65,7 @@ class Artifact:
 
 
 def load(folder: Path, *, keep: Path | None = None, trusted: TrustedKeys | None = None) -> Artifact:
-    """Read a version; whatever happens to its files afterwards does not change what was read.
+    """Read a version; later changes of its files do not change what was read.
 
     Small arrays are copied into memory. Large ones are copied to unnamed temporary files and mapped from there. If a file
     does not fit on the disk, its array is copied into memory.

@@ -159,7 +159,7 @@ def standardised(scores: Vector) -> Vector:
 
 
 def per_deviation(contributions: Vector, scores: Vector) -> Vector:
-    """Return what contributions to the scores of a list are of its `standardised` scores.
+    """Convert contributions to the scores of a list into contributions to its `standardised` scores.
 
     Args:
         contributions: ``[n, n_features]`` of some documents of the list.

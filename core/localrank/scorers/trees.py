@@ -137,7 +137,7 @@ class TreesScorer(Leaf):
         return lambda chosen: self.walk.contributions(self._readable(chosen), gains)
 
     def first(self, count: int) -> Self:
-        """Return the first trees alone; their arrays lie where those of all trees do."""
+        """Return only the first trees; their arrays are views of the arrays of all trees."""
         splits = int(self.split_begins[count])
         cut: dict[str, Any] = {
             name: getattr(self, name)[:splits]

@@ -49,7 +49,7 @@ STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.WorkersLost: 500,
 }
 
-#: RFC 9110's words, where those of older Pythons are from before it.
+#: RFC 9110's words, because older Pythons have words from before it.
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 #: What a caller is told of a failure that is not its own.
 FAILED = "the server failed; its log has the reason under the id of this request"

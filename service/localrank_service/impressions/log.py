@@ -274,7 +274,7 @@ def _shown(record: _Shown) -> list[Buffer]:
 
 
 def _texts(ids: Sequence[Any] | None) -> list[Any] | None:
-    """Return the ids as JSON has them: those of binary tensors are bytes, and a search engine's hit may have none."""
+    """Return the ids as JSON values. Ids of binary tensors are bytes, and a search engine's hit may have no id."""
     if ids is None:
         return None
     texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in ids]

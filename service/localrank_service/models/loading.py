@@ -42,7 +42,7 @@ _Seen: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 class Loader:
-    """Keeps the live models what the registry says.
+    """Keeps the live models equal to those of the registry.
 
     Attributes:
         registry: says what should be live.

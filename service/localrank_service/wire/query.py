@@ -202,7 +202,7 @@ def check_contract(sent: str | None, contract: FeatureContract) -> None:
 
 
 def _unknown_beside(names: Sequence[str], contract: FeatureContract) -> str:
-    """Name what was sent instead: a missing feature is often one with another spelling."""
+    """Also name the unknown features: a missing feature is often spelled differently there."""
     unknown = [name for name in names if name not in contract.positions]
     if not unknown:
         return ""

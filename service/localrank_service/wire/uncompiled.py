@@ -41,7 +41,7 @@ _NUMBER_OR_NULL, _WORD = _table(b"-0123456789n"), _table(b"-0123456789ntf")
 
 
 class _Block(NamedTuple):
-    """The bytes of a block that are wanted and not in texts; of a text its opening quote."""
+    """The wanted bytes of a block that are outside of texts, and the opening quote of each text."""
 
     places: Indices
     found: Bytes
@@ -89,7 +89,7 @@ def _escaped(slashes: Indices, length: int, *, after_escape: bool) -> tuple[Indi
 def scan(text: bytes, *, members: int, numbers: int, levels: int) -> Size:
     """Do what `localrank.native.scan.scan` does.
 
-    If a limit is passed ``at`` is only near the place; of a text that is far from every limit nothing is counted.
+    If a limit is passed, ``at`` is only near the place. If a text is far from every limit, nothing is counted.
     """
     if b"\\" not in text:
         structure = text.translate(None, _NO_STRUCTURE)

@@ -131,7 +131,7 @@ def _parse_fast(block: bytes | bytearray, first_line: int, max_features: int) ->
     for offset, character in enumerate(b"qid:"):
         if not bool((text[query_start + offset] == character).all()):
             raise _NotPlainError
-    # Every token but the label has one colon, so those of the values are the others, in order.
+    # Every token except the label has one colon. Those of the queries are left out, so these belong to the values.
     value_colons = np.delete(colons, first - np.arange(len(first)))
     value_start, value_end = starts[is_value], ends[is_value]
     if not bool(((value_start < value_colons) & (value_colons < value_end - 1)).all()):

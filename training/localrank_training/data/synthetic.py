@@ -257,7 +257,7 @@ def _signed(rng: np.random.Generator, count: int) -> Vector:
 
 
 def _sign_patterns(rng: np.random.Generator, count: int, width: int) -> Vector:
-    """Unit rows of equal magnitudes, each the least like those before it among 256 tries.
+    """Unit rows of equal magnitudes. Each is the best of 256 tries: the one least similar to the rows before it.
 
     Equal magnitudes, because query-wise scaling would undo others.
     """

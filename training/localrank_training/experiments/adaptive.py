@@ -150,7 +150,7 @@ def _learned(fold: Fold, how: How, clusters: Clusters, count: int) -> Adapted:
 
 
 def _measured(queries: QuerySet, scores: Vector) -> Vector:
-    """Return ``[9, n_queries]``; documents of equal scores are ranked worst first, but for the last metric."""
+    """Return ``[9, n_queries]``; documents of equal scores are ranked worst first, except for the last metric."""
     judged = Judgements(queries.labels, queries.offsets).measure(scores, PROFILE, ties="pessimistic")
     return np.stack([*(one.per_query for one in judged), published_reciprocal_rank(queries, scores)])
 
@@ -207,7 +207,9 @@ def _of_clusters(study: Study, how: How, clusters: Clusters, count: int = COUNT)
 
 
 def chosen_counts(study: Study, clusters: Clusters, answer: Answer) -> list[int]:
-    """Return the number of clusters that each fold's validation queries choose; the smaller of equal ones."""
+    """Return the number of clusters that each fold's validation queries choose; the smallest if several are equally
+    good.
+    """
     chosen = []
     for fold in study.data.folds:
         worth = [float(study.of(_single(fold))["repaired, validation"][_BY].mean())]

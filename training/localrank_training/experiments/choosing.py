@@ -90,7 +90,7 @@ def choose(
                     )
                     for setting in range(len(one.figures["validation"]))
                 ]
-        # The first of the best: `max` keeps the earlier one of equals.
+        # If several are best, `max` returns the first.
         _, choice = max(tried, key=lambda pair: pair[0])
         choices.append(choice)
         parts.append(one.of_nodes("test", choice.setting, one.routed("test", choice.clusters, by)))

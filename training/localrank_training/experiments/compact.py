@@ -57,7 +57,7 @@ def prototypes(similarities: Vector, count: int) -> Indices:
 
 
 def mean_directions(signatures: Signatures) -> Signatures:
-    """Return the directions that those of several queries are most parallel to, as one signature."""
+    """Return the directions that are most parallel to the directions of several queries, as one signature."""
     _, components, features = signatures.directions.shape
     directions = np.zeros((1, components, features), np.float32)
     for component in range(components):
@@ -94,7 +94,9 @@ def by_mean_directions(fold: Fold, *, geometry: Mapping[str, Any], clusters: int
 def by_prototypes(
     one: Transfer, clusters: int, count: int, rng: np.random.Generator | None = None
 ) -> Indices:
-    """Return ``[n_queries]`` the node of the nearest prototype of every test query; of random members with a generator."""
+    """Return ``[n_queries]`` the node of the nearest prototype of every test query. With a generator, random members
+    replace the prototypes.
+    """
     cut = one.tree.cut(clusters)
     kept: list[int] = []
     for node in np.unique(cut).tolist():

@@ -72,7 +72,7 @@ class Controlled:
 
 
 def drawn(study: Study, models: Models, candidates: Sequence[int]) -> list[Models]:
-    """Return the models of all draws of random clusters; those of the candidates alone."""
+    """Return the models of all draws of random clusters, only for the candidates."""
     cuts = tuple(sorted(candidates))
     return [replace(models, cuts=cuts, draw=draw, seed=study.seed) for draw in range(study.draws)]
 

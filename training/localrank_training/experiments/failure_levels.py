@@ -1,7 +1,8 @@
 r"""Best-feature calibration: how rankings do on queries on which the baseline fails [kuzi2019; cremers2020].
 
-With :math:`m(q)` the metric of the baseline and :math:`b(q)` that of the best single feature, the failure level of a query is
-:math:`m(q) - b(q)`, rounded to a tenth; below zero the feature is better. Every ranking's mean is taken level by level.
+With :math:`m(q)` the metric of the baseline and :math:`b(q)` the metric of the best single feature, the failure level
+of a query is :math:`m(q) - b(q)`, rounded to a tenth; below zero the feature is better. Every ranking's mean is taken
+level by level.
 
 **This flatters every other ranking at low levels.** A query gets a low level partly because the baseline had bad luck
 with it. Another ranking does not share this bad luck: regression to the mean. There are two remedies. `levels` come

@@ -1,9 +1,10 @@
 """The data of an experiment: folds of training, validation and test queries.
 
-A folder holds either the partitions ``S1`` to ``S5``, of which fold ``k`` takes three to learn, the next to validate and the
-last to test, as LETOR does, or the folders ``Fold1``, ``Fold2``, … with ``train``, ``vali`` and ``test``; ``localrank data split
---folds 5`` makes such folders of any data, with ``validation`` for ``vali``. Files are LETOR text, plain or packed (``.txt``,
-``.txt.gz``, ``.txt.zst``). Known data sets are recognised by their size, whatever the folder is called.
+A folder holds either the partitions ``S1`` to ``S5`` (fold ``k`` learns from three, validates on the next and tests on
+the last, as in LETOR), or the folders ``Fold1``, ``Fold2``, … with ``train``, ``vali`` and ``test``;
+``localrank data split --folds 5`` makes such folders of any data, with ``validation`` for ``vali``. Files are LETOR
+text, plain or packed (``.txt``, ``.txt.gz``, ``.txt.zst``). Known data sets are recognised by their size, whatever the
+folder is called.
 """
 
 from __future__ import annotations
