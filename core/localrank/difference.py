@@ -55,7 +55,7 @@ class Reranking:
         clusters: where each version sends it; ``None`` is the global scorer.
         tau: Kendall's rank correlation of the two orders; 1 is the same order, -1 the reverse.
         same_first: whether the first document is the same.
-        furthest: by how many ranks the document that moved most has moved.
+        furthest: the largest move of a document, in ranks.
     """
 
     probe: str

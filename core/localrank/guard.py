@@ -76,7 +76,8 @@ class Guard:
     def judge(self, route: Route, outside: Callable[[], float]) -> Verdict | None:
         """Return where a query that its cluster would answer goes instead, or ``None`` if it fits.
 
-        The rung furthest down the chain counts; of several reasons for it, the first of `REASONS`.
+        The rung furthest down the chain counts. If there are several reasons for this rung, the first in `REASONS` is
+        given.
 
         Args:
             route: of the query.

@@ -1,8 +1,8 @@
 r"""Hyperplane hash tables over signatures (LocalRank [banerjee2009], section 3.2 and Figure 3).
 
 A unit vector is hashed by the sides of ``h`` random hyperplanes it falls on; ``m`` tables are made for each of the
-``P`` components. A direction and its negative are the same direction, and the negative's bits are the complement, so
-one projection serves both look-ups.
+``P`` components. The sign of a direction has no meaning, so its negative is looked up, too. The bits of the negative
+are the complement, so one projection is enough for both look-ups.
 
 Invariant: within every bucket of every table the training queries stand in one fixed random order. Cutting long
 buckets after the same number of entries then keeps the same queries in all tables, and their votes stay comparable.

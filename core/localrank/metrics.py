@@ -511,7 +511,7 @@ class _Ranked:
         return np.cumsum(np.where(self.relevant, self.hits / self.positions, 0.0), axis=1)
 
     def reciprocal_ranks(self, scale: float) -> Vector:
-        """Running sums of 1 / p times the probability that the user is content with position p and not before."""
+        """Running sums of 1 / p times the probability that position p is the first that satisfies the user."""
         content = self.gains / scale
         going_on = np.cumprod(1 - content, axis=1)
         content[:, 1:] *= going_on[:, :-1]

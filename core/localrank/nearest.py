@@ -31,7 +31,7 @@ class Nearest(NamedTuple):
         cluster: whose it is.
         similarity: how near.
         margin: lead of this similarity over the nearest query of any other cluster; ``None`` if there is no other
-        cluster.
+            cluster.
     """
 
     cluster: int

@@ -33,7 +33,8 @@ _FURTHEST: Final = 1e4
 
 
 def share_interval(successes: float, trials: float, alpha: float) -> tuple[float, float]:
-    r"""Return the shares that are not rejected by this many successes among the trials, at every number of trials at once.
+    r"""Return the interval of shares that this many successes among the trials do not reject; valid for all numbers of
+    trials at once.
 
     The bets on each share :math:`p` are mixed by Beta(½, ½), after :math:`s` of :math:`n`:
 

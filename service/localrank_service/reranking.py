@@ -167,8 +167,8 @@ class Attempt:
         Args:
             address: of the model.
             at: where in the request the address stands.
-            found: what queries of the same request have found before, and this one adds to: an alias that moves meanwhile
-                moves for the next request.
+            found: the models that earlier queries of the same request have found; this query adds its own. So if an
+                alias moves meanwhile, the request does not notice.
         """
         service = self._service
         self._address = address

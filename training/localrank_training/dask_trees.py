@@ -1,8 +1,9 @@
 """Boosted trees grown on all workers of a Dask cluster at once, by LightGBM's own Dask training [ke2017].
 
 Every worker gets whole queries, bins them, and shares histograms with the others; scheduling and sockets are LightGBM's and Dask's.
-The trees differ a little from those of one machine: each worker finds the bins of some features, by its own documents. Features
-of fewer values than ``max_bin`` that every worker has are binned alike, and so are the trees.
+The trees differ a little from those of one machine: each worker finds the bins of some features, by its own documents.
+If every feature has fewer values than ``max_bin``, and every worker has all of them, the bins and the trees are the
+same.
 
 A worker that is lost ends the fit with a sentence: LightGBM cannot go on without it.
 """

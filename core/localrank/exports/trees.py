@@ -42,7 +42,8 @@ def nested(
 ) -> Iterator[Any]:
     """Yield each tree, built from the leaves up: ``leaf(Leaf)`` and ``split(Split, left, right)``.
 
-    A threshold becomes the greatest float32 that is not above it, which decides every float32 value as the double does.
+    A threshold becomes the greatest float32 that is not above it. Every float32 value then goes the same way as with
+    the double.
     """
     with np.errstate(over="ignore"):
         near = forest.thresholds.astype(np.float32)

@@ -77,8 +77,9 @@ class Experiments:
     """The experiments of one worker.
 
     Attributes:
-        active: whether any request may take part in one. written: the file and the notes, as last read. looked: set
-        once all experiments were looked at with the models loaded.
+        active: whether any request may take part in one.
+        written: the file and the notes, as last read.
+        looked: set once all experiments were looked at with the models loaded.
     """
 
     store: Store

@@ -63,8 +63,8 @@ class Client(Protocol):
     """The state of a connection that `Admission` needs to share requests fairly.
 
     Attributes:
-        due: from this time on, it has had no more than its share; on the monotonic clock. period: the period of its
-        last request.
+        due: from this time on, it has had no more than its share; on the monotonic clock.
+        period: the period of its last request.
     """
 
     due: float
@@ -194,7 +194,7 @@ class Admission:
         return Claim(self, kind, 0 if usual is None else round(usual.documents))
 
     def strain(self) -> float:
-        """Return how long a request would wait now, as a share of what it may: beyond 1 it is refused."""
+        """Return how long a request would wait now, as a share of the allowed time. Above 1 the request is refused."""
         now = monotonic()
         pressure, aside = self._pressure, self._aside[RANKER]
         return max(self.waiting * pressure.mean / pressure.most(now), RANKER.wait() / aside.most(now))

@@ -6,9 +6,9 @@ dozen values. This is correct if only one thread counts, here the event loop's; 
 
 Processes that share a folder have three files each: the series, one per line with the place of its cells; the cells,
 mapped into memory, so that what was counted stays when the process dies; and a lock, held as long as the process lives,
-which tells the living from the dead. A process that starts takes over the files of a dead one and counts on in its cells:
-a counter must never fall, the number of files must not grow, and a full disk must not keep a process from starting. If
-the disk is full, new series are counted in the memory of the process; only this process shows them.
+which tells the living from the dead. A process that starts takes over the files of a dead one and continues to count in
+its cells. So a counter never falls, the number of files does not grow, and a process can start even if the disk is
+full. If the disk is full, new series are counted in the memory of the process; only this process shows them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""How far the traffic of a model has moved from its training queries.
 
-Of each cluster there is a share of the training queries and a share of the requests since the service started. Their
+Each cluster has a share of the training queries, and a share of the requests since the service started. Their
 distance is
 
 .. math:: \frac12 \sum_c \lvert p_c - q_c \rvert = \sum_c \max(0, p_c - q_c)

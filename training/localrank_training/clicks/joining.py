@@ -66,7 +66,8 @@ class Joined:
 
     Attributes:
         impressions: read, without repeated ones.
-        repeated: impressions of a request that had an impression before. unjudged: impressions without feedback.
+        repeated: impressions of a request that had an impression before.
+        unjudged: impressions without feedback.
         events: of feedback, without repeated ones.
         repeated_events: events with the name of an earlier event.
         unmatched: events of requests that are not in the log, or of documents that they did not have.

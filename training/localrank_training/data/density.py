@@ -9,7 +9,7 @@ does not show which of the two a file is, so the decision needs all lines:
 - More than half of the lines have all indices, some do not, and several lines write a zero: dense, and a line is
   damaged. (One written zero may only show how many features there are.)
 - Anything else: sparse. If most of its lines are complete, it may still be a damaged dense file. Then there is a `Gap`,
-and readers report it.
+  and readers report it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Both sides have the same learner, the same settings to choose from and the same 
 Beside the clusters stand
 
 - random clusters of the same sizes (`Dendrogram.shuffled`), at least twenty draws, chosen and routed in the same way:
-their loss is the price of learning from fewer queries, and the gain of the clusters over them is the value of
-similarity;
+  their loss is the price of learning from fewer queries, and the gain of the clusters over them is the value of
+  similarity;
 - random routing over the real clusters: it shows the value of finding the right cluster;
 - the clairvoyant choice among the real and among the random clusters: what the best of several models reaches by chance alone;
 - how often queries are hurt, and how often a small change of a query's documents sends it elsewhere.

@@ -1,12 +1,13 @@
 r"""The method of the code released with L-GMML. It differs from the paper; for comparison only [su2017].
 
-1. So many different queries are drawn. In each, the documents in the order of the file are parted by position: the first
-   ``n`` are "similar", where ``n`` counts the documents whose label is among the first half of the labels in order of
-   appearance; the last ones, as many as have label 0 and one more, are "dissimilar" to them. Both sets hold all labels.
+1. A number of different queries are drawn. In each, the documents are in the order of the file, and their positions decide.
+   The first ``n`` are "similar". To find ``n``, the code takes the different labels in order of appearance, and counts the
+   documents with a label in the first half of these. The last documents are "dissimilar" to them: as many as have label 0,
+   and one more. Both sets hold all labels.
 2. All pairs within the first set, and all pairs between the first and the second set, are shuffled. The code keeps the
-same number of both: 80 % of the smaller number of pairs. Their scatters, plus 0.1 of the identity, are :math:`S` and
-:math:`D`. 3. The metric is the point at :math:`t = 1` from :math:`S^{-1}` to :math:`D`: :math:`D` itself, or
-:math:`S^{-1}` if that is the
+   same number of both: 80 % of the smaller number of pairs. Their scatters, plus 0.1 of the identity, are :math:`S` and
+   :math:`D`.
+3. The metric is the point at :math:`t = 1` from :math:`S^{-1}` to :math:`D`: :math:`D` itself, or :math:`S^{-1}` if that is the
    better conditioned of the two, because the ends are exchanged without :math:`t` becoming :math:`1 - t`.
 4. The anchor is one of the first documents of the list, the one with the best NDCG@10 if the list is sorted by the distance to it.
 5. A list is sorted ascending by :math:`-\sqrt{\sum_r \theta_r d_r e^{-d_r}}`: the farthest first, as long as distances are below one.

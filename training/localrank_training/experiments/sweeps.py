@@ -182,7 +182,7 @@ def clairvoyant_queries(study: Study, models: Models) -> Findings:
 
 
 def ranks_of_clairvoyant(study: Study, models: Models) -> Findings:
-    """Show how similar to a test query the training query with the best model for it is (Figure 5)."""
+    """Find the training query with the best model for each test query, and show its rank by similarity (Figure 5)."""
     transfers = transfers_of(study, models)
     nearest = _one_per_query(transfers)
     ranks, chance = [], []
