@@ -262,14 +262,15 @@ class TestRefit:
             note for note in report_of(published).notes if note.startswith("the figures come from models")
         ]
 
-    def test_a_query_that_is_in_both_is_learned_from_once(self) -> None:
+    @pytest.mark.parametrize("both", [[0, 1], [3, 8]])
+    def test_a_query_that_is_in_both_is_learned_from_once(self, both: list[int]) -> None:
         queries = two_kinds(12)
-        validation = concatenated([two_kinds(6, seed=5), queries.select([3, 8])])
+        validation = concatenated([two_kinds(6, seed=5), queries.select(both)])
 
         trained = train(queries, config(), validation=validation)
 
         assert 18 == len(trained.queries)
-        np.testing.assert_array_equal(trained.held_out.clusters[-2:], trained.built.clusters[[3, 8]])
+        np.testing.assert_array_equal(trained.held_out.clusters[-2:], trained.built.clusters[both])
 
     def test_boosting_repeats_the_rounds_that_validation_queries_chose(self) -> None:
         queries, validation = two_kinds(12), two_kinds(12, seed=5)

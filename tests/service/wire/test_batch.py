@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -233,6 +234,25 @@ async def test_a_batch_lists_so_many_warnings_and_counts_the_rest(
     assert [imputed, [*imputed[:2], omitted | {"count": 1}], [omitted | {"count": 3}]] == warnings
     schema = {"$ref": "#/components/schemas/BatchAnswer", "components": {"schemas": SCHEMAS}}
     jsonschema.Draft202012Validator(schema).validate(response.json())
+
+
+async def test_other_requests_are_answered_between_two_queries(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = batch_route._answer
+    turns: list[int] = []
+
+    async def counting(*arguments: Any, **options: Any) -> Any:
+        # What is scheduled now runs as soon as the batch gives way.
+        asyncio.get_running_loop().call_soon(turns.append, options["position"])
+        before[options["position"]] = list(turns)
+        return await answered(*arguments, **options)
+
+    before: dict[int, list[int]] = {}
+    monkeypatch.setattr(batch_route, "_answer", counting)
+    await client.post("/v1/rerank/batch", json={"queries": [{"features": [ROW]}] * 3})
+
+    assert {0: [], 1: [0], 2: [0, 1]} == before
 
 
 async def test_every_query_is_counted(client: httpx.AsyncClient) -> None:
