@@ -39,7 +39,7 @@ class Meters:
         self.told: list[tuple[Any, ...]] = []
 
     def refused(self, api: str, model: Any, status: int, seconds: float) -> None:
-        self.told.append(("refused", api, model, status, 0 <= seconds < 60))
+        self.told.append(("refused", api, model, status, 0 <= seconds < 1))
 
     def ranked(self, api: str, model: Any, ranking: Any, beyond: int, timing: Any, *, degraded: Any) -> None:
         self.told.append(("ranked", api, model, ranking, beyond, "total" in timing, degraded))

@@ -89,12 +89,10 @@ def _event(members: Any, position: int) -> Event:
             )
     for name in ("id", "event_id"):
         value = given(name)
-        if (isinstance(value, str) and len(value) > _LONGEST) or (
-            isinstance(value, int) and not -(2**63) <= value < 2**64
-        ):
+        if isinstance(value, str) and len(value) > _LONGEST:
             raise Problem(
                 422,
-                f"events[{position}]: {name}: expected at most {_LONGEST} characters, or an integer of 64 bits",
+                f"events[{position}]: {name}: expected at most {_LONGEST} characters, found {len(value)}",
                 pointer=at + pointer(name),
             )
     return Event(
