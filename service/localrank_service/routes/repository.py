@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
 from localrank_service.routes.changing import check_admin, members_of
+from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -26,7 +27,7 @@ async def index(request: Request) -> Response:
     members = await members_of(request, typed=False, may_be_empty=True)
     only_ready = members.get("ready", False)
     if type(only_ready) is not bool:
-        raise Problem(422, "ready: expected true or false", pointer="/ready")
+        refuse("ready", "true or false", only_ready, "/ready")
     return Response(
         orjson.dumps(await repository.index(service, only_ready=only_ready)), media_type="application/json"
     )

@@ -171,6 +171,7 @@ class AdaptedQuery:
             timeout_ms=settings.get("timeout_ms"),
             allow_degraded=settings.get("allow_degraded", True),
             session_id=settings.get("session_id"),
+            timeout_at=None,
         )
         self.top = _object(checked(body, limits), "the body")
         if engine.page not in self.top:
@@ -197,7 +198,11 @@ class AdaptedQuery:
 
     def documents(self, contract: FeatureContract) -> Documents:
         """Return the logged features in the model's order."""
-        check_contract(self.options.contract, contract)
+        try:
+            check_contract(self.options.contract, contract)
+        except Problem as problem:
+            problem.pointer = None  # it stands in the query string
+            raise
         engine, names = self.engine, contract.names
         root = f"/{engine.page}/{engine.hits}"
         check_count(self._hits.count, self._limits, root, width=len(names))
@@ -285,14 +290,16 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in given:
         if name not in _TABLE:
-            raise Problem(
-                422, f"unknown option {name!r}; expected some of {', '.join(_TABLE)}", pointer=pointer(name)
-            )
+            raise Problem(422, f"unknown option {name!r}; expected some of {', '.join(_TABLE)}")
         if name in found:
-            raise Problem(422, f"option {name!r} stands twice", pointer=pointer(name))
+            raise Problem(422, f"option {name!r} stands twice")
         found[name] = text
     found = plain_values(found, _TABLE)
-    check(found, _TABLE)
+    try:
+        check(found, _TABLE)
+    except Problem as problem:
+        problem.pointer = None  # it stands in the query string
+        raise
     return found
 
 

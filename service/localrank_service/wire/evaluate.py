@@ -8,7 +8,7 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Convention, Metric
-from localrank_service.http.problems import Problem
+from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire import letor
 from localrank_service.wire.members import EVALUATE, JUDGED, by_name, check, check_names, plain_values
 from localrank_service.wire.query import Documents, check_contract
@@ -173,7 +173,11 @@ def _judged(text: Text, contract: FeatureContract, limits: Limits) -> Judged:
         refuse("the query", "an object", text, "")
     content = text.content
     members = members_of(content, _QUERY, limits)
-    check(members, _QUERY)
+    try:
+        check(members, _QUERY)
+    except Problem:
+        _refuse_label(members.get("labels"))
+        raise
     labels = members.pop("labels", None)
     if labels is None:
         raise Problem(422, "the query has no labels", pointer="")
@@ -182,6 +186,13 @@ def _judged(text: Text, contract: FeatureContract, limits: Limits) -> Judged:
     if len(labels) != len(documents.matrix):
         raise Problem(422, f"{len(labels)} labels for {len(documents.matrix)} documents", pointer="/labels")
     return Judged(query.options.query_id, documents, np.array(labels, np.float64))
+
+
+def _refuse_label(labels: Any) -> None:
+    """Name the first label that is none; a caller cannot find it among thousands."""
+    for position, label in enumerate(labels if type(labels) is list else ()):
+        if type(label) not in {int, float} or label < 0:
+            refuse(f"labels[{position}]", "a number of at least 0", label, pointer("labels", position))
 
 
 def _on_a_line(_document: int, _feature: int | None) -> str:

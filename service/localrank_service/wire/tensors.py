@@ -187,7 +187,9 @@ def read_sizes(tensor: Tensor | None, body: bytes, n_docs: int, limits: Limits) 
         dtype = _INTEGERS[tensor.datatype]
         _check_size(tensor, n_queries * int(dtype[-1]))
         sizes = _whole(body, dtype, n_queries, tensor.start)
-    if min(sizes, default=0) < 0 or sum(sizes) != n_docs:
+    if (least := min(sizes, default=0)) < 0:
+        raise Problem(422, f"group: expected sizes of 0 or more, found {least}", pointer=at)
+    if sum(sizes) != n_docs:
         raise Problem(
             422,
             f"group sums up to {sum(sizes)}; expected sizes of 0 or more that sum up to {n_docs}",

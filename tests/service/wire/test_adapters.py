@@ -185,6 +185,19 @@ async def test_names_that_do_not_fit_are_named_together(
     assert "/hits/hits" == response.json()["pointer"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "status"), [({"model": "none"}, 404), ({"contract": "other"}, 409), ({"top_n": "0"}, 422)]
+)
+async def test_what_is_wrong_in_the_query_string_of_an_adapter_has_no_place_in_the_body(
+    asked: dict[str, str], status: int, client: httpx.AsyncClient, queries: list[Matrix]
+) -> None:
+    response = await client.post(
+        "/v1/adapters/opensearch", params={"model": "tiny", **asked}, json=elastic(queries[0].tolist())
+    )
+
+    assert (status, None) == (response.status_code, response.json()["pointer"])
+
+
 async def test_features_that_the_model_does_not_know_are_a_warning(
     client: httpx.AsyncClient, queries: list[Matrix]
 ) -> None:
@@ -346,28 +359,29 @@ def test_every_option_is_taken_from_the_query_string_of_an_adapter() -> None:
             timeout_ms=1.5,
             allow_degraded=False,
             session_id="8",
+            timeout_at=None,
         )
         == query.options
     )
     assert ("entry", True) == (query._entry, query._zero)
     plain = adapted("solr", solr_page())
-    assert (Options(), None, False) == (plain.options, plain._entry, plain._zero)
+    assert (Options(timeout_at=None), None, False) == (plain.options, plain._entry, plain._zero)
     assert 16 * len(json.dumps(solr_page())) == plain.cost
 
 
 @pytest.mark.parametrize(
     ("options", "pointer", "said"),
     [
-        ([("a", "1")], "/a", "unknown option 'a'; expected some of model, query_id"),
-        ([("model", "a"), ("model", "b")], "/model", "option 'model' stands twice"),
-        ([("top_n", "0")], "/top_n", "top_n: expected an integer of at least 1, found 0"),
-        ([("top_n", "x")], "/top_n", 'found "x"'),
-        ([("timeout_ms", "0")], "/timeout_ms", "expected a number above 0"),
-        ([("allow_degraded", "no")], "/allow_degraded", "expected true or false"),
+        ([("a", "1")], None, "unknown option 'a'; expected some of model, query_id"),
+        ([("model", "a"), ("model", "b")], None, "option 'model' stands twice"),
+        ([("top_n", "0")], None, "top_n: expected an integer of at least 1, found 0"),
+        ([("top_n", "x")], None, 'found "x"'),
+        ([("timeout_ms", "0")], None, "expected a number above 0"),
+        ([("allow_degraded", "no")], None, "expected true or false"),
     ],
 )
 def test_wrong_options_of_an_adapter_are_named(
-    options: list[tuple[str, str]], pointer: str, said: str
+    options: list[tuple[str, str]], pointer: str | None, said: str
 ) -> None:
     with pytest.raises(Problem) as caught:
         adapted("solr", solr_page(), *options)

@@ -122,7 +122,11 @@ def test_so_many_queries_are_evaluated() -> None:
     [
         ({"features": [ROW]}, "/queries/1", "the query has no labels"),
         (query(1, labels=None), "/queries/1/labels", "labels: expected a list of numbers of at least 0, found null"),
-        (query(1, labels=[-1]), "/queries/1/labels", "labels: expected a list of numbers of at least 0"),
+        (query(1, labels="1"), "/queries/1/labels", 'labels: expected a list of numbers of at least 0, found "1"'),
+        (query(1, labels=[-1]), "/queries/1/labels/0", "labels[0]: expected a number of at least 0, found -1"),
+        (query(1, labels=[0, True]), "/queries/1/labels/1", "labels[1]: expected a number of at least 0, found true"),
+        (query(1, labels=[0, 0, None]), "/queries/1/labels/2", "labels[2]: expected a number of at least 0, found null"),
+        (query(1, labels=[0], query_id=[]), "/queries/1/query_id", "query_id: expected a text or an integer, found a list"),
         (query(1, labels=[1, 2]), "/queries/1/labels", "2 labels for 1 documents"),
         (query(1, model="m"), "/queries/1/model", "unknown member 'model'"),
         ({"features": [ROW[:3]], "labels": [1]}, "/queries/1/features/0", "has 3 values; expected 4"),

@@ -786,12 +786,15 @@ async def test_loading_says_why_it_cannot(connect: Any, models_dir: Any, loaded:
         unknown = await client.post("/v2/repository/models/nope/load", headers=ADMIN, json={})
         outside = await client.post("/v2/repository/models/..%2fdemo/unload", headers=ADMIN, json={})
         missing = await client.post("/v2/repository/models/nope/unload", headers=ADMIN, json={})
+        wrong = await client.post("/v2/repository/index", json={"ready": "x"})
         index = (await client.post("/v2/repository/index", json={"ready": True})).json()
         every = (await client.post("/v2/repository/index", json={"ready": False})).json()
 
     assert 503 == broken.status_code
     assert "model 'web' is broken: version 1" in broken.json()["error"]
     assert [404, 404, 404] == [one.status_code for one in (unknown, outside, missing)]
+    said = (wrong.status_code, wrong.json()["detail"], wrong.json()["pointer"])
+    assert (422, 'ready: expected true or false, found "x"', "/ready") == said
     assert [("demo", "1", "READY")] == [(one["name"], one["version"], one["state"]) for one in index]
     assert {"no alias points at it"} == {
         one["reason"] for one in every if (one["name"], one["version"]) == ("demo", "2")

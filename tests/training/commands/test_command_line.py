@@ -107,6 +107,8 @@ def test_data_are_not_read_from_a_pipe(tmp_path: Path, capsys: pytest.CaptureFix
         (["data", "inspect", ""], 1, "expected the path of a file or folder, found nothing"),
         (["data", "convert", "x", "--out", ""], 2, "expected a path, found nothing"),
         (["data", "split", "x", "--out", "", "--folds", "3"], 2, "expected a path, found nothing"),
+        (["data", "split", "x", "--out", "y", "--fractions", "nan,1"], 2, "add up to 1, found nan, 1.0"),
+        (["data", "split", "x", "--out", "y"], 2, "expected either fractions or folds to split by"),
         (["rank", "demo", "x", "--out", ""], 2, "expected a path, found nothing"),
         (["train", "x", "--models-dir", ""], 2, "expected a path, found nothing"),
         (["train", "x", "--method", "no"], 2, "no method 'no' (expected: localrank, "),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from localrank.errors import InvalidData
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.data import sources
 from localrank_training.data.columns import Columns
 from localrank_training.data.reading import read
@@ -97,6 +97,9 @@ def test_folds_rotate_as_letor_does(tmp_path: Path, mixed: QuerySet) -> None:
         ({"fractions": [0.5, 0.6]}, "add up to 1"),
         ({"fractions": [1.0]}, "two or three fractions"),
         ({"fractions": [1.5, -0.5]}, "above 0"),
+        ({"fractions": [float("nan"), 1.0]}, "add up to 1, found nan, 1.0"),
+        ({"fractions": [1.0, float("nan")]}, "add up to 1, found 1.0, nan"),
+        ({"fractions": [float("inf"), 1.0]}, "add up to 1, found inf, 1.0"),
         ({"fractions": [0.999, 0.001]}, "at least one query in each"),
     ],
 )
@@ -104,7 +107,7 @@ def test_impossible_splits_are_refused(
     tmp_path: Path, mixed: QuerySet, options: dict[str, object], words: str
 ) -> None:
     assert 40 == len(mixed)
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises((InvalidConfiguration, InvalidData)) as caught:
         split([tmp_path / "mixed.txt"], tmp_path / "out", **options)  # type: ignore[arg-type]
 
     assert words in str(caught.value)
@@ -115,6 +118,28 @@ def test_an_existing_folder_is_not_split_into(tmp_path: Path, mixed: QuerySet) -
     assert 40 == len(mixed)
     with pytest.raises(InvalidData, match="a folder that does not exist yet"):
         split([tmp_path / "mixed.txt"], tmp_path, folds=3)
+
+
+@pytest.mark.parametrize("options", [{}, {"fractions": [0.5, 0.6]}, {"fractions": [0.5, 0.5]}])
+def test_what_can_be_refused_at_once_is_refused_before_the_data_are_read(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    (tmp_path / "out").write_text("")
+
+    with pytest.raises((InvalidConfiguration, InvalidData)) as caught:
+        split([tmp_path / "absent.txt"], tmp_path / "out", **options)
+
+    assert "absent" not in str(caught.value)
+
+
+def test_a_file_is_not_split_into(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("1 qid:1 1:1\n")
+
+    with pytest.raises(InvalidData) as caught:
+        split([path], path, folds=3)
+
+    assert f"{path}: expected a folder that does not exist yet, found a file" == str(caught.value)
 
 
 def test_folds_of_uneven_sizes_and_of_single_queries_are_whole(tmp_path: Path) -> None:
@@ -220,7 +245,7 @@ def test_fractions_add_up_to_one_but_for_rounding(tmp_path: Path, off: float, *,
 
     for number, first in enumerate((0.5 + off, 0.5 - off)):
         if refused:
-            with pytest.raises(InvalidData) as caught:
+            with pytest.raises(InvalidConfiguration) as caught:
                 split([path], tmp_path / f"{number}", fractions=[first, 0.5])
             expected = f"expected two or three fractions above 0 that add up to 1, found {first}, 0.5"
             assert expected == str(caught.value)

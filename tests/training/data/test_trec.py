@@ -184,9 +184,15 @@ def test_wrong_runs_are_refused(data: Path, tmp_path: Path, text: str, words: st
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    for name in ("none", "binary"):
-        with pytest.raises(InvalidData, match=f"{name}: cannot be read: "):
-            read_qrels(tmp_path / name)
+    for path, said in {
+        tmp_path / "none": "cannot be read: No such file or directory",
+        tmp_path: "cannot be read: Is a directory",
+        tmp_path / "binary": "expected text in UTF-8, found bytes that are not text",
+    }.items():
+        for read_file in (read_qrels, read_run):
+            with pytest.raises(InvalidData) as caught:
+                read_file(path)
+            assert f"{path}: {said}" == str(caught.value)
 
 
 def test_a_document_that_a_run_lacks_comes_one_below_its_last(data: Path, tmp_path: Path) -> None:

@@ -178,9 +178,12 @@ def _trained(**changes: Any) -> str:
         ("<xml/>", "expected the text of a LightGBM model"),
         (_trained(objective="multiclass", num_class=3), "num_tree_per_iteration=3"),
         (_trained(linear_tree=True), "linear_tree"),
-        (_trained().replace("\nleaf_value=", "\nleaf_valve="), "cannot be read: KeyError"),
-        (_trained().replace("\nthreshold=", "\nthreshold=x "), "cannot be read: ValueError"),
-        (_trained().replace("\nleft_child=", "\nleft_child=7 "), "cannot be read: ValueError"),
+        (_trained().replace("\nleaf_value=", "\nleaf_valve="), "cannot be read: 'leaf_value' is missing"),
+        (
+            _trained().replace("\nthreshold=", "\nthreshold=x "),
+            "cannot be read: could not convert string to float: 'x'",
+        ),
+        (_trained().replace("\nleft_child=", "\nleft_child=7 "), "cannot be read: "),
         (
             _trained()[:2000],
             "expected 3 trees and 'end of trees', found 2 trees without 'end of trees': the file is cut",

@@ -389,8 +389,11 @@ def test_splits_on_categories_are_refused_with_a_way_out(
         (b"## MART\n<ensemble>", "RankLib: this MART model cannot be read"),
         (b"## AdaRank\n0:1", "expected feature:weight, found nothing"),
         (b"## AdaRank\n99999999:1", "expected a feature from 1 to 1048576, found 99999999"),
-        (b'{"learner": {}}', "XGBoost: this model cannot be read: KeyError"),
-        (b'{"features_info": {}, "trees": []}', "CatBoost: this model cannot be read: KeyError"),
+        (b'{"learner": {}}', "XGBoost: this model cannot be read: 'learner_model_param' is missing"),
+        (
+            b'{"features_info": {}, "trees": []}',
+            "CatBoost: this model cannot be read: 'float_features' is missing",
+        ),
     ],
 )
 def test_other_files_are_refused_in_a_sentence(tmp_path: Path, content: bytes, message: str) -> None:

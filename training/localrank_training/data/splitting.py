@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from localrank.errors import InvalidData
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.replacing import replacing, telling
 from localrank_training.data.scanning import Block
@@ -53,12 +53,18 @@ def split(
     Returns:
         Queries and documents of every file, by its name in the folder.
     """
+    # What costs nothing to check comes before the data are read, which may take minutes.
+    if (fractions is None) == (folds is None):
+        raise InvalidConfiguration("expected either fractions or folds to split by, found both or neither")
+    names = None if fractions is None else _parts(fractions)
+    out = Path(out)
+    if out.exists():
+        kind = "one" if out.is_dir() else "a file"
+        raise InvalidData(f"{out}: expected a folder that does not exist yet, found {kind}")
     checked = Checked(paths, progress, columns, say)
     n_queries = len(checked.query_ids)
-    if (fractions is None) == (folds is None):
-        raise InvalidData("expected either fractions or folds to split by, found both or neither")
-    if fractions is not None:
-        sizes, files = _by_fractions(fractions, n_queries)
+    if fractions is not None and names is not None:
+        sizes, files = _by_fractions(fractions, names, n_queries)
     else:
         sizes, files = _by_folds(cast("int", folds), n_queries)
     part_of = np.repeat(np.arange(len(sizes)), sizes)[
@@ -66,9 +72,6 @@ def split(
     ]
     lengths = np.bincount(checked.queries, minlength=n_queries)
 
-    out = Path(out)
-    if out.exists():
-        raise InvalidData(f"{out}: expected a folder that does not exist yet, found one")
     report: dict[str, tuple[int, int]] = {}
     with telling(out), replacing(out, overwrite=False) as temporary:
         temporary.mkdir()
@@ -95,12 +98,20 @@ def split(
     return report
 
 
-def _by_fractions(fractions: Sequence[float], n_queries: int) -> tuple[Indices, dict[str, list[int]]]:
+def _parts(fractions: Sequence[float]) -> list[str]:
+    """Return the names of the parts."""
     names = {2: ["train", "test"], 3: ["train", "validation", "test"]}.get(len(fractions))
-    if names is None or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
-        raise InvalidData(
+    # NaN is neither above 0 nor close to a sum of 1.
+    if names is None or not (all(part > 0 for part in fractions) and abs(sum(fractions) - 1) <= 1e-9):
+        raise InvalidConfiguration(
             f"expected two or three fractions above 0 that add up to 1, found {', '.join(map(str, fractions))}"
         )
+    return names
+
+
+def _by_fractions(
+    fractions: Sequence[float], names: Sequence[str], n_queries: int
+) -> tuple[Indices, dict[str, list[int]]]:
     # Largest remainders: whole numbers that add up, each within one of its share.
     shares = np.array(fractions) * n_queries
     sizes = np.floor(shares).astype(np.int64)

@@ -181,8 +181,10 @@ def _read(path: Path, fields: int, number: int, form: str) -> Found:
                         f"{parts[0]!r} again"
                     )
                 documents[parts[2]] = value
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InvalidData(f"{path}: expected text in UTF-8, found bytes that are not text") from None
     if not found:
         raise InvalidData(f"{path}: expected {form} on each line, found nothing")
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-__all__ = ["from_lightgbm", "from_sklearn", "mean", "prefix_mean"]
+__all__ = ["from_lightgbm", "from_sklearn", "mean", "prefix_mean", "reason_of"]
 
 
 def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
@@ -50,7 +50,12 @@ def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
     try:
         return _joined(trees, averaged="average_output" in head.split("\n"), blocks=blocks)
     except (KeyError, ValueError) as error:
-        raise InvalidData(f"the text of this LightGBM model cannot be read: {error!r}") from None
+        raise InvalidData(f"the text of this LightGBM model cannot be read: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return what stopped the reading of a model's text or JSON, for a person."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
 
 
 def from_sklearn(estimators: Sequence[Any], *, blocks: str = "raw") -> TreesScorer:

@@ -13,6 +13,7 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
+from localrank_training.learners.plain_trees import reason_of
 from localrank_training.origins.grove import Grove, Split
 from localrank_training.origins.model import OriginModel
 
@@ -36,7 +37,7 @@ def read(members: Mapping[str, Any]) -> OriginModel:
     try:
         return _read(members)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InvalidData(f"CatBoost: this model cannot be read: {error!r}") from None
+        raise InvalidData(f"CatBoost: this model cannot be read: {reason_of(error)}") from None
 
 
 def _read(members: Mapping[str, Any]) -> OriginModel:

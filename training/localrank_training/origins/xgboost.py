@@ -16,6 +16,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
 from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
+from localrank_training.learners.plain_trees import reason_of
 from localrank_training.origins.grove import Grove, Split
 from localrank_training.origins.model import OriginModel
 
@@ -51,7 +52,7 @@ def read(members: Mapping[str, Any]) -> OriginModel:
     try:
         return _read(members["learner"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InvalidData(f"XGBoost: this model cannot be read: {error!r}") from None
+        raise InvalidData(f"XGBoost: this model cannot be read: {reason_of(error)}") from None
 
 
 def _read(learner: Mapping[str, Any]) -> OriginModel:
