@@ -75,7 +75,7 @@ class Difference:
         settings: of training, of the representation and of the router.
         metrics: held-out figures.
         contract: of the features.
-        probe: the rankings of both probes, or ``None`` where the features are not the same.
+        probe: the rankings of both probes, or ``None`` where the features, or their rules for missing values, are not the same.
     """
 
     settings: tuple[Change, ...]

@@ -78,7 +78,9 @@ def _side_by_side(
 
 def _print_probe(rerankings: Sequence[Reranking] | None) -> None:
     if rerankings is None:
-        print("probe: the versions have different features, so their rankings cannot be compared")
+        print(
+            "probe: the versions do not have the same features and rules for missing values, so their rankings cannot be compared"
+        )
         return
     moved = sorted((one for one in rerankings if one.furthest), key=lambda one: one.tau)
     if not moved:

@@ -199,8 +199,14 @@ def list_(models_dir: str, *, as_json: bool) -> None:
 
     registry = _registry(models_dir)
     answers: list[dict[str, Any]] = []
+    unlisted: list[str] = []
     for name in registry.models():
-        aliases = registry.aliases(name)
+        try:
+            aliases = registry.aliases(name)
+        except ArtifactError as error:
+            # One model with broken aliases does not hide the others, nor its own versions.
+            aliases = {}
+            unlisted.append(str(error))
         for version in registry.versions(name):
             answer: dict[str, Any] = {
                 "name": name,
@@ -222,6 +228,7 @@ def list_(models_dir: str, *, as_json: bool) -> None:
             answers.append(answer)
     if as_json:
         print_json(answers)
+        _print_broken(unlisted)
         return
     if not answers:
         print(f"{models_dir}: no published model; localrank train publishes one", file=sys.stderr)
@@ -234,9 +241,12 @@ def list_(models_dir: str, *, as_json: bool) -> None:
             for one in answers
         ],
     )
-    for one in answers:
-        if "error" in one:
-            print(f"broken: {one['error']}", file=sys.stderr)
+    _print_broken([*unlisted, *(one["error"] for one in answers if "error" in one)])
+
+
+def _print_broken(errors: Sequence[str]) -> None:
+    for error in errors:
+        print(f"broken: {error}", file=sys.stderr)
 
 
 def show(model: str, models_dir: str, *, as_json: bool) -> None:

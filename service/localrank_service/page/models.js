@@ -256,7 +256,7 @@ function difference({ settings, metrics, contract, probe, before, after }) {
 }
 
 function probes(probe) {
-  if (!probe) return [element("h3", {}, "Rankings"), element("p", { class: "hint" }, "The features are not the same, so neither ranks the other's probe.")];
+  if (!probe) return [element("h3", {}, "Rankings"), element("p", { class: "hint" }, "The features, or their rules for missing values, are not the same, so neither ranks the other's probe.")];
   const same = probe.filter((one) => one.same_first).length;
   const routed = probe.filter(({ clusters }) => clusters[0] !== clusters[1]).length;
   const tau = probe.reduce((sum, one) => sum + one.tau, 0) / Math.max(probe.length, 1);

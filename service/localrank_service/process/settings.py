@@ -27,6 +27,20 @@ PREFIX = "LOCALRANK_"
 _ELSEWHERE = ("LOCALRANK_COMPILER", "LOCALRANK_DATA", "LOCALRANK_LOAD_", "LOCALRANK_REQUIRE_NATIVE")
 
 
+#: Pydantic's types of errors, in the words of the other messages.
+_PLAIN = {
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_parsing": "expected a number",
+    "bool_parsing": "expected true or false",
+    "finite_number": "expected a finite number",
+    "literal_error": "expected {expected}",
+    "greater_than": "expected more than {gt:.12g}",
+    "greater_than_equal": "expected at least {ge:.12g}",
+    "less_than_equal": "expected at most {le:.12g}",
+}
+
+
 class Settings(BaseModel):
     """What an operator decides."""
 
@@ -309,7 +323,12 @@ class Settings(BaseModel):
                 known = ", ".join(PREFIX + field.upper() for field in cls.model_fields)
                 raise InvalidConfiguration(f"{variable}: no such setting; expected one of {known}") from None
             found = "" if "key" in name else f", found {without_password(repr(first['input']))}"
-            said = first["msg"].removeprefix("Value error, ")
+            plain = _PLAIN.get(first["type"])
+            said = (
+                plain.format_map(first.get("ctx", {}))
+                if plain
+                else first["msg"].removeprefix("Value error, ")
+            )
             raise InvalidConfiguration(f"{variable}: {said[0].lower()}{said[1:]}{found}") from None
 
     def to_environ(self) -> dict[str, str]:

@@ -155,7 +155,10 @@ def test_probe_queries_are_counted_and_those_that_changed_most_come_first(
 @pytest.mark.parametrize(
     ("probe", "said"),
     [
-        (None, "probe: the versions have different features, so their rankings cannot be compared"),
+        (
+            None,
+            "probe: the versions do not have the same features and rules for missing values, so their rankings cannot be compared",
+        ),
         ((reranking(0, 1.0), reranking(1, 1.0)), "probe: both versions order all 2 queries alike"),
     ],
 )

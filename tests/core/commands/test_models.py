@@ -106,6 +106,21 @@ def test_list_names_a_broken_version_and_lists_the_others(
     assert "web/1: manifest.json: expected a JSON object, found an empty file" in errors
 
 
+def test_list_names_broken_aliases_and_lists_the_versions(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (models / "web" / "aliases.json").write_text("{")
+
+    code, text, errors = run(models, capsys, "list")
+    _, answer, beside = run(models, capsys, "list", "--json")
+
+    assert 0 == code
+    assert 4 == len(text.splitlines())
+    assert errors.startswith(f"broken: {models / 'web' / 'aliases.json'}: expected JSON: ")
+    assert errors == beside
+    assert [[], [], []] == [one["aliases"] for one in json.loads(answer)]
+
+
 def test_show_tells_where_a_version_comes_from(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = run(models, capsys, "show", "web")
     _, answer, _ = run(models, capsys, "show", "web@2", "--json")

@@ -327,6 +327,7 @@ def test_recipes_may_go_to_their_limits(settings: dict[str, Any]) -> None:
     [
         ({"documents": (1, 1_000_001)}, "documents: expected at most 1000000, found 1000001"),
         ({"features": 0}, "features: expected at least 1, found 0"),
+        ({"features": 100_001}, "features: expected at most 100000, found 100001"),
         ({"separation": -0.1}, r"separation: expected at least 0, found -0\.1"),
         ({"shapes": 1.1}, r"shapes: expected at most 1, found 1\.1"),
         ({"shapes": -0.1}, "shapes: expected at least 0"),

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
+from localrank_training.data.letor import MAX_FEATURES
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.settings import setting, settle
 
@@ -70,7 +71,7 @@ class Recipe:
     """
 
     documents: tuple[int, int] = setting((30, 30), low=1, high=1_000_000)
-    features: int = setting(10, low=1)
+    features: int = setting(10, low=1, high=MAX_FEATURES)
     kinds: int = setting(4, low=1)
     separation: float = setting(1.0, low=0, high=1)
     shapes: float = setting(1.0, low=0, high=1)

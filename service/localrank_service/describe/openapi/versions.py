@@ -90,7 +90,7 @@ SCHEMAS: dict[str, Any] = {
                 )
             )
             | {
-                "description": "Both versions' rankings of both probes; null if the features are not the same."
+                "description": "Both versions' rankings of both probes; null if the features, or their rules for missing values, are not the same."
             },
         }
     ),
