@@ -58,12 +58,12 @@ def test_values_are_taken_and_whole_numbers_become_real_ones() -> None:
     ("values", "sentence"),
     [
         ({"heta": 1}, "oven: unknown setting 'heta'; did you mean 'heat'?"),
-        ({"heat": "hot"}, "oven: heat: expected number, found 'hot'"),
-        ({"heat": True}, "oven: heat: expected number, found True"),
-        ({"heat": float("nan")}, "oven: heat: expected number, found nan"),
+        ({"heat": "hot"}, "oven: heat: expected a number, found 'hot'"),
+        ({"heat": True}, "oven: heat: expected a number, found True"),
+        ({"heat": float("nan")}, "oven: heat: expected a number, found nan"),
         ({"heat": 0}, "oven: heat: expected more than 0, found 0"),
         ({"heat": 301}, "oven: heat: expected at most 300, found 301"),
-        ({"trays": 1.5}, "oven: trays: expected whole number, found 1.5"),
+        ({"trays": 1.5}, "oven: trays: expected a whole number, found 1.5"),
         ({"trays": 0}, "oven: trays: expected at least 1, found 0"),
         ({"mode": "boil"}, "oven: mode: expected one of 'fan', 'grill', found 'boil'"),
         ({"preheat": 1}, "oven: preheat: expected true or false, found 1"),
@@ -128,11 +128,11 @@ def test_tables_stand_in_tables_and_in_lists() -> None:
         ({"heats": {"stew": "hot"}}, "run.toml: heats: expected a table by name, each number, found "),
         ({"heats": 3}, "run.toml: heats: expected a table by name, each number, found 3"),
         ({"code": "bad"}, "run.toml: code: expected a good one"),
-        ({"code": 3}, "run.toml: code: expected text, found 3"),
-        ({"speed": "x"}, "run.toml: speed: expected number or a list of numbers, found 'x'"),
-        ({"speed": [1, "x"]}, "run.toml: speed: expected number or a list of numbers, found [1, 'x']"),
+        ({"code": 3}, "run.toml: code: expected a text, found 3"),
+        ({"speed": "x"}, "run.toml: speed: expected a number or a list of numbers, found 'x'"),
+        ({"speed": [1, "x"]}, "run.toml: speed: expected a number or a list of numbers, found [1, 'x']"),
         ({"speed": [1, 0]}, "run.toml: speed: expected more than 0, found 0"),
-        ({"speed": float("inf")}, "run.toml: speed: expected number or a list of numbers, found inf"),
+        ({"speed": float("inf")}, "run.toml: speed: expected a number or a list of numbers, found inf"),
         ({"pan": "tin"}, "run.toml: pan: expected 'iron', found 'tin'"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_limit_itself_is_within() -> None:
 
 def test_a_value_may_be_none_only_if_its_type_says_so() -> None:
     assert checked(Oven, {"trays": None}, "x").trays is None
-    with pytest.raises(InvalidConfiguration, match="heat: expected number, found None"):
+    with pytest.raises(InvalidConfiguration, match="heat: expected a number, found None"):
         checked(Oven, {"heat": None}, "x")
 
 
@@ -225,7 +225,7 @@ def test_settings_made_in_python_are_checked_on_demand() -> None:
 
     with pytest.raises(InvalidConfiguration, match=r"^heat: expected at most 300, found 300\.5$"):
         settle(Oven(heat=300.5))
-    with pytest.raises(InvalidConfiguration, match=r"^heat: expected number, found inf$"):
+    with pytest.raises(InvalidConfiguration, match=r"^heat: expected a number, found inf$"):
         settle(Oven(heat=float("inf")))
     with pytest.raises(InvalidConfiguration, match=r"^times: expected more than 0, found -1"):
         settle(Oven(times=(1.0, -1.0)))
@@ -244,7 +244,7 @@ def test_numbers_of_numpy_become_numbers_of_python(heat: float, trays: int) -> N
 
 @pytest.mark.parametrize("trays", [np.float64(3.0), np.True_, np.array(3)])
 def test_what_is_no_whole_number_is_none_in_numpy_either(trays: object) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"^oven: trays: expected whole number"):
+    with pytest.raises(InvalidConfiguration, match=r"^oven: trays: expected a whole number"):
         checked(Oven, {"trays": trays}, "oven")
 
 

@@ -236,7 +236,9 @@ def _fitting(value: Any, known: Setting, where: str = "") -> Any:
         if fits:
             _check(settled, known, place)
             return settled
-    raise InvalidConfiguration(f"{place}: expected {_describe(known.hint)}, found {value!r}")
+    kind = _describe(known.hint)
+    article = "a " if kind.startswith(("whole number", "number", "text", "table")) else ""
+    raise InvalidConfiguration(f"{place}: expected {article}{kind}, found {value!r}")
 
 
 def _is_table(option: Any) -> bool:

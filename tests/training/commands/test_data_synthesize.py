@@ -65,7 +65,7 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--documents", "99999999999999999999"], 2, "--documents: expected at most 1000000, found"),
         (["--levels", "5000"], 2, "--levels: expected at most 1001, found 5000"),
         (["--noise-features", "6"], 2, "--noise-features: expected fewer than the 6 features, found 6"),
-        (["--noise", "inf"], 2, "--noise: expected number, found inf"),
+        (["--noise", "inf"], 2, "--noise: expected a number, found inf"),
         (["--shares", "1,1,1,1,inf"], 2, "--shares: expected a list of numbers, found"),
         (["--out", "made.csv"], 1, "made.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or /"),
         (["--out", ""], 2, "expected a path, found nothing"),

@@ -332,7 +332,7 @@ def test_recipes_may_go_to_their_limits(settings: dict[str, Any]) -> None:
         ({"shapes": 1.1}, r"shapes: expected at most 1, found 1\.1"),
         ({"shapes": -0.1}, "shapes: expected at least 0"),
         ({"noise": -0.1}, "noise: expected at least 0"),
-        ({"noise": float("inf")}, "noise: expected number, found inf"),
+        ({"noise": float("inf")}, "noise: expected a number, found inf"),
         ({"noise_features": -1}, "noise_features: expected at least 0"),
         ({"noise_features": 10}, "noise_features: expected fewer than the 10 features, found 10"),
         ({"levels": 1}, "levels: expected at least 2, found 1"),

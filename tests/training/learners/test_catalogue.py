@@ -39,7 +39,7 @@ def test_every_learner_has_defaults_and_its_own_name(method: str) -> None:
             {"c": 1.0},
             r"learner 'ranksvm': unknown setting 'c'.*expected: C, balance, total, tolerance",
         ),
-        ("ranksvm", {"C": "1"}, "learner 'ranksvm': C: expected number, found '1'"),
+        ("ranksvm", {"C": "1"}, "learner 'ranksvm': C: expected a number, found '1'"),
         ("ranksvm", {"C": 0.0}, "learner 'ranksvm': C: expected more than 0, found 0.0"),
         ("ranksvm", {"total": "max"}, "total: expected one of 'mean', 'sum', found 'max'"),
         ("ranksvm", {"iterations": 0}, "iterations: expected at least 1, found 0"),

@@ -160,7 +160,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     ("settings", "message"),
     [
         ({"ridge": 0.0}, "learner 'linear': ridge: expected more than 0"),
-        ({"ridge": "some"}, "ridge: expected number or 'auto', found 'some'"),
+        ({"ridge": "some"}, "ridge: expected a number or 'auto', found 'some'"),
         ({"centre": "none"}, "centre: expected one of 'query', 'all', found 'none'"),
         ({"gains": "label"}, "unknown setting 'gains'; did you mean 'gain'"),
     ],

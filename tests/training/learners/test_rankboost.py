@@ -357,7 +357,7 @@ def test_missing_values_are_refused_by_name(queries: QuerySet) -> None:
     ("values", "message"),
     [
         ({"rounds": 0}, "learner 'rankboost': rounds: expected at least 1, found 0"),
-        ({"thresholds": "many"}, "thresholds: expected whole number or 'all', found 'many'"),
+        ({"thresholds": "many"}, "thresholds: expected a whole number or 'all', found 'many'"),
         ({"balance": 2}, "balance: expected at most 1, found 2"),
         ({"blocks": "lists"}, "blocks: expected one of raw, .*, found 'lists'; did you mean 'list'"),
     ],

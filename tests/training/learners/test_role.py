@@ -75,10 +75,10 @@ def test_values_of_another_kind_are_refused(method: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("ranksvm", {"C": float("nan")}, "C: expected number, found nan"),
-        ("ranksvm", {"C": True}, "C: expected number, found True"),
-        ("ranksvm", {"iterations": 2.5}, "iterations: expected whole number, found 2.5"),
-        ("svmmap", {"max_cuts": None}, "max_cuts: expected whole number, found None"),
+        ("ranksvm", {"C": float("nan")}, "C: expected a number, found nan"),
+        ("ranksvm", {"C": True}, "C: expected a number, found True"),
+        ("ranksvm", {"iterations": 2.5}, "iterations: expected a whole number, found 2.5"),
+        ("svmmap", {"max_cuts": None}, "max_cuts: expected a whole number, found None"),
         (
             "gmml",
             {"anchor": "middle"},
