@@ -440,3 +440,13 @@ def test_overload_takes_the_second_rung_or_the_last(
 
 def test_the_rungs_are_named_from_the_best_to_the_last() -> None:
     assert ("global", "first_trees", "request_order", "feature_order") == ladder.RUNGS
+
+
+def test_a_sum_is_made_anew_only_if_a_member_has_trees_to_lose() -> None:
+    plain, grown = SumScorer((LinearScorer(np.ones(4)), stumps(1))), SumScorer((stumps(20), stumps(20)))
+
+    cut = first_part(grown)
+
+    assert plain is first_part(plain)
+    assert isinstance(cut, SumScorer)
+    assert [2, 2] == [member.n_trees for member in cut.rankers if isinstance(member, TreesScorer)]
