@@ -81,7 +81,9 @@ def pause_after_failure(error: httpx.TransportError, patience: Patience) -> floa
             return pause
     if isinstance(error, httpx.TimeoutException):
         raise ServiceUnreachable(f"no answer within {patience.timeout:g} s") from error
-    raise ServiceUnreachable(f"{type(error).__name__}: {error}") from error
+    # Host and port only: a URL may hold a password.
+    where = error.request.url.netloc.decode("ascii")
+    raise ServiceUnreachable(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def pause_after_problem(response: httpx.Response, patience: Patience) -> float:

@@ -86,7 +86,9 @@ class Store:
                 definitions, problem = () if content is None else parse(content), None
                 _log.info("experiments: %s", ", ".join(one.name for one in definitions) or "none")
         except Problem as error:
-            problem = f"{error.detail}{f' (at {error.pointer})' if error.pointer else ''}"
+            # The reader of bodies also reads this file.
+            detail = error.detail.replace("the body", "the file", 1)
+            problem = f"{detail}{f' (at {error.pointer})' if error.pointer else ''}"
             _log.error("experiments file %s: %s; the experiments stay as they were", self.file, problem)
         except OSError as error:
             said = error.strerror or str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import socket
 import threading
 import time
 from contextlib import asynccontextmanager
@@ -273,6 +274,22 @@ def test_tries_end(pauses: list[float]) -> None:
         client.rerank(FEATURES)
 
     assert (5, 4) == (len(service.requests), len(pauses))
+
+
+def test_a_failure_names_the_host_but_no_password() -> None:
+    """Nothing listens on the port, which was free a moment ago."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with (
+        Client(f"http://user:secret@127.0.0.1:{port}", retries=0) as client,
+        pytest.raises(ServiceUnreachable) as caught,
+    ):
+        client.rerank(FEATURES)
+
+    assert str(caught.value).startswith(f"127.0.0.1:{port}: ConnectError: ")
+    assert "secret" not in str(caught.value)
 
 
 def test_pauses_grow_with_jitter_and_respect_what_the_service_asks(pauses: list[float]) -> None:

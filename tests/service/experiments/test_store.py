@@ -72,6 +72,15 @@ def test_a_broken_file_leaves_the_experiments_and_says_why(file: Path, folder: P
     assert ((), None) == (mended.definitions, mended.problem)
 
 
+def test_a_file_that_is_not_json_is_called_a_file(file: Path, folder: Path) -> None:
+    file.write_text("{")
+
+    problem = Store(file, folder).read().problem
+
+    assert problem is not None
+    assert problem.startswith("the file is not JSON: ")
+
+
 def test_a_change_is_in_the_file_and_seen_by_all(file: Path, folder: Path) -> None:
     one, other = Store(file, folder), Store(file, folder)
 
