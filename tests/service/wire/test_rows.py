@@ -40,7 +40,7 @@ def test_runs_are_put_one_below_the_other() -> None:
         ([1, 2, 3], "/f/3", "f[3] has 3 values; expected 2"),
         ([1, "a"], "/f/3/1", 'f[3][1]: expected a number or null, found "a"'),
         ([True, None], "/f/3/0", "f[3][0]: expected a number or null, found true"),
-        ([None, [1]], "/f/3/1", "f[3][1]: expected a number or null, found a list"),
+        ([None, [1]], "/f/3/1", "f[3][1]: expected a number or null, found [1]"),
     ],
 )
 def test_the_first_wrong_value_is_pointed_at(wrong: Any, at: str, said: str) -> None:
