@@ -141,7 +141,7 @@ QUERY: dict[str, Any] = {"features": [[1, 2, 3, 4]], "labels": [1]}
         ({"queries": [QUERY, [1]]}, 422, "/queries/1", "expected an object"),
         ({"queries": [QUERY, {"features": [[1, 2, 3, 4]]}]}, 422, "/queries/1", "the query has no labels"),
         ({"queries": [QUERY | {"labels": [1, 2]}]}, 422, "/queries/0/labels", "2 labels for 1 documents"),
-        ({"queries": [QUERY | {"labels": [-1]}]}, 422, "/queries/0/labels", "numbers of at least 0"),
+        ({"queries": [QUERY | {"labels": [-1]}]}, 422, "/queries/0/labels/0", "a number of at least 0"),
         ({"queries": [QUERY | {"labels": [1.5]}], "convention": "mslr"}, 422, "/queries", "grades 0 to 4"),
         ({"queries": [QUERY | {"top_n": 3}]}, 422, "/queries/0/top_n", "unknown member 'top_n'"),
         ({"queries": [QUERY, QUERY | {"features": [[1, 2]]}]}, 422, "/queries/1/features/0", "expected 4"),
