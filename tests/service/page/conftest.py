@@ -141,13 +141,24 @@ class Visit:
     def open(self, view: str = "try") -> Page:
         """Go to a view and wait until it has a model."""
         self.page.goto(f"{self.base}/#{view}")
-        self.page.wait_for_function("document.querySelector('#model').value !== ''")
+        self.wait("document.querySelector('#model').value !== ''")
         return self.page
+
+    def wait(self, condition: str) -> None:
+        """Wait until a condition of the page holds.
+
+        `wait_for_function` evaluates its text again at each look, which the page's security policy forbids.
+        """
+        looks = (
+            f"async () => {{ for (let looks = 0; looks < 750 && !({condition}); looks++)"
+            f" await new Promise((go) => setTimeout(go, 20)); return {condition}; }}"
+        )
+        assert self.page.evaluate(looks), condition
 
     def violations(self) -> list[str]:
         """Return what axe finds, one line for each element."""
         # A run of its own for what is moving or not yet drawn would judge half a page.
-        self.page.wait_for_function("document.getAnimations().length === 0")
+        self.wait("document.getAnimations().length === 0")
         return [
             f"{violation['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
             for violation in Axe().run(self.page).response["violations"]
