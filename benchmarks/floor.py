@@ -8,8 +8,8 @@ the library calls themselves. ``bare`` is what a handler that does this uses mor
 processor forgets, so the same calls in a loop that does nothing else, ``looped``, take less. All are asked in turn,
 interleaved; ``ms`` are medians of CPU time per request of the whole process.
 
-The target is the empty handler and 1.5 times the bare arithmetic; the interval is that of the median over
-repeats (95 %, bootstrap); the exit code is 1 where a request costs more than that.
+The target is the empty handler and 1.5 times the bare arithmetic, with a bootstrap interval (95 %) for the median
+over repeats. The exit code is 1 if a request costs more than the target.
 """
 
 from __future__ import annotations

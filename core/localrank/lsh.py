@@ -206,7 +206,7 @@ class HyperplaneTables:
         """Return the candidates with most votes, best first, equal ones in increasing order.
 
         A training query of lower rank can win votes only for its own directions, as in eq. 5. So its votes count as a
-        share of the votes that it could win. Where there are no more candidates than wanted, they come in increasing
+        share of the votes that it could win. If there are no more candidates than wanted, they come in increasing
         order.
 
         Args:

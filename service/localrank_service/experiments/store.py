@@ -36,7 +36,7 @@ _log = logging.getLogger("localrank.service")
 
 _NOTE = "experiments.note"
 _RETURNED = ".returned"
-#: What is noted of a canary that is taken back, each a text.
+#: The texts that are recorded when a canary is taken back.
 _RECORD = {"experiment", "at", "reason", "evidence"}
 
 
