@@ -1,6 +1,7 @@
 """Several instances behind a real balancer: promotions and restarts in turn, under constant arrivals.
 
-    python -m benchmarks.fleet [--balancer haproxy] [--instances 4] [--rate 60] [--seconds 20] [--repeats 5] [--out FILE]
+    python -m benchmarks.fleet [--balancer haproxy] [--instances 4] [--rate 60] [--seconds 20] [--repeats 5]
+                               [--neighbours 0] [--out FILE]
 
 The balancer is HAProxy or nginx with the configuration of ``deploy/``, listening on 127.0.0.1
 (``apt-get install haproxy nginx-light``). Each instance is ``localrank serve --models-url`` with one worker and its own copy
@@ -10,7 +11,8 @@ First CPU: the instances answer the same rate each, once one of them alone and o
 CPU time of the instances per answer, and that of the balancer. Then requests arrive at constant times whether or not earlier ones
 were answered, nine rerank requests for each batch of four queries, while versions are promoted and rolled back at the
 URL, and then while each instance is stopped (SIGTERM) and started again in turn. Every answer is compared with
-what the version that it names ranks here. The client never asks twice.
+what the version that it names ranks here. The client never asks twice. Each row has its load average and the share of
+processor time that was stolen (`benchmarks.noise`). With ``--neighbours N`` other processes are busy all the time.
 
 The exit code is 1 if a request failed, if an answer was not that of one version, or if CPU per request of all instances is
 more than 1.15 times that of one.
@@ -33,12 +35,13 @@ import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import results, served_models, servers
+from benchmarks import noise, results, served_models, servers
 from localrank import Registry, artifact
 from localrank.commands.output import print_table
 from localrank.remote.publishing import push
@@ -86,7 +89,7 @@ class Offered:
     wrong: list[str] = field(default_factory=list)
     versions: Counter[int] = field(default_factory=Counter)
 
-    def row(self, what: str) -> results.Row:
+    def row(self, what: str, disturbed: noise.Noise) -> results.Row:
         """Return it as a row of results."""
         quantiles = np.quantile(self.latencies, (0.5, 0.99, 1.0)) * 1e3 if self.latencies else [np.nan] * 3
         return {
@@ -98,6 +101,7 @@ class Offered:
             "p50 ms": round(float(quantiles[0]), 2),
             "p99 ms": round(float(quantiles[1]), 2),
             "slowest ms": round(float(quantiles[2]), 1),
+            **disturbed._asdict(),
         }
 
 
@@ -359,6 +363,23 @@ def asked(registry: Registry) -> list[Body]:
     return bodies
 
 
+def use(
+    found: Fleet, port: int, instances: list[Instance], rate: float, seconds: float
+) -> tuple[Offered, results.Row]:
+    """Ask some instances at a rate for each; return what became of that, and CPU per answer."""
+    before = [instance.cpu() for instance in instances]
+    balancer = found.balancer.cpu()
+    with offering(port, found.bodies, rate * len(instances), seconds) as outcome:
+        offered: Offered = outcome.get()
+    used = sum(instance.cpu() - one for instance, one in zip(instances, before, strict=True))
+    answers = len(offered.latencies)
+    return offered, {
+        "answers": answers,
+        "cpu_ms": used / max(1, answers) * 1e3,
+        "balancer_ms": (found.balancer.cpu() - balancer) / max(1, answers) * 1e3,
+    }
+
+
 def compare(
     found: Fleet, rate: float, seconds: float, repeats: int
 ) -> tuple[list[results.Row], list[Offered]]:
@@ -367,24 +388,10 @@ def compare(
     outcomes = []
     for repeat in range(repeats + 1):
         for port, instances in ((found.alone, found.instances[:1]), (found.together, found.instances)):
-            before = [instance.cpu() for instance in instances]
-            balancer = found.balancer.cpu()
-            with offering(port, found.bodies, rate * len(instances), seconds) as outcome:
-                offered: Offered = outcome.get()
-            used = sum(instance.cpu() - one for instance, one in zip(instances, before, strict=True))
+            (offered, row), disturbed = noise.measured(partial(use, found, port, instances, rate, seconds))
             outcomes.append(offered)
             if repeat:  # the first round is for warming up
-                rows.append(
-                    {
-                        "instances": len(instances),
-                        "repeat": repeat,
-                        "answers": len(offered.latencies),
-                        "cpu_ms": used / max(1, len(offered.latencies)) * 1e3,
-                        "balancer_ms": (found.balancer.cpu() - balancer)
-                        / max(1, len(offered.latencies))
-                        * 1e3,
-                    }
-                )
+                rows.append({"instances": len(instances), "repeat": repeat, **row, **disturbed._asdict()})
     return rows, outcomes
 
 
@@ -438,6 +445,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=20.0, help="of promotions, and of restarts at least")
     parser.add_argument("--repeats", type=int, default=5, help="of the comparison of CPU")
+    parser.add_argument("--neighbours", type=int, default=0, help="processes that are busy beside it")
     results.add_out(parser)
     options = parser.parse_args()
     if shutil.which(options.balancer, path=f"{os.environ['PATH']}:/usr/sbin") is None:
@@ -445,12 +453,18 @@ def main() -> int:
         return 1
     with (
         tempfile.TemporaryDirectory() as folder,
+        noise.neighbours(options.neighbours),
         fleet(options.balancer, options.instances, Path(folder)) as found,
     ):
         rows, outcomes = compare(found, options.rate, 3.0, options.repeats)
-        promoted, switches, took = promote(found, options.rate, options.seconds)
+        (promoted, switches, took), while_promoted = noise.measured(
+            partial(promote, found, options.rate, options.seconds)
+        )
         # A restart takes the pause of draining and a start; those are long on a busy machine.
-        restarted, restarts = restart(found, options.rate, max(options.seconds, 15.0 * options.instances))
+        lasting = max(options.seconds, 15.0 * options.instances)
+        (restarted, restarts), while_restarted = noise.measured(
+            partial(restart, found, options.rate, lasting)
+        )
     by_count = {
         count: [row for row in rows if row["instances"] == count]
         for count in sorted({row["instances"] for row in rows})
@@ -469,10 +483,11 @@ def main() -> int:
         ("instances", "CPU ms per request", "of the balancer"),
         [(count, f"{one['cpu_ms']:.3f}", f"{one['balancer_ms']:.3f}") for count, one in cpu.items()],
     )
+    print(f"at most {noise.largest(rows)}")
     print(f"all / one: {ratio:.3f} (median of {len(pairs)} pairs, {min(pairs):.3f} to {max(pairs):.3f})\n")
     under = [
-        promoted.row(f"{switches} promotions and rollbacks"),
-        restarted.row(f"{restarts} restarts of {options.instances}"),
+        promoted.row(f"{switches} promotions and rollbacks", while_promoted),
+        restarted.row(f"{restarts} restarts of {options.instances}", while_restarted),
     ]
     print_table(list(under[0]), [list(row.values()) for row in under])
     print(
