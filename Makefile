@@ -11,7 +11,7 @@ PORT ?= 8080
 
 .PHONY: help
 help: ## Print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"LocalRank needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Install one, or: make PYTHON=/path/to/python3.11")'
@@ -37,18 +37,17 @@ $(VENV)/.dev: $(BUILT) | $(BIN)/python
 serve: $(VENV)/.serve ## Serve the models in models/ at http://127.0.0.1:8080
 	$(BIN)/localrank serve --host $(HOST) --port $(PORT)
 
-.PHONY: test
-test: $(VENV)/.dev ## Run the tests (T=path to run some of them)
-	@echo "The whole suite takes ten minutes on two fast cores and up to an hour on slow ones; make test T=tests/core runs a part of it."
-	$(BIN)/python -m pytest -n auto --dist worksteal $(T)
+# Folders of `make test`. It leaves out tests that are marked `slow`; `make test-all` has them, and all other folders.
+QUICK := $(wildcard $(addprefix tests/,architecture core golden service training))
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: lowest
-lowest: ## Run the tests with the lowest versions that pyproject.toml allows, on the oldest Python (T=path)
-	@test -x .lowest/bin/uv || { $$(.ci/interpreters 2>/dev/null | awk 'NR == 1 {print $$2}') -m venv .lowest && .lowest/bin/pip install --quiet uv; }
-	.lowest/bin/uv pip compile --quiet --python .lowest/bin/python --resolution lowest-direct \
-	  --extra serve --extra train --extra client --extra sign --extra otel --output-file .lowest/lowest.txt pyproject.toml
-	.lowest/bin/uv pip install --quiet --python .lowest/bin/python --constraint .lowest/lowest.txt --editable '.[dev]'
-	.lowest/bin/python -m pytest -n auto --dist worksteal $(T)
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests of every edit, minutes (T=path for some of them)
+	$(PYTEST) -m 'not slow and not soak' $(or $(T),$(QUICK))
+
+.PHONY: test-all
+test-all: $(VENV)/.dev ## Run the tests of every change, some ten minutes (T=path)
+	$(PYTEST) $(T)
 
 .PHONY: test-deps
 test-deps: ## Install the system packages that some tests need (Debian, as root)
@@ -83,7 +82,7 @@ licences: $(VENV)/.dev ## Write docs/licences.md from what is installed
 
 # Fails if the advisories of a single package cannot be had: an audit that looked at nothing would pass otherwise.
 .PHONY: audit
-audit: $(VENV)/.dev ## Look up known vulnerabilities of what is installed (needs pypi.org)
+audit: $(VENV)/.dev ## Look up known vulnerabilities of what is installed (needs the package index)
 	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet pip-audit; }
 	.audit/bin/pip-audit --strict --skip-editable --progress-spinner off --path $(wildcard $(VENV)/lib/python3.*/site-packages)
 
@@ -99,20 +98,55 @@ bench-short: $(VENV)/.dev ## Compare speed with what it should be (two minutes)
 performance: $(VENV)/.dev ## Write docs/performance.md and the tables of benchmarks/results from what was measured
 	$(BIN)/python -m benchmarks.report
 
-.PHONY: soak
-soak: $(VENV)/.dev ## Fuzz and crash tests (long)
-	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests
+# The parts of `make nightly`. What a part has done with this commit is kept in $(NIGHT): a run that stopped goes on there.
+# `soak` runs what no other part names.
+NIGHTLY := sanitize fuzz faults clients wheels papers soak lowest mutate-core mutate-service mutate-training bench
+NIGHT := reports/nightly/$(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+
+AT_sanitize := tests/hostile/test_sanitizers.py
+AT_fuzz := tests/fuzzing tests/hostile --ignore=$(AT_sanitize)
+AT_faults := tests/faults
+AT_clients := tests/end_to_end/test_generated_clients.py tests/end_to_end/test_kserve_client.py
+AT_wheels := tests/end_to_end/test_wheel.py
+AT_papers := tests/training/experiments tests/benchmarks
+AT_soak := tests $(addprefix --ignore=,$(filter tests/%,$(foreach part,fuzz faults clients wheels papers,$(AT_$(part)))))
 
 .PHONY: nightly
-nightly: ## Everything that is too long for each change: soak, installed wheels, lowest versions, benchmarks (hours)
-	$(MAKE) soak
-	$(MAKE) wheel-test
-	$(MAKE) lowest
-	$(MAKE) bench
+nightly: ## Run every part that is too long for each change (hours); goes on where it stopped
+	$(MAKE) --keep-going $(NIGHTLY:%=$(NIGHT)/%.done)
 
-.PHONY: mutate
-mutate: $(VENV)/.dev ## Plant 200 defects and see whether the tests notice (hours)
+$(NIGHT)/%.done:
+	$(MAKE) $*
+	@mkdir -p $(@D)
+	@touch $@
+
+.PHONY: sanitize fuzz faults clients wheels papers soak
+sanitize: ## Part of nightly: compiled kernels under sanitizers
+fuzz: ## Part of nightly: damaged bodies, files and artifacts
+faults: ## Part of nightly: killed and hung workers, full disks, promotions under load
+clients: ## Part of nightly: clients generated from docs/openapi.json
+wheels: ## Part of nightly: the repaired wheel on every Python that is here
+papers: ## Part of nightly: the papers' experiments
+soak: ## Part of nightly: all other tests that take minutes
+sanitize fuzz faults clients wheels papers soak: $(VENV)/.dev
+	$(BIN)/python -m pytest -m soak -p no:cacheprovider --journal $(NIGHT)/$@.passed $(AT_$@)
+
+.PHONY: lowest
+lowest: ## Part of nightly: the lowest versions that pyproject.toml allows, on the oldest Python (T=path)
+	@test -x .lowest/bin/uv || { $$(.ci/interpreters 2>/dev/null | awk 'NR == 1 {print $$2}') -m venv .lowest && .lowest/bin/pip install --quiet uv; }
+	.lowest/bin/uv pip compile --quiet --python .lowest/bin/python --resolution lowest-direct \
+	  --extra serve --extra train --extra client --extra sign --extra otel --output-file .lowest/lowest.txt pyproject.toml
+	.lowest/bin/uv pip install --quiet --python .lowest/bin/python --constraint .lowest/lowest.txt --editable '.[dev]'
+	.lowest/bin/python -m pytest -n auto --dist worksteal --journal $(NIGHT)/$@.passed $(T)
+
+.PHONY: mutate mutate-core mutate-service mutate-training
+mutate: $(VENV)/.dev ## Plant 200 defects and see whether the tests notice (hours; M=options)
 	$(BIN)/python -m tests.mutation $(M)
+
+# The seed comes from the commit: the same commit goes on where it stopped, another has other defects.
+mutate-core: ## Part of nightly: 200 planted defects; so do mutate-service and mutate-training
+mutate-core mutate-service mutate-training: mutate-%: $(VENV)/.dev
+	$(BIN)/python -m tests.mutation --only '^$*/' --seed $$((16#$$(git rev-parse --short=7 HEAD)))
 
 .PHONY: image
 image: ## Build the container image (needs a Docker engine)
@@ -125,10 +159,6 @@ release: ## Build dist/: the sdist and the wheel of this platform (make image bu
 	LOCALRANK_REQUIRE_NATIVE=1 .release/bin/pyproject-build
 	@if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH=$(CURDIR)/.release/bin:$$PATH auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	@ls dist
-
-.PHONY: wheel-test
-wheel-test: $(VENV)/.dev ## Install the repaired wheel for every Python that is here, train and serve (minutes)
-	$(BIN)/python -m pytest -m soak -p no:cacheprovider tests/end_to_end/test_wheel.py
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools

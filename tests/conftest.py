@@ -1,4 +1,4 @@
-"""What all tests share: one BLAS thread, one hypothesis profile, and both kinds of arithmetic for those that ask.
+"""What all tests share: one BLAS thread, one hypothesis profile, both kinds of arithmetic and a journal for those that ask.
 
 One BLAS thread, as in serving: small matrices gain nothing from more, and test processes run side by side.
 """
@@ -37,11 +37,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--library", type=Path, help="a library of compiled kernels to test instead of the installed one"
     )
+    parser.addoption(
+        "--journal", type=Path, help="leave out tests that this file names, and add those that pass"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if path := config.getoption("--library"):
         native.PATH = path.resolve()
+    if (journal := config.getoption("--journal")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Journal(journal.resolve()))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what an interrupted run has already passed."""
+    journal: Path | None = config.getoption("--journal")
+    if journal is not None and journal.exists():
+        passed = set(journal.read_text().splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+        items[:] = [item for item in items if item.nodeid not in passed]
+
+
+class Journal:
+    """The tests of one long run that have passed: the next run goes on after them."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            with self._file.open("a") as lines:
+                print(report.nodeid, file=lines)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._file.exists():
+            session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,9 +92,12 @@ def real_data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture(scope="module", params=["compiled", "numpy"])
+@pytest.fixture(scope="module", params=["compiled", pytest.param("numpy", marks=pytest.mark.slow)])
 def arithmetic(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run a module's tests with the compiled kernels, then as on a machine that could not build them."""
+    """Run a module's tests with the compiled kernels; `make test-all` runs them as on a machine without them, too.
+
+    For modules whose code has a compiled twin: ``pytestmark = pytest.mark.usefixtures("arithmetic")``.
+    """
     if request.param == "compiled":
         if native.library() is None:
             pytest.skip("the compiled kernels were not built when localrank was installed")

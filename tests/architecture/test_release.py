@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from pathlib import Path
-
-import pytest
 
 import localrank
 import localrank_service
@@ -14,30 +10,10 @@ import localrank_training
 ROOT = Path(__file__).parents[2]
 
 
-def modules() -> list[str]:
-    return [
-        module.name
-        for package in (localrank, localrank_training, localrank_service)
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not module.name.rsplit(".", 1)[-1].startswith("_")
-    ]
-
-
 def test_the_version_is_the_top_entry_of_the_changelog() -> None:
     entries = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
     assert localrank.__version__ == entries[0]
-
-
-@pytest.mark.parametrize("name", modules())
-def test_every_module_says_what_it_offers(name: str) -> None:
-    module = importlib.import_module(name)
-    is_package = hasattr(module, "__path__")
-
-    assert module.__doc__
-    assert is_package or module.__all__
-    for offered in getattr(module, "__all__", ()):
-        assert hasattr(module, offered)
 
 
 def test_every_package_is_typed() -> None:

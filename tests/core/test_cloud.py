@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.cloud import Cloud
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 NAN = float("nan")
 LARGEST = float(np.finfo(np.float32).max)
 WITHOUT_ROUTE = [name for name in BLOCKS if name != "route"]

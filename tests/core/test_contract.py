@@ -20,6 +20,8 @@ from localrank.contract import (
 )
 from localrank.errors import InvalidDocuments
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 NAN = float("nan")
 
 float32s = st.floats(width=32, allow_nan=False, allow_infinity=False)

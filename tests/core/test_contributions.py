@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 #: Kinds of scorers that are no sums over features, whatever their settings.
 NO_SUMS = {"anchored", "anchored_by_similarity"}
 

@@ -11,6 +11,8 @@ import pytest
 from localrank import artifact
 from localrank.artifact import FORMAT_VERSION
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 GOLDEN = Path(__file__).parents[1] / "data" / "artifacts"
 VERSIONS = sorted(path.parent for path in GOLDEN.glob("format-*/*/1/manifest.json"))
 

@@ -13,6 +13,8 @@ from localrank.signature import Signature, Signatures
 
 from .clouds import clustered, scattered
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 
 def figure_3(signatures: Signatures, test: Signature, planes: np.ndarray) -> dict[int, int]:
     """Transcribe LocalRank's Figure 3: preprocessing, then testing up to line 16."""

@@ -68,8 +68,6 @@ print(json.dumps({
 """
 
 
-# What it starts calculates by itself, whatever this process does.
-@pytest.mark.parametrize("arithmetic", ["compiled"], indirect=True)
 @pytest.mark.slow
 def test_a_version_is_logged_registered_and_loaded(tmp_path: Path) -> None:
     python = environment_with(tmp_path / "environment", "mlflow-skinny")

@@ -17,6 +17,8 @@ from localrank import principal
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 EPSILON = 2.0**-23
 #: The largest number of the smaller side that is solved as a whole.
 LARGEST_WHOLE = 511

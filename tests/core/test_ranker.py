@@ -14,6 +14,8 @@ from localrank.scorers import LinearScorer
 from localrank.signature import PcaRepresentation
 from localrank.stages import Stopwatch
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 
 def ranker_of(*weights: float) -> Ranker:
     """Two kinds of query, spread along the first or the second feature, each with its own scorer."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from localrank.routing import Route
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 NOTHING = Signature(np.zeros((3, 24), np.float32), np.zeros(3), 0)
 
 

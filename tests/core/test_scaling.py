@@ -10,6 +10,8 @@ import pytest
 
 from localrank import scaling
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 EPSILON = 2.0**-23
 LARGEST = float(np.finfo(np.float32).max)
 SMALLEST = float(np.finfo(np.float32).tiny)

@@ -15,6 +15,8 @@ from localrank.signature import PcaRepresentation, Signature, choose_components,
 
 from .clouds import cloud
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 SHAPES = [
     (2, 3),
     (3, 2),

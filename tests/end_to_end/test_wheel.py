@@ -134,7 +134,7 @@ def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_ex
 def test_the_repaired_wheel_trains_verifies_ranks_and_serves_on_every_python(
     repaired: Path, version: str, interpreter: str, tmp_path: Path
 ) -> None:
-    """`make wheel-test`; each Python takes as long as its downloads do."""
+    """`make wheels`; each Python takes as long as its downloads do."""
     python = installed(repaired, "serve,train", tmp_path / "environment", interpreter)
     models = ("--models-dir", tmp_path / "models")
     localrank = (python, "-m", "localrank")

@@ -16,6 +16,8 @@ from tests.core.scorers.stored import again
 if TYPE_CHECKING:
     from localrank.arrays import Array
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 
 @settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1), n_steps=st.integers(0, 30))

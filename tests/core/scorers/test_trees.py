@@ -22,6 +22,8 @@ from tests.core.scorers.stored import again, rebuilt
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 ROOT = Path(__file__).parents[3]
 NAN = float("nan")
 

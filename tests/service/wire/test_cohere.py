@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("arithmetic")]
 
 ROW = [1, 2, 3, 4]
 NAMES = ("bm25", "pagerank", "ctr:7d", "age")

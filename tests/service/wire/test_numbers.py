@@ -39,7 +39,7 @@ LARGE = Limits(5000, refuse_extra_features=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _both() -> None:
+def _compiled() -> None:
     """Compare the compiled reading with the other inside each test."""
     if library() is None:
         pytest.skip("the compiled kernels were not built when localrank was installed")

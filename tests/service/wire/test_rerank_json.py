@@ -14,6 +14,8 @@ from localrank_service.wire import rerank_json
 from localrank_service.wire.query import Limits, Options
 from tests.service.conftest import NAMES, three_kinds
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 CONTRACT = three_kinds().contract
 LIMITS = Limits(100_000, refuse_extra_features=False)
 ROW = [1.0, 2.0, 3.0, 4.0]

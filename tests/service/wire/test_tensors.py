@@ -19,6 +19,8 @@ from localrank_service.wire.tensors import (
     tensors_of,
 )
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 LIMITS = Limits(5, refuse_extra_features=False, max_numbers=40)
 
 

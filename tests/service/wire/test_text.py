@@ -16,6 +16,8 @@ from localrank_service.wire import text, uncompiled
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import SMALL, Elements, Text, checked, outline_members, refuse
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 LIMITS = Limits(5000, refuse_extra_features=False, max_numbers=50, max_members=99)
 
 texts = st.text(alphabet='ab"\\\n,:[]{}é\u2028😀', max_size=6)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("arithmetic")]
 
 INFER = "/v2/models/tiny/infer"
 ROW = [1.0, 2.0, 3.0, 4.0]
