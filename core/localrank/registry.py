@@ -117,11 +117,14 @@ class Registry:
     Args:
         models_dir: the folder.
         verify: raises what is wrong with the version in a folder, before an alias moves to it.
+
+    Attributes:
+        models_dir, verify: the arguments.
     """
 
     def __init__(self, models_dir: Path, *, verify: Callable[[Path], object] = artifact.verify) -> None:
         self.models_dir = Path(models_dir)
-        self._verify = verify
+        self.verify = verify
 
     def models(self) -> list[str]:
         """Return the names of the models that have a version."""
@@ -251,7 +254,7 @@ class Registry:
         """
         _checked_alias(alias)
         reference = self._existing(_checked(name), version)
-        self._verify(reference.path)
+        self.verify(reference.path)
         since = since or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         with self._changing(name) as histories:
             # It may have been pruned since it was verified.
@@ -263,18 +266,25 @@ class Registry:
 
     def rollback(self, name: str, alias: str = CHAMPION) -> Reference:
         """Let an alias stand again for what it stood for before, once that has verified."""
-        _checked_alias(alias)
-        with self._changing(name) as histories:
-            history = histories.get(alias, [])
-            if len(history) < 2:
-                found = f"only version {history[0].version}" if history else "none"
-                raise ArtifactNotFound(
-                    f"{name}: expected an earlier version of the alias {alias!r}, found {found}"
-                )
-            reference = self._existing(name, history[-2].version)
-            self._verify(reference.path)
-            history.pop()
-        return reference
+        while True:
+            before = self._earlier(name, self.history(name, alias), alias)
+            # Without the lock, because it takes time.
+            self.verify(before.path)
+            with self._changing(name) as histories:
+                # Somebody may have moved the alias meanwhile.
+                if before == self._earlier(name, histories.get(alias, []), alias):
+                    histories[alias].pop()
+                    return before
+
+    def _earlier(self, name: str, history: list[Promotion], alias: str) -> Reference:
+        """Return the version before the last of an alias's history."""
+        if len(history) < 2:
+            self.versions(name)
+            found = f"only version {history[0].version}" if history else "none"
+            raise ArtifactNotFound(
+                f"{name}: expected an earlier version of the alias {alias!r}, found {found}"
+            )
+        return self._existing(name, history[-2].version)
 
     def prune(self, name: str, keep: int = 5, *, force: bool = False) -> Pruned:
         """Remove all but the ``keep`` newest versions, and what publishers that died have left.

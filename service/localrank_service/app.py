@@ -94,6 +94,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             workers,
             copies=copies,
             extra_versions=settings.extra_versions,
+            seconds=settings.load_timeout_seconds,
             remote=_remote(settings, meters),
         )
     else:

@@ -17,15 +17,16 @@ import asyncio
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "give_way", "giving_way"]
+__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "beside", "give_way", "giving_way"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -62,6 +63,31 @@ def giving_way() -> Iterator[None]:
         yield
     finally:
         _TURNS.ends = float("inf")
+
+
+def beside(function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> asyncio.Future[_T]:
+    """Call a function that may never return, in a thread of its own, which does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[_T] = loop.create_future()
+
+    def call() -> None:
+        try:
+            value = function(*arguments, **named)
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            answer: Callable[[], None] = partial(found.set_exception, error)
+        else:
+            answer = partial(found.set_result, value)
+        # The loop may be closed, or nobody waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_unless_done, found, answer)
+
+    threading.Thread(target=call, name="beside", daemon=True).start()
+    return found
+
+
+def _unless_done(future: asyncio.Future[_T], answer: Callable[[], None]) -> None:
+    if not future.done():
+        answer()
 
 
 class Permit(Protocol):

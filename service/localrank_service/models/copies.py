@@ -3,6 +3,8 @@
 A version is copied while it is verified; its large arrays are mapped from the copy. So editing, cutting short, renaming
 or deleting a published version changes no answer and kills no worker, and a worker that replaces another serves what the
 others serve. A copy exists as long as a worker holds it; a version that nobody holds is read and verified anew.
+
+Whoever makes a copy holds a lock of that version only, so a version that takes long delays no other.
 """
 
 from __future__ import annotations
@@ -84,10 +86,9 @@ class Copies:
             return self.read(reference.path), None
         copy = self._folder / str(reference)
         try:
-            with _locked(self._folder / _LOCK):
-                if not _is_held(copy):
+            with _locked(self._folder / f".{reference}{_LOCK}"):
+                if (hold := _held(copy)) is None:
                     return self._made(reference, copy)
-                hold = Hold(copy)
         except OSError as error:
             self._complain(reference, error.strerror or str(error))
             return self.read(reference.path), None
@@ -99,13 +100,14 @@ class Copies:
             return self.read(reference.path), None
 
     def _made(self, reference: Reference, copy: Path) -> tuple[Artifact, Hold | None]:
-        shutil.rmtree(copy, ignore_errors=True)
-        draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._folder))
+        with _locked(copy.with_name(_LOCK)):
+            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=copy.parent))
+            hold = Hold(draft)
         try:
             read = self.read(reference.path, keep=draft)
             if read.kept:
                 draft.rename(copy)
-                return read, Hold(copy)
+                return read, hold
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         self._complain(reference, "the disk is full")
@@ -120,12 +122,12 @@ class Copies:
         )
 
     def sweep(self) -> None:
-        """Remove the copies that nobody holds, unless one is being made or somebody has removed the folder."""
+        """Remove the copies that nobody holds, unless somebody looks at them now or has removed the folder."""
         if self._folder is None:
             return
         with suppress(OSError), _locked(self._folder / _LOCK, fcntl.LOCK_NB):
             for path in self._folder.iterdir():
-                if path.name != _LOCK and not _is_held(path):
+                if not path.name.endswith(_LOCK) and not _is_held(path):
                     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -137,6 +139,15 @@ def _locked(path: Path, flags: int = 0) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _held(copy: Path) -> Hold | None:
+    """Hold a copy that others hold; remove one that nobody does."""
+    with _locked(copy.with_name(_LOCK)):
+        if _is_held(copy):
+            return Hold(copy)
+        shutil.rmtree(copy, ignore_errors=True)
+    return None
 
 
 def _is_held(copy: Path) -> bool:

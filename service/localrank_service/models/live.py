@@ -101,14 +101,16 @@ class LiveModels:
         addresses: Mapping[str, LiveModel],
         broken: Mapping[str, str],
         unloaded: frozenset[str] = frozenset(),
+        *,
+        loaded: bool = True,
     ) -> None:
-        """Serve these and nothing else."""
+        """Serve these and nothing else; ``loaded`` says whether every model was tried."""
         by_address: dict[str | None, LiveModel] = dict(addresses.items())
         names = {address.partition("@")[0] for address in (*addresses, *broken)} | unloaded
         default = self.default or (names.pop() if len(names) == 1 else None)
         if default in by_address:
             by_address[None] = by_address[default]
-        self._by_address, self.broken, self.unloaded, self.loaded = by_address, broken, unloaded, True
+        self._by_address, self.broken, self.unloaded, self.loaded = by_address, broken, unloaded, loaded
 
     @property
     def addresses(self) -> dict[str, LiveModel]:

@@ -1,7 +1,8 @@
 """From published versions to live models, at start and whenever an alias has moved.
 
-Every version that an alias stands for is read and verified in a thread, while the service is alive; a live version
-stays live until its successor has verified. A version that does not verify is named in the log and affects no other.
+Every version that an alias stands for is read and verified in a thread of its own, while the service is alive; a live
+version stays live until its successor has verified. A version that does not verify is named in the log and affects no
+other. Nor does one that takes for ever: no lock is held while versions are read, and after a while it is given up.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import re
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from localrank.errors import ArtifactNotFound, LocalRankError
+from localrank.errors import ArtifactError, ArtifactNotFound, LocalRankError
 from localrank.registry import ALIASES, CHAMPION, Reference, Registry
+from localrank_service.aside import beside
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 
@@ -35,10 +38,29 @@ _log = logging.getLogger("localrank.service")
 
 #: Seconds after which a version that could not be loaded is tried again.
 _RETRY = 30.0
+#: Seconds in which one version is read alone, so that many do not need their memory at once. Then the next one begins.
+_TURN = 1.0
 
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 _Seen: TypeAlias = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Load:
+    """A version that is being read.
+
+    Attributes:
+        tried: set once the version is served, or refused, or given up.
+        result: the version, or why it is not there; nothing before that.
+        late: whether it was given up. Its thread cannot be ended, so a version that comes after all is served.
+        task: reads it.
+    """
+
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
+    result: LiveModel | Exception | None = None
+    late: bool = False
+    task: asyncio.Task[None] | None = None
 
 
 class Loader:
@@ -60,6 +82,7 @@ class Loader:
         *,
         copies: Copies,
         extra_versions: int,
+        seconds: float = 120.0,
         remote: Remote | None = None,
     ) -> None:
         # A version whose files change while it is verified must not end this process.
@@ -72,28 +95,59 @@ class Loader:
         self._workers = workers
         self._copies = copies
         self._extra_versions = extra_versions
+        self._seconds = seconds
         self._seen: tuple[_Seen, frozenset[str]] | None = None
         self._unloaded: frozenset[str] = frozenset()
         self._retry_at = float("inf")
+        self._wanted: list[tuple[str, str, int]] = []
         self._aliased: dict[str, LiveModel] = {}
         self._extra: OrderedDict[str, LiveModel] = OrderedDict()
         self._broken: dict[str, str] = {}
         self._missing: dict[str, str] = {}
-        self._changing = asyncio.Lock()
+        #: Models whose aliases cannot be read; by version: what was read, what could not be, what is being read.
+        self._unread: dict[str, str] = {}
+        self._arrived: dict[str, LiveModel] = {}
+        self._failed: dict[str, Exception] = {}
+        self._loads: dict[str, _Load] = {}
+        self._tried: list[_Load] = []
+        #: How many loads have not had their turn.
+        self._queued = 0
+        self._turn = asyncio.Semaphore(1)
+        self._looking = asyncio.Lock()
 
     async def follow(self, seconds: float) -> None:
         """Load now, and look for moved aliases again and again."""
-        while True:
-            try:
-                await self.refresh()
-            except Exception:  # noqa: BLE001
-                # Live models stay live after any error, and the next look may succeed.
-                _log.exception("cannot read the folder of models %s; trying again", self.registry.models_dir)
-            await asyncio.sleep(seconds)
+        try:
+            while True:
+                try:
+                    await self._begin(retry=False)
+                except Exception:  # noqa: BLE001
+                    # Live models stay live after any error, and the next look may succeed.
+                    _log.exception(
+                        "cannot read the folder of models %s; trying again", self.registry.models_dir
+                    )
+                await asyncio.sleep(seconds)
+        finally:
+            for load in self._loads.values():
+                if load.task is not None:
+                    load.task.cancel()
 
-    async def refresh(self, *, retry: bool = False) -> None:
-        """Serve the versions that the aliases name, if an alias has moved or a broken version may be repaired."""
-        async with self._changing:
+    async def refresh(self, name: str | None = None, *, retry: bool = False) -> None:
+        """Serve the versions that the aliases name, if an alias has moved or a broken version may be repaired.
+
+        Args:
+            name: of the model whose versions are waited for, until they are there, or refused, or given up; all models
+                by default.
+            retry: broken versions too.
+        """
+        await self._begin(retry=retry)
+        for key, load in list(self._loads.items()):
+            if name is None or name == key.partition("@")[0]:
+                await load.tried.wait()
+
+    async def _begin(self, *, retry: bool) -> None:
+        """Begin to read what the aliases stand for and is not there yet."""
+        async with self._looking:
             seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
             missing = await asyncio.to_thread(self._not_fetched)
             again = bool(retry and self._broken) or missing != self._missing
@@ -103,12 +157,18 @@ class Loader:
                 return
             self._unloaded = seen[1]
             self._missing = missing
-            await asyncio.to_thread(self._load)
+            self._wanted, self._unread = await asyncio.to_thread(self._read_aliases)
             self._seen = seen
-            self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
-            self._publish()
-            self.tried.set()
-            await self._retire()
+            for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
+                del self._extra[address]
+            there = self._there()
+            for _, name, version in self._wanted:
+                if f"{name}@{version}" not in there:
+                    self._start(name, version)
+            self._live.loading = self._left()
+            if not self._queued:
+                self._settle()
+        await self._retire()
 
     async def fetch(self, address: str) -> LiveModel | None:
         """Return a version that no alias stands for, ``name@version``, loading it if need be.
@@ -122,22 +182,120 @@ class Loader:
             return None
         if name in self._unloaded:
             return None
-        async with self._changing:
-            if (model := self._live.find(address)) is not None:
-                return model
-            try:
-                model = await asyncio.to_thread(self._read, name, int(version))
-            except ArtifactNotFound:
-                return None
-            except LocalRankError as error:
-                raise Problem(503, f"model {address!r} is broken: {self.shown(error)}") from None
-            self._extra[address] = model
-            loose = [one for one in self._extra if one not in self.pinned]
-            for one in loose[: max(len(loose) - self._extra_versions, 0)]:
-                del self._extra[one]
-            self._publish()
-            await self._retire()
+        load = self._start(name, int(version))
+        await load.tried.wait()
+        if (model := self._live.find(address)) is not None:
             return model
+        found = load.result
+        if isinstance(found, ArtifactNotFound):
+            return None
+        if isinstance(found, LocalRankError):
+            raise Problem(503, f"model {address!r} is broken: {self.shown(found)}") from None
+        if not isinstance(found, LiveModel):
+            raise found or AssertionError
+        self._extra[address] = found
+        loose = [one for one in self._extra if one not in self.pinned]
+        for one in loose[: max(len(loose) - self._extra_versions, 0)]:
+            del self._extra[one]
+        self._publish()
+        await self._retire()
+        return found
+
+    def _start(self, name: str, version: int) -> _Load:
+        """Return the reading of a version; it begins now unless it has begun before."""
+        key = f"{name}@{version}"
+        load = self._loads.get(key)
+        if load is None:
+            load = self._loads[key] = _Load()
+            self._queued += 1
+            load.task = asyncio.create_task(self._run(load, name, version))
+        return load
+
+    async def _run(self, load: _Load, name: str, version: int) -> None:
+        """Read a version: alone for a while, then beside the next one, until it is there or given up."""
+        key = f"{name}@{version}"
+        try:
+            async with self._turn:
+                reading = beside(self._read, name, version)
+                await asyncio.wait({reading}, timeout=min(_TURN, self._seconds))
+                if reading.done():
+                    self._end(key, load, reading)
+        finally:
+            self._queued -= 1
+        if not reading.done():
+            self._settle()
+            await asyncio.wait({reading}, timeout=max(self._seconds - _TURN, 0.0))
+            if not reading.done():
+                load.late = True
+                self._fail(
+                    key,
+                    load,
+                    ArtifactError(f"given up: expected to be loaded within {self._seconds:g} seconds"),
+                )
+                self._settle()
+                await asyncio.wait({reading})
+            self._end(key, load, reading)
+        # Models that load quickly are published together.
+        if not self._queued:
+            self._settle()
+            await self._retire()
+
+    def _end(self, key: str, load: _Load, reading: asyncio.Future[LiveModel]) -> None:
+        """Take what a thread has read."""
+        del self._loads[key]
+        error = reading.exception()
+        if error is None:
+            load.result = self._arrived[key] = reading.result()
+            self._tried.append(load)
+            self._failed.pop(key, None)
+        elif isinstance(error, Exception):
+            self._fail(key, load, error)
+        self._live.loading = self._left()
+
+    def _fail(self, key: str, load: _Load, error: Exception) -> None:
+        load.result = error
+        self._tried.append(load)
+        self._failed[key] = error
+        for address, name, version in self._wanted:
+            if key == f"{name}@{version}":
+                _log.error("model %s is broken: version %d: %s", address, version, error)
+
+    def _left(self) -> dict[str, int]:
+        """Return the addresses whose version is still to be loaded, and that version."""
+        busy = {key for key, load in self._loads.items() if not load.late}
+        return {address: version for address, name, version in self._wanted if f"{name}@{version}" in busy}
+
+    def _there(self) -> dict[str, LiveModel]:
+        """Return the versions that are loaded, by name and number."""
+        return (
+            self._arrived | self._extra | {f"{one.name}@{one.version}": one for one in self._aliased.values()}
+        )
+
+    def _settle(self) -> None:
+        """Serve what is there, and say what is not."""
+        there = self._there()
+        aliased: dict[str, LiveModel] = {}
+        broken: dict[str, str] = {}
+        for address, name, version in self._wanted:
+            key = f"{name}@{version}"
+            model = there.get(key) or self._aliased.get(address)
+            if model is not None:
+                aliased[address] = model
+            if key not in there and key in self._failed:
+                broken[address] = f"version {version}: {self.shown(self._failed[key])}"
+        wanted = {f"{name}@{version}" for _, name, version in self._wanted}
+        self._failed = {key: error for key, error in self._failed.items() if key in wanted}
+        self._arrived.clear()
+        # A local error comes before an error at the URL.
+        self._aliased, self._broken = aliased, {**self._missing, **self._unread, **broken}
+        self._retry_at = time.monotonic() + _RETRY if self._broken else float("inf")
+        self._live.loading = self._left()
+        self._publish()
+        if self._live.loaded:
+            self.tried.set()
+        for load in self._tried:
+            load.tried.set()
+        self._tried.clear()
 
     def _look(self) -> _Seen:
         """Return the state of the files of aliases. It changes with every alias, because registries replace the file as
@@ -156,12 +314,10 @@ class Loader:
         """Return why versions that should be served could not be fetched, by address."""
         return {} if self.remote is None else self.remote.broken()
 
-    def _load(self) -> None:
-        """Read what the aliases stand for and is not there yet."""
-        kept = {f"{model.name}@{model.version}": model for model in self._aliased.values()} | self._extra
-        aliased: dict[str, LiveModel] = {}
-        broken: dict[str, str] = {}
+    def _read_aliases(self) -> tuple[list[tuple[str, str, int]], dict[str, str]]:
+        """Return every address with its model and version, and why some models have none."""
         wanted: list[tuple[str, str, int]] = []
+        unread: dict[str, str] = {}
         there = {name for name, *_ in self._look() if not name.startswith(".")}
         served = self._workers.served()
         for name in sorted((there | served.keys()) - self._unloaded):
@@ -172,31 +328,12 @@ class Loader:
                 aliases: Mapping[str, int] = self.registry.aliases(name)
             except LocalRankError as error:
                 aliases = served.get(name, {})
-                broken[name] = self.shown(error)
+                unread[name] = self.shown(error)
                 still = " (still serving what was loaded before)" if aliases else ""
                 _log.error("model %s is broken%s: %s", name, still, error)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
                 wanted.append((name if alias == CHAMPION else f"{name}@{alias}", name, version))
-        loading = {address: version for address, name, version in wanted if f"{name}@{version}" not in kept}
-        for address, name, version in wanted:
-            self._live.loading = loading.copy()
-            loading.pop(address, None)
-            key = f"{name}@{version}"
-            try:
-                model = kept.get(key) or self._read(name, version)
-            except Exception as error:  # noqa: BLE001 - after any error the others must be served
-                broken[address] = f"version {version}: {self.shown(error)}"
-                _log.error("model %s is broken: version %d: %s", address, version, error)
-                before = self._aliased.get(address)
-                if before is not None:
-                    aliased[address] = before
-            else:
-                kept[key] = aliased[address] = model
-        self._live.loading = {}
-        # A local error comes before an error at the URL.
-        self._aliased, self._broken = aliased, {**self._missing, **broken}
-        for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
-            del self._extra[address]
+        return wanted, unread
 
     def shown(self, error: Exception) -> str:
         """Return the message without paths of this machine, because everybody may read it."""
@@ -230,11 +367,13 @@ class Loader:
             address.partition("@")[0] for address in (*addresses, *self._live.broken, *self._broken)
         }:
             self._meters.model_broken.set(float(name in self._broken), name)
-        self._live.replace(addresses, self._broken, self._unloaded)
+        self._live.replace(
+            addresses, self._broken, self._unloaded, loaded=self._live.loaded or not self._live.loading
+        )
         serving: dict[str, dict[str, int]] = {}
         for address, model in self._aliased.items():
             alias = address.partition("@")[2] or CHAMPION
             serving.setdefault(model.name, {})[alias] = model.version
             self._meters.model_version.set(model.version, model.name, alias)
             self._meters.trained(model)
-        self._workers.report(serving, self._broken)
+        self._workers.report(serving, self._broken, loading=not self._live.loaded)

@@ -1,26 +1,29 @@
 """Moving an alias while the service runs, with an answer that is true for every worker.
 
 The registry verifies and moves the alias; then every live worker must have switched before the answer is yes. Once the
-alias has moved, every answer says so.
+alias has moved, every answer says so. A version that takes too long to verify is given up, and no alias moves to it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from localrank.errors import ArtifactError, ArtifactNotFound
+from localrank.registry import Registry
+from localrank_service.aside import beside
 from localrank_service.http.problems import Problem, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from localrank.registry import Reference
-    from localrank_service.models.loading import Loader
     from localrank_service.service import Service
 
 __all__ = ["Switched", "promote", "rollback"]
@@ -43,15 +46,15 @@ class Switched:
 
 async def promote(service: Service, name: str, version: int, alias: str) -> Switched:
     """Let an alias stand for a version, in every worker."""
-    return await _move(service, name, alias, lambda loader: loader.registry.promote(name, version, alias))
+    return await _move(service, name, alias, lambda registry: registry.promote(name, version, alias))
 
 
 async def rollback(service: Service, name: str, alias: str) -> Switched:
     """Let an alias stand again for what it stood for before, in every worker."""
-    return await _move(service, name, alias, lambda loader: loader.registry.rollback(name, alias))
+    return await _move(service, name, alias, lambda registry: registry.rollback(name, alias))
 
 
-async def _move(service: Service, name: str, alias: str, move: Callable[[Loader], Reference]) -> Switched:
+async def _move(service: Service, name: str, alias: str, move: Callable[[Registry], Reference]) -> Switched:
     loader = service.loader
     if loader is None:
         raise Problem(503, "this process was started with models in memory; it has no registry to change")
@@ -66,7 +69,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         raise Problem(409, f"model {name!r} is unloaded; load it first")
     try:
         previous = (await asyncio.to_thread(registry.aliases, name)).get(alias)
-        reference = await asyncio.to_thread(move, loader)
+        reference = await _verified(registry, move, service.settings.load_timeout_seconds)
     except ArtifactNotFound:
         raise
     except ArtifactError as error:
@@ -74,7 +77,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
         problem = problem_of(error)
         raise Problem(409, problem.detail, kind=problem.kind) from None
     try:
-        await loader.refresh()
+        await loader.refresh(name)
     except Exception:  # noqa: BLE001
         # The alias has moved; the workers look for it again and again.
         _log.exception("cannot load %s@%s now; trying again", name, alias)
@@ -103,3 +106,22 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Loader]
                 headers={"Retry-After": "1"},
             )
         await asyncio.sleep(_POLL)
+
+
+async def _verified(registry: Registry, move: Callable[[Registry], Reference], seconds: float) -> Reference:
+    """Move an alias in a thread of its own; raise a `Problem` if its version takes longer than that to verify."""
+    given_up = threading.Event()
+
+    def verify(folder: Path) -> None:
+        registry.verify(folder)
+        if given_up.is_set():
+            raise ArtifactError(f"{folder}: given up")
+
+    moving = beside(move, Registry(registry.models_dir, verify=verify))
+    await asyncio.wait({moving}, timeout=seconds)
+    if not moving.done():
+        given_up.set()
+        raise Problem(
+            409, f"given up: expected the version to verify within {seconds:g} seconds; nothing was changed"
+        )
+    return moving.result()

@@ -33,7 +33,7 @@ async def load(service: Service, name: str) -> tuple[int, ...]:
     if version is None:
         raise Problem(404, f"model {name!r} has no {CHAMPION}; promote a version")
     _mark(service, name, unloaded=False)
-    await loader.refresh(retry=True)
+    await loader.refresh(name, retry=True)
 
     def follows(report: Report) -> bool:
         if (reason := report.broken.get(name)) is not None:
@@ -49,7 +49,7 @@ async def unload(service: Service, name: str) -> tuple[int, ...]:
     if name not in {model.name for model in service.live.addresses.values()}:
         await asyncio.to_thread(loader.registry.versions, name)
     _mark(service, name, unloaded=True)
-    await loader.refresh()
+    await loader.refresh(name)
     return await _until(
         service, lambda report: name not in report.serving, f"model {name!r} is being unloaded"
     )

@@ -40,12 +40,16 @@ _GRACE = 60.0
 
 
 class Report(NamedTuple):
-    """What one worker serves: ``{model: {alias: version}}``, and what it could not load; which experiments it does."""
+    """What one worker serves: ``{model: {alias: version}}``, and what it could not load; which experiments it does.
+
+    ``loading`` is true until it has tried every model.
+    """
 
     pid: int
     serving: Mapping[str, Mapping[str, int]]
     broken: Mapping[str, str]
     experiments: str = ""
+    loading: bool = False
 
 
 _NOTHING = Report(0, {}, {})
@@ -95,9 +99,15 @@ class Workers:
         os.close(self._lock)
         self._path = self._note = self._lock = None
 
-    def report(self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str]) -> None:
+    def report(
+        self,
+        serving: Mapping[str, Mapping[str, int]],
+        broken: Mapping[str, str],
+        *,
+        loading: bool = False,
+    ) -> None:
         """Tell the others what this worker serves."""
-        self._own = Report(self._pid, serving, broken, self._own.experiments)
+        self._own = Report(self._pid, serving, broken, self._own.experiments, loading)
         self.tell()
 
     def follow(self, experiments: str) -> None:
@@ -153,7 +163,9 @@ class Workers:
 
     def others_serve(self) -> bool:
         """Tell whether another worker has loaded its models."""
-        return any(report.serving for report in self.living() if report.pid != self._pid)
+        return any(
+            report.serving and not report.loading for report in self.living() if report.pid != self._pid
+        )
 
     def living(self) -> list[Report]:
         """Return the reports of all live workers."""

@@ -288,7 +288,9 @@ def _served(settings: Settings) -> dict[str, int] | None:
     from localrank_service.models.workers import Workers
 
     reports = Workers(settings.runtime_dir).living()
-    if len(reports) < settings.workers or not all(one.serving or one.broken for one in reports):
+    if len(reports) < settings.workers or not all(
+        (one.serving or one.broken) and not one.loading for one in reports
+    ):
         return None
     everywhere = set.intersection(*(set(report.serving) for report in reports))
     champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}

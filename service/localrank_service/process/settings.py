@@ -197,6 +197,12 @@ class Settings(BaseModel):
         le=3600,
         description="Seconds between two checks for moved aliases and changed experiments.",
     )
+    load_timeout_seconds: float = Field(
+        default=120.0,
+        gt=0,
+        le=3600,
+        description="Seconds after which a version that is still being loaded is given up and named as broken.",
+    )
     switch_timeout_seconds: float = Field(
         default=30.0,
         gt=0,

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kept(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {".lock"}
+    return {path.name for path in folder.iterdir() if not path.name.endswith(".lock")}
 
 
 def open_files() -> int:
@@ -131,7 +131,7 @@ def test_sweeping_removes_what_nobody_holds_and_drafts_but_not_the_lock(
     copies.sweep()
 
     assert hold is not None
-    assert {".lock", "demo@1"} == {path.name for path in folder.iterdir()}
+    assert {".lock", ".demo@1.lock", "demo@1"} == {path.name for path in folder.iterdir()}
 
 
 def test_nothing_is_swept_while_a_copy_is_being_made(first: Reference, folder: Path) -> None:
@@ -241,3 +241,23 @@ def test_who_lets_go_leaves_no_file_open(first: Reference, folder: Path) -> None
     assert isinstance(Hold(folder), Hold)
     assert within >= before + 2
     assert before == open_files()
+
+
+def test_a_version_that_is_being_copied_delays_no_other_and_is_not_swept(
+    first: Reference, models_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, second = Copies(folder), Registry(models_dir).resolve("demo@2")
+    read, found = copies.read, []
+
+    def beside(path: Path, **keep: Any) -> Any:
+        monkeypatch.setattr(copies, "read", read)
+        found.append(copies.load(second))
+        Copies(folder).sweep()
+        return read(path, **keep)
+
+    monkeypatch.setattr(copies, "read", beside)
+    _, hold = copies.load(first)
+
+    assert hold is not None
+    assert {"demo@1", "demo@2"} == kept(folder)
+    assert 1 == len(found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import fcntl
 import json
 import re
 import shutil
@@ -25,7 +27,7 @@ from localrank_service.telemetry.meters import Meters
 from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import httpx
@@ -375,6 +377,87 @@ async def test_a_broken_version_without_an_alias_is_503_where_it_is_asked_for(
     assert (503, None) == (shown.status_code, shown.json()["pointer"])
     assert "demo/2: scorers.weights.npy" in response.json()["detail"]
     assert str(models_dir) not in response.text
+
+
+@contextlib.contextmanager
+def endless(folder: Path, version: str) -> Iterator[None]:
+    """Let a version take for ever: another process copies it and never ends."""
+    folder.mkdir(exist_ok=True, parents=True)
+    with (folder / f".{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+async def test_a_model_that_loads_for_ever_is_given_up_and_holds_up_no_other(
+    connect: Any, models_dir: Path, tmp_path: Path
+) -> None:
+    patient = settings(
+        models_dir,
+        runtime_dir=tmp_path / "run",
+        load_timeout_seconds=0.05,
+        ready="any",
+        admin_key="the-admin-key",
+    )
+
+    with endless(tmp_path / "run" / "versions", "web@1"):
+        async with connect(patient) as client:
+
+            async def given_up() -> bool:
+                return bool(200 == (await client.get("/startupz")).status_code)
+
+            await until(given_up)
+            ready = (await client.get("/readyz")).json()
+            promoted = await client.post(
+                "/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": "the-admin-key"}
+            )
+            versions = await version_of(client, "demo")
+            other = await client.post("/v1/rerank", json={"model": "web", "features": ROWS})
+
+    assert {"demo": 1} == ready["models"]
+    assert {"web": "version 1: given up: expected to be loaded within 0.05 seconds"} == ready["broken"]
+    assert (200, 2, 503) == (promoted.status_code, versions, other.status_code)
+    assert "given up: expected to be loaded within 0.05 seconds" in other.json()["detail"]
+
+
+async def test_while_one_model_loads_the_others_answer_and_it_is_served_when_it_comes_after_all(
+    connect: Any, models_dir: Path, tmp_path: Path
+) -> None:
+    patient = settings(models_dir, runtime_dir=tmp_path / "run", load_timeout_seconds=3.0)
+
+    async with connect(patient) as client:
+        with endless(tmp_path / "run" / "versions", "demo@1"):
+
+            async def answers() -> bool:
+                answer = await client.post("/v1/rerank", json={"model": "web", "features": ROWS})
+                return bool(200 == answer.status_code)
+
+            await until(answers)
+            waiting = (await client.get("/readyz")).json()
+
+        async def ready() -> bool:
+            return bool((await client.get("/readyz")).json().get("models") == {"demo": 1, "web": 1})
+
+        await until(ready)
+
+    assert {"demo": 1} == waiting["loading"]
+
+
+async def test_a_version_that_verifies_for_ever_is_not_promoted(
+    connect: Any, loaded: Any, models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_on = threading.Event()
+    async with connect(settings(models_dir, load_timeout_seconds=0.05, admin_key="the-admin-key")) as client:
+        await loaded(client)
+        monkeypatch.setattr(artifact, "load", lambda *_, **__: going_on.wait())
+        late = await client.post(
+            "/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": "the-admin-key"}
+        )
+        going_on.set()
+        assert 1 == await version_of(client, "demo")
+
+    assert 409 == late.status_code
+    assert "expected the version to verify within 0.05 seconds; nothing was changed" in late.json()["detail"]
+    assert {"champion": 1} == Registry(models_dir).aliases("demo")
 
 
 # The loader of one worker without an application.

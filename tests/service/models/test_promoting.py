@@ -32,7 +32,7 @@ def service(models_dir: Path) -> Callable[..., Any]:
         left = list(reports)
         refreshed: list[str] = []
 
-        async def refresh() -> None:
+        async def refresh(_: str) -> None:
             refreshed.append("refreshed")
 
         return SimpleNamespace(
@@ -42,7 +42,7 @@ def service(models_dir: Path) -> Callable[..., Any]:
             workers=SimpleNamespace(
                 living=lambda: left.pop(0) if len(left) > 1 else left[0], unloaded=lambda: frozenset({"old"})
             ),
-            settings=SimpleNamespace(switch_timeout_seconds=timeout),
+            settings=SimpleNamespace(switch_timeout_seconds=timeout, load_timeout_seconds=30.0),
         )
 
     return made
@@ -89,8 +89,8 @@ async def test_somebody_else_may_move_the_alias_meanwhile(service: Callable[...,
     one = service([serving(5, 7)])
     refresh = one.loader.refresh
 
-    async def moved() -> None:
-        await refresh()
+    async def moved(name: str) -> None:
+        await refresh(name)
         one.loader.registry.promote("demo", 1)
 
     one.loader.refresh = moved
@@ -106,7 +106,7 @@ async def test_an_alias_that_is_gone_meanwhile_was_moved_to_none(
 ) -> None:
     one = service([serving(5, 1)])
 
-    async def removed() -> None:
+    async def removed(_: str) -> None:
         (models_dir / "demo" / "aliases.json").unlink()
 
     one.loader.refresh = removed

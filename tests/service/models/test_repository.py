@@ -51,7 +51,7 @@ def service(models_dir: Path, make_ranker: Callable[..., Ranker]) -> Callable[..
     def made(*reports: list[Report], timeout: float = 5.0) -> Any:
         refreshed: list[dict[str, bool]] = []
 
-        async def refresh(**asked: bool) -> None:
+        async def refresh(_: str, **asked: bool) -> None:
             refreshed.append(asked)
 
         live = LiveModels()
