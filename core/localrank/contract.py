@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -19,13 +20,15 @@ from localrank.blocks import parse
 from localrank.brief import one_line
 from localrank.cloud import SPECTRUM, Cloud
 from localrank.columns import column_quantiles, mean_and_deviation
-from localrank.errors import InvalidDocuments
+from localrank.errors import ContractMismatch, InvalidDocuments
+from localrank.frames import columns_of, matrix, names_of
 from localrank.scaling import all_finite, count_out_of_range, rescaled, within_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Matrix, Vector
+    from localrank.frames import Indexed
 
 __all__ = [
     "MISSING",
@@ -177,13 +180,60 @@ class FeatureContract:
                 names += [f"{term.name}({name})" for name in self.names]
         return tuple(names)
 
-    def cloud(self, documents: Matrix) -> Cloud:
-        """Impute one query's documents ``[n_docs, n_features]``, NaN being a missing value, and make their cloud.
+    def places(self, names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+        """Return where each feature of the model stands among the names, and the names that it does not know.
 
         Raises:
-            InvalidDocuments: wrong number of features, an infinite value, or a missing one that may not be.
+            InvalidDocuments: a name stands twice.
+            ContractMismatch: a feature of the model is not among the names.
         """
-        documents = np.ascontiguousarray(documents, np.float32)
+        given: dict[str, int] = {}
+        for position, name in enumerate(names):
+            if given.setdefault(name, position) != position:
+                raise InvalidDocuments(f"feature {name!r} is named twice", feature=position)
+        unknown = tuple(name for name in names if name not in self.positions)
+        if absent := [name for name in self.names if name not in given]:
+            # A missing feature is often spelled differently there.
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            beside = f", and does not know {unknown[0]!r}{more}" if unknown else ""
+            raise ContractMismatch(
+                f"feature {absent[0]!r} is not among the names; the model takes {self.n_features} features{beside}"
+            )
+        return [given[name] for name in self.names], unknown
+
+    def matrix(self, documents: Indexed) -> tuple[Matrix, tuple[str, ...]]:
+        """Return documents ``[n_docs, n_features]`` in the order of the features, and the columns that are no features.
+
+        Args:
+            documents: an array or lists of numbers in the order of the features; or a frame of pandas, polars or Arrow,
+                whose columns are taken by name. A frame of pandas without names of its own is taken as an array.
+
+        Raises:
+            InvalidDocuments: something is no number, or the names of the columns are no names of features.
+            ContractMismatch: a feature of the model is not among the columns.
+        """
+        columns = columns_of(documents)
+        names = None if columns is None else names_of(columns)
+        if names is None:
+            return matrix(documents, columns), ()
+        _, unknown = self.places(names)
+        return matrix(documents, self.names), unknown
+
+    def cloud(self, documents: Indexed) -> Cloud:
+        """Impute one query's documents and make their cloud.
+
+        Args:
+            documents: ``[n_docs, n_features]``, NaN being a missing value, or what else `matrix` takes. Columns of a frame
+                that are no features are ignored with a warning of Python.
+
+        Raises:
+            InvalidDocuments: wrong number of features, an infinite value, a missing one that may not be, or no number.
+            ContractMismatch: a feature of the model is not among the columns of a frame.
+        """
+        documents, unknown = self.matrix(documents)
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            warnings.warn(f"the model does not know the column {unknown[0]!r}{more}; ignored", stacklevel=3)
         if documents.ndim != 2 or documents.shape[1] != self.n_features:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")

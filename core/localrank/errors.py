@@ -2,7 +2,7 @@
 
 LocalRankError
 ├── InvalidDocuments          a query's documents break the feature contract: shape, names, missing, range
-│   └── ContractMismatch      the caller checked the contract, and it is another one
+│   └── ContractMismatch      the caller's features, or its hash of the contract, are not this model's
 ├── ScoringFailed             a scorer gave a score that is not finite
 ├── ArtifactError
 │   ├── ArtifactNotFound      no such model, version or alias
@@ -63,7 +63,7 @@ class InvalidDocuments(LocalRankError):
 
 
 class ContractMismatch(InvalidDocuments):
-    """The caller named a contract that is not this model's."""
+    """The caller named a contract that is not this model's, or features that lack one of the model's."""
 
 
 class ScoringFailed(LocalRankError):

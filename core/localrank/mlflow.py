@@ -22,12 +22,10 @@ import numpy as np
 
 from localrank._version import __version__
 from localrank.artifact import Artifact, load
-from localrank.errors import InvalidDocuments
+from localrank.frames import as_tuple
 from localrank.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from localrank.arrays import Matrix, Vector
     from localrank.ranker import Ranker
 
@@ -98,28 +96,12 @@ class PyFunc:
 
     def _rows(self, model_input: Any) -> tuple[Matrix, Any]:
         """Return the documents in the model's order, and the number of the query of each."""
-        columns = getattr(model_input, "columns", None)
-        if columns is None:
-            documents = np.asarray(model_input, np.float32)
+        documents, unknown = self.ranker.contract.matrix(model_input)
+        if _QID not in unknown:
             return documents, np.zeros(len(documents), np.int64)
-        names = self.ranker.contract.names
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise InvalidDocuments(f"expected a column for each feature, found none for {_listed(missing)}")
-        documents = np.column_stack([_numbers(name, model_input[name]) for name in names])
-        if _QID not in columns:
-            return documents, np.zeros(len(documents), np.int64)
-        ids = [str(value) for value in model_input[_QID]]
+        ids = [str(value) for value in as_tuple(model_input[_QID])]
         _, queries = np.unique(np.array(ids, dtype=object).astype(str), return_inverse=True)
         return documents, queries
-
-
-def _numbers(name: str, values: Any) -> Vector:
-    try:
-        with np.errstate(over="ignore"):
-            return np.asarray(values, np.float64).astype(np.float32)
-    except (TypeError, ValueError):
-        raise InvalidDocuments(f"expected numbers in the column {name!r}, found something else") from None
 
 
 def _load_pyfunc(data_path: str) -> PyFunc:
@@ -166,8 +148,3 @@ def _signature(ranker: Ranker) -> Any:
     return models.ModelSignature(
         inputs=types.Schema([*features, qid]), outputs=types.Schema([types.ColSpec("double")])
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -19,8 +19,9 @@ from localrank.scorers.combination import per_deviation, standardised, weighted_
 from localrank.stages import untimed
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.arrays import Indices, Vector
     from localrank.contract import FeatureContract
+    from localrank.frames import Indexed
     from localrank.representation import Point, Representation
     from localrank.routing import Route, Router
     from localrank.scorers import Scorer
@@ -78,11 +79,12 @@ class Ranker:
 
     __repr__ = one_line
 
-    def rank(self, documents: Matrix | Cloud, *, stage: Stage = untimed) -> Ranking:
+    def rank(self, documents: Indexed | Cloud, *, stage: Stage = untimed) -> Ranking:
         """Order one query's documents.
 
         Args:
-            documents: ``[n_docs, n_features]`` float32, NaN being a missing value; or the cloud that was made of them.
+            documents: ``[n_docs, n_features]``, NaN being a missing value; or a frame of pandas, polars or Arrow, whose
+                columns are taken by name (`FeatureContract.matrix`); or the cloud that was made of them.
             stage: measures the stages.
         """
         with stage("sign"):

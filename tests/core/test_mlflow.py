@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ import polars as pl
 import pytest
 
 import localrank
-from localrank.errors import InvalidDocuments
 from localrank.mlflow import PyFunc
 from tests.environments import environment_with
 
@@ -120,30 +118,6 @@ def test_an_array_is_one_query() -> None:
     rows = np.random.default_rng(1).random((4, ranker.contract.n_features))
 
     assert ranker.rank(rows.astype(np.float32)).scores.tolist() == PyFunc(ranker).predict(rows).tolist()
-
-
-def test_what_a_table_lacks_is_named(frame: pd.DataFrame) -> None:
-    model = PyFunc(localrank.load(DEMO))
-    with pytest.raises(
-        InvalidDocuments, match="expected a column for each feature, found none for 'bm25', 'spam'"
-    ):
-        model.predict(frame.drop(columns=["bm25", "spam"]))
-    with pytest.raises(InvalidDocuments, match="expected numbers in the column 'bm25'"):
-        model.predict(frame.assign(bm25="much"))
-
-
-@pytest.mark.parametrize(
-    ("count", "said"), [(5, "{names}$"), (6, "{names} and 1 more$"), (8, "{names} and 3 more$")]
-)
-def test_five_missing_columns_are_named_and_the_others_counted(
-    frame: pd.DataFrame, count: int, said: str
-) -> None:
-    model = PyFunc(localrank.load(DEMO))
-    names = list(model.ranker.contract.names[:count])
-    listed = ", ".join(map(repr, names[:5]))
-
-    with pytest.raises(InvalidDocuments, match="found none for " + said.format(names=re.escape(listed))):
-        model.predict(frame.drop(columns=names))
 
 
 def test_mlflow_is_not_imported_before_it_is_used() -> None:

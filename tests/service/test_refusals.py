@@ -284,9 +284,9 @@ async def test_more_unknown_features_than_warnings_are_413(client: httpx.AsyncCl
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["bm25", "pagerank", "age"], "lack 'ctr:7d'"),
-        (["BM25", "pagerank", "ctr:7d", "age"], "lack 'bm25'"),
-        ([], "lack 'bm25'"),
+        (["bm25", "pagerank", "age"], "'ctr:7d' is not among the names"),
+        (["BM25", "pagerank", "ctr:7d", "age"], "'bm25' is not among the names"),
+        ([], "'bm25' is not among the names"),
     ],
 )
 async def test_other_feature_names_than_the_model_s_are_409(

@@ -149,8 +149,8 @@ def test_queries_that_are_not_there_are_refused(data: tuple[Any, Any, Any]) -> N
     [
         ({"label": 1}, r"the column 'label' \(labels, which are y\)"),
         ({"doc_id": 7}, r"the column 'doc_id' \(which names the documents\)"),
-        ({"url": "a"}, "found text in the column 'url'"),
-        ({"when": pd.Timestamp("2026-01-02")}, r"found datetime64\[.*\] in the column 'when'"),
+        ({"url": "a"}, "expected numbers in the column 'url', found text"),
+        ({"when": pd.Timestamp("2026-01-02")}, "expected numbers in the column 'when', found dates"),
     ],
 )
 def test_a_column_that_is_no_feature_is_refused(
@@ -169,6 +169,19 @@ def test_labels_that_are_text_and_columns_that_stand_twice_are_refused(data: tup
         LocalRanker(**QUICK).fit(X, np.where(y > 9, "good", "bad"), qid=qid)
     with pytest.raises(ValueError, match="X: expected every column once, found 'a' again"):
         LocalRanker(**QUICK).fit(pd.DataFrame(X, columns=["a", "b", "c", "a"]), y, qid=qid)
+
+
+def test_another_order_of_the_columns_is_refused_as_by_every_estimator(data: tuple[Any, Any, Any]) -> None:
+    X, y, qid = data
+    named = LocalRanker(**QUICK).fit(pd.DataFrame(X, columns=["a", "b", "c", "d"]), y, qid=qid)
+    numbered = LocalRanker(**QUICK).fit(pd.DataFrame(X), y, qid=qid)
+
+    for take in (named.predict, named.rank):
+        with pytest.raises(ValueError, match="must be in the same order"):
+            take(pd.DataFrame(X, columns=["a", "b", "c", "d"])[["b", "a", "c", "d"]], qid=qid)
+    for take in (numbered.predict, numbered.rank):
+        with pytest.raises(ValueError, match=r"^X: expected the names of features as .*, found 1$"):
+            take(pd.DataFrame(X)[[1, 0, 2, 3]], qid=qid)
 
 
 def test_what_it_prints_is_one_line_however_many_settings_there_are() -> None:

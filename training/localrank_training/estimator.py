@@ -21,7 +21,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from localrank.errors import LocalRankError
+from localrank.errors import InvalidDocuments, LocalRankError
+from localrank.frames import as_numbers, columns_of, names_of
 from localrank.metrics import Judgements
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig, read_tables
@@ -191,15 +192,17 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, qid: Any, y: Any = None, *, reset: bool = False) -> tuple[_Rows, Any]:
         """Check the input as scikit-learn does; with ``reset`` remember the columns, else compare them."""
-        if (columns := _columns(X)) is not None:
-            if qid is None and _QID in columns:
+        with _as_value_error("X: "):
+            columns = columns_of(X)
+            if columns is not None and qid is None and _QID in columns:
                 qid = X[_QID]
                 columns = [name for name in columns if name != _QID]
                 X = X.select(columns) if hasattr(X, "column_names") else X[columns]
-            _refuse_other_columns(X, columns)
-            if hasattr(X, "to_arrow"):
-                # scikit-learn before 1.9 asks for names by a protocol that Polars 2 no longer has; Arrow still has it.
-                X = X.to_arrow()
+            if columns is not None:
+                _refuse_other_columns(X, columns)
+        if columns is not None and hasattr(X, "to_arrow"):
+            # scikit-learn before 1.9 asks for names by a protocol that Polars 2 no longer has; Arrow still has it.
+            X = X.to_arrow()
         finite: str | bool = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
         how = {
             "dtype": np.float32,
@@ -224,38 +227,15 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
         return _Rows(np.ascontiguousarray(documents), queries, ids, tuple(map(str, names))), labels
 
 
-def _columns(X: Any) -> list[Any] | None:
-    """Return the names of a table's columns; None for an array.
-
-    Raises:
-        ValueError: a name stands twice.
-    """
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None or isinstance(X, dict):
-        return None
-    columns = list(names)
-    twice = sorted({str(name) for name in columns if columns.count(name) > 1})
-    if twice:
-        raise ValueError(f"X: expected every column once, found {twice[0]!r} again")
-    return columns
-
-
 def _refuse_other_columns(X: Any, columns: Sequence[Any]) -> None:
     """Refuse columns that are no features: labels, ids of documents, what is no number."""
     for name in columns:
         if name in _NO_FEATURES:
-            raise ValueError(
-                f"X: expected features only, found the column {name!r} ({_NO_FEATURES[name]}); drop it or rename it"
+            raise InvalidDocuments(
+                f"expected features only, found the column {name!r} ({_NO_FEATURES[name]}); drop it or rename it"
             )
-        values = np.asarray(X[name])
-        if values.dtype.kind in "biufO" and not (values.dtype.kind == "O" and _holds_text(values)):
-            continue
-        found = "text" if values.dtype.kind in "OUST" else str(values.dtype)
-        raise ValueError(f"X: expected columns of numbers, found {found} in the column {name!r}")
-
-
-def _holds_text(values: Any) -> bool:
-    return any(isinstance(value, str | bytes) for value in values)
+        as_numbers(X[name], f"the column {name!r}")
+    names_of(columns)
 
 
 def _numbers(y: Any) -> Any:
@@ -343,9 +323,9 @@ def _with_advice() -> Iterator[None]:
 
 
 @contextmanager
-def _as_value_error() -> Iterator[None]:
+def _as_value_error(where: str = "") -> Iterator[None]:
     """Raise this project's errors as the one that scikit-learn's users and tools expect."""
     try:
         yield
     except LocalRankError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{where}{error}") from error

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from localrank.client.query import Options
     from localrank.client.values import Reranked, Served, ServiceError
+    from localrank.frames import Indexed
 
 __all__ = ["AsyncClient"]
 
@@ -48,8 +49,8 @@ class AsyncClient(Caller):
 
     async def rerank(
         self,
-        features: npt.ArrayLike | Sequence[Mapping[str, Any]],
-        ids: Sequence[Any] | None = None,
+        features: npt.ArrayLike | Indexed,
+        ids: Indexed | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109
         **options: Unpack[Options],

@@ -54,14 +54,11 @@ class Caller:
         return Patience(time.monotonic() + timeout, timeout, self._retries, self._budget)
 
     def _one(self, query: Query) -> Request:
-        query.check_ids()
         options = query.options(self.model)
-        if (documents := query.named()) is not None:
-            return Request("/v1/rerank", json.dumps(options | {"documents": documents}).encode())
-        array = query.array()
-        if not array.size and array.ndim == 2 and not array.shape[1]:
-            # Without documents, an empty array does not show the number of features.
-            return Request("/v1/rerank", json.dumps(options | {"features": []}).encode())
+        array = None if query.named() is not None else query.array()
+        # Names would make the URL long. Without documents, an empty array does not show the number of features.
+        if array is None or "feature_names" in options or array.shape == (0, 0):
+            return Request("/v1/rerank", json.dumps(options | _documents(query)).encode())
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         if query.compare is not None:
@@ -69,14 +66,7 @@ class Caller:
         return Request("/v1/rerank", buffer.getvalue(), "application/x-npy", options)
 
     def _many(self, queries: Sequence[Query]) -> Request:
-        bodies = []
-        for query in queries:
-            query.check_ids()
-            documents = query.named()
-            bodies.append(
-                query.options(self.model)
-                | ({"documents": documents} if documents is not None else _packed(query.array()))
-            )
+        bodies = [query.options(self.model) | _documents(query) for query in queries]
         return Request("/v1/rerank/batch", json.dumps({"queries": bodies}).encode())
 
     def _feedback(
@@ -103,12 +93,9 @@ class Caller:
             raise ValueError(f"{len(labels)} lists of labels for {len(queries)} queries")
         bodies = []
         for query, judged in zip(queries, labels, strict=True):
-            documents = query.named()
-            body = {"documents": documents} if documents is not None else _packed(query.array())
-            for name in ("query_id", "feature_names"):
-                if (value := getattr(query, name)) is not None:
-                    body[name] = value if name == "query_id" else list(value)
-            bodies.append(body | {"labels": np.asarray(judged, np.float64).tolist()})
+            about = query.options(None)
+            body = {name: about[name] for name in ("query_id", "feature_names") if name in about}
+            bodies.append(body | _documents(query) | {"labels": np.asarray(judged, np.float64).tolist()})
         members = {
             "queries": bodies,
             "metrics": list(metrics),
@@ -124,7 +111,11 @@ def headers_of(api_key: str | None) -> dict[str, str]:
     return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
 
 
-def _packed(array: np.ndarray[Any, np.dtype[Any]]) -> dict[str, Any]:
+def _documents(query: Query) -> dict[str, Any]:
+    """Return the documents as members of a body."""
+    if (documents := query.named()) is not None:
+        return {"documents": documents}
+    array = query.array()
     if array.ndim != 2 or not array.size:
         return {"features": array.tolist()}
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from localrank.frames import as_tuple, columns_of, matrix, names_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from localrank.frames import Indexed
 
 __all__ = ["Options", "Query"]
 
@@ -37,13 +41,15 @@ class Query:
     """One query of a batch.
 
     Attributes:
-        features: ``[n, d]``; NaN is a missing value. Or one mapping of feature names to numbers per document.
-        ids: of the documents, anything; they stay with the caller.
+        features: ``[n, d]``; NaN is a missing value. Or a frame of pandas, polars or Arrow, whose columns are sent with their
+            names; columns that pandas has numbered are sent without. Or one mapping of feature names to numbers per
+            document.
+        ids: of the documents, anything, in a list, array, series or index, read by place; they stay with the caller.
         model: ``name``, ``name@version`` or ``name@alias``.
         top_n: give only the best.
         explain: ``route`` asks why the query went where it went, ``contributions`` what each feature adds to each score.
         contract: hash of the feature contract that the caller was written for.
-        feature_names: of the columns, if they are not in the model's order.
+        feature_names: of the columns of an array, if they are not in the model's order.
         compare: positions of two documents; with contributions, why the first is above the second.
         timeout_ms: milliseconds in which the service should rank; a cheaper ranking answers if that is too little.
         allow_degraded: false asks for an error instead of a cheaper ranking.
@@ -52,8 +58,8 @@ class Query:
         session_id: the caller's name for the user's session.
     """
 
-    features: npt.ArrayLike | Sequence[Mapping[str, Any]]
-    ids: Sequence[Any] | None = None
+    features: npt.ArrayLike | Indexed
+    ids: Indexed | None = None
     model: str | None = None
     top_n: int | None = None
     explain: str | None = None
@@ -65,6 +71,14 @@ class Query:
     fallback_feature: str | None = None
     query_id: str | int | None = None
     session_id: str | int | None = None
+
+    def __post_init__(self) -> None:
+        if self.ids is None:
+            return
+        documents: Any = self.features
+        object.__setattr__(self, "ids", ids := as_tuple(self.ids))
+        if len(ids) != len(documents):
+            raise ValueError(f"{len(ids)} ids for {len(documents)} documents")
 
     def options(self, model: str | None) -> dict[str, Any]:
         """Return everything but the documents."""
@@ -79,7 +93,7 @@ class Query:
             "query_id": self.query_id,
             "session_id": self.session_id,
             "compare": None if self.compare is None else list(self.compare),
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "feature_names": self.names(),
         }
         return {name: value for name, value in options.items() if value is not None}
 
@@ -98,20 +112,26 @@ class Query:
         return None
 
     def array(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the documents as the service wants them: float32, or float16 as it is."""
-        values = np.asarray(self.features)
-        if values.dtype not in (np.float16, np.float32):
-            with np.errstate(over="ignore"):  # what float32 cannot hold is refused by name over there
-                values = values.astype(np.float32)
-        if values.size == 0 and values.ndim == 1:
-            values = values.reshape(0, 0)
-        return np.ascontiguousarray(values)
+        """Return the documents as the service wants them: float32, or float16 as it is.
 
-    def check_ids(self) -> None:
-        """Refuse ids that are not as many as documents."""
-        documents: Any = self.features
-        if self.ids is not None and len(self.ids) != len(documents):
-            raise ValueError(f"{len(self.ids)} ids for {len(documents)} documents")
+        Raises:
+            InvalidDocuments: something is no number, or a column of a frame has no name.
+        """
+        if isinstance(self.features, np.ndarray) and self.features.dtype == np.float16:
+            return np.ascontiguousarray(self.features)
+        values = matrix(self.features, columns_of(self.features))
+        return values.reshape(0, 0) if values.shape == (0,) else values
+
+    def names(self) -> list[str] | None:
+        """Return the names of the features: those of a frame's columns, or those that the caller gives."""
+        columns = columns_of(self.features)
+        of_frame = None if columns is None else names_of(columns)
+        if self.feature_names is None:
+            return None if of_frame is None else list(of_frame)
+        given = list(self.feature_names)
+        if of_frame is not None and given != list(of_frame):
+            raise ValueError("expected feature_names to be the names of the frame's columns, found others")
+        return given
 
 
 def _number(value: float | None) -> float | None:

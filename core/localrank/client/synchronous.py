@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from localrank.client.query import Options
     from localrank.client.values import Reranked, Served, ServiceError
+    from localrank.frames import Indexed
 
 __all__ = ["Client"]
 
@@ -56,8 +57,8 @@ class Client(Caller):
 
     def rerank(
         self,
-        features: npt.ArrayLike | Sequence[Mapping[str, Any]],
-        ids: Sequence[Any] | None = None,
+        features: npt.ArrayLike | Indexed,
+        ids: Indexed | None = None,
         *,
         timeout: float | None = None,
         **options: Unpack[Options],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank_service.http.problems import Problem, pointer
 
 if TYPE_CHECKING:
@@ -201,15 +202,6 @@ def check_contract(sent: str | None, contract: FeatureContract) -> None:
         )
 
 
-def _unknown_beside(names: Sequence[str], contract: FeatureContract) -> str:
-    """Also name the unknown features: a missing feature is often spelled differently there."""
-    unknown = [name for name in names if name not in contract.positions]
-    if not unknown:
-        return ""
-    more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-    return f", and does not know {unknown[0]!r}{more}"
-
-
 def columns_of(
     names: Sequence[str], contract: FeatureContract, limits: Limits
 ) -> tuple[Array | None, tuple[str, ...]]:
@@ -220,28 +212,17 @@ def columns_of(
     """
     if tuple(names) == contract.names:
         return None, ()
-    given: dict[str, int] = {}
-    for position, name in enumerate(names):
-        given.setdefault(name, position)
-    if len(given) != len(names):
-        twice = next(i for i, name in enumerate(names) if given[name] != i)
-        raise Problem(
-            422, f"feature {names[twice]!r} is named twice", pointer=pointer("feature_names", twice)
-        )
-    if absent := [name for name in contract.names if name not in given]:
-        raise Problem(
-            409,
-            f"feature_names lack {absent[0]!r}, which the model takes; it takes {contract.n_features} features"
-            + _unknown_beside(names, contract),
-            pointer="/feature_names",
-            kind=_MISMATCH,
-        )
-    extra = tuple(name for name in names if name not in contract.positions)
+    try:
+        places, extra = contract.places(names)
+    except ContractMismatch as error:
+        raise Problem(409, str(error), pointer="/feature_names", kind=_MISMATCH) from None
+    except InvalidDocuments as error:
+        raise Problem(422, str(error), pointer=f"/feature_names/{error.feature}") from None
     if extra and limits.refuse_extra_features:
         raise Problem(
             409,
             f"the model does not know feature {extra[0]!r}",
-            pointer=pointer("feature_names", given[extra[0]]),
+            pointer=pointer("feature_names", names.index(extra[0])),
             kind=_MISMATCH,
         )
-    return np.array([given[name] for name in contract.names], np.intp), extra
+    return np.array(places, np.intp), extra

@@ -217,7 +217,7 @@ async def test_anything_else_is_refused_and_says_why(case: str, client: httpx.As
         ({"explain": "all"}, 422, "one of none, route"),
         ({"model": "nope"}, 404, "expected one of: tiny"),
         ({"contract": "sha256:0"}, 409, "the model's is"),
-        ({"feature_names": ["bm25", "pagerank", "ctr:7d", "AGE"]}, 409, "lack 'age'"),
+        ({"feature_names": ["bm25", "pagerank", "ctr:7d", "AGE"]}, 409, "'age' is not among the names"),
         ({"feature_names": [*NAMES, "age"]}, 422, "'age' is named twice"),
     ],
 )

@@ -118,7 +118,7 @@ def test_names_say_where_each_feature_stands_and_which_are_not_known() -> None:
             (
                 409,
                 "/feature_names",
-                "feature_names lack 'pagerank', which the model takes; it takes 4 features",
+                "feature 'pagerank' is not among the names; the model takes 4 features",
                 "contract-mismatch",
             ),
         ),
@@ -128,7 +128,7 @@ def test_names_say_where_each_feature_stands_and_which_are_not_known() -> None:
             (
                 409,
                 "/feature_names",
-                "feature_names lack 'pagerank', which the model takes; it takes 4 features, and does not know 'x'",
+                "feature 'pagerank' is not among the names; the model takes 4 features, and does not know 'x'",
                 "contract-mismatch",
             ),
         ),
@@ -139,7 +139,7 @@ def test_names_say_where_each_feature_stands_and_which_are_not_known() -> None:
                 409,
                 "/feature_names",
                 (
-                    "feature_names lack 'pagerank', which the model takes; it takes 4 features, and does not know 'y' "
+                    "feature 'pagerank' is not among the names; the model takes 4 features, and does not know 'y' "
                     "and 2 more"
                 ),
                 "contract-mismatch",

@@ -1,0 +1,159 @@
+"""Documents and ids as callers have them: arrays, lists, and frames of pandas, polars or Arrow.
+
+A frame is read by the names of its columns, never by their places, so that another order of the columns is not another
+ranking. Frames and series are known by what they can do. This module imports none of these libraries.
+
+A missing value (None, NaN, null, ``pandas.NA``) becomes NaN. Text, categories, dates and complex numbers are refused,
+although numpy could make numbers of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from localrank.errors import InvalidDocuments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from localrank.arrays import Matrix
+
+__all__ = ["Indexed", "as_numbers", "as_tuple", "columns_of", "matrix", "names_of"]
+
+#: Kinds of numpy's types that are numbers: bool, integers, floats.
+_NUMBERS = "biuf"
+_KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex numbers"}
+
+
+class Indexed(Protocol):
+    """Has a length and items: a sequence, an array, a series, or a frame."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, item: Any, /) -> Any: ...
+
+
+def columns_of(documents: Any) -> list[Any] | None:
+    """Return the names of a frame's columns as they are, ``None`` if it is no frame.
+
+    Raises:
+        InvalidDocuments: a name stands twice.
+    """
+    # A frame that is not in memory yet has no length.
+    if isinstance(documents, np.ndarray | Mapping) or not hasattr(type(documents), "__len__"):
+        return None
+    columns = getattr(documents, "column_names", getattr(documents, "columns", None))
+    if columns is None or callable(columns):
+        return None
+    listed = list(columns)
+    seen = set()
+    for name in listed:
+        if name in seen:
+            raise InvalidDocuments(f"expected every column once, found {name!r} again")
+        seen.add(name)
+    return listed
+
+
+def names_of(columns: Sequence[Any]) -> tuple[str, ...] | None:
+    """Return the names of features that columns have, ``None`` if they have only the numbers that pandas gives: 0, 1, 2, ….
+
+    Raises:
+        InvalidDocuments: a name is no text, or the numbers are not in order, as after a selection of columns.
+    """
+    if all(isinstance(name, str) for name in columns):
+        return tuple(columns) or None
+    numbered = [isinstance(name, int | np.integer) and not isinstance(name, bool) for name in columns]
+    if all(numbered) and list(columns) == list(range(len(columns))):
+        return None
+    wrong = next(
+        name
+        for at, name in enumerate(columns)
+        if not (isinstance(name, str) or (all(numbered) and name == at))
+    )
+    raise InvalidDocuments(
+        f"expected the names of features as the names of all columns, or 0 to {len(columns) - 1} in this order, "
+        f"found {wrong!r}"
+    )
+
+
+def matrix(documents: Any, columns: Sequence[Any] | None) -> Matrix:
+    """Return ``[n_docs, n_features]``: these columns of a frame, or without columns an array or lists of numbers."""
+    with np.errstate(over="ignore"):  # The contract names a value that is beyond float32.
+        if columns is None:
+            return np.ascontiguousarray(as_numbers(documents, "the documents"), np.float32)
+        found = np.empty((len(documents), len(columns)), np.float32)
+        for position, name in enumerate(columns):
+            values = as_numbers(documents[name], f"the column {name!r}")
+            if values.shape != (len(found),):
+                raise InvalidDocuments(
+                    f"expected one number per document in the column {name!r}, found shape {values.shape}"
+                )
+            found[:, position] = values
+        return found
+
+
+def as_numbers(values: Any, where: str) -> NDArray[Any]:
+    """Return an array, series or list as an array of numbers; missing values are NaN.
+
+    Raises:
+        InvalidDocuments: something in it is no number; it names ``where``.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in _NUMBERS:
+        return values
+    kind = values.dtype if hasattr(values, "dtype") else getattr(values, "type", None)
+    if str(kind) == "category" or str(kind).startswith("dictionary<"):
+        raise InvalidDocuments(f"expected numbers in {where}, found categories")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidDocuments(
+            f"expected rows of the same length in {where}, found different lengths"
+        ) from None
+    if array.dtype.kind in _NUMBERS:
+        return array
+    if array.dtype.kind != "O":
+        found = _KINDS.get(array.dtype.kind, str(array.dtype))
+        raise InvalidDocuments(f"expected numbers in {where}, found {found}")
+    if getattr(kind, "kind", "O") in _NUMBERS:
+        # pandas: numbers beside `pandas.NA`.
+        nullable: NDArray[Any] = values.to_numpy(np.float64, na_value=np.nan)
+        return nullable
+    return np.array([_number(value, where) for value in array.ravel()], np.float64).reshape(array.shape)
+
+
+def _number(value: Any, where: str) -> float:
+    pandas = sys.modules.get("pandas")
+    if value is None or (pandas is not None and value is pandas.NA):
+        return np.nan
+    if not isinstance(value, Real | Decimal | np.bool_):
+        found = "text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"
+        raise InvalidDocuments(f"expected numbers in {where}, found {found}")
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def as_tuple(ids: Any) -> tuple[Any, ...]:
+    """Return ids by place, whatever sequence holds them: a list, an array, a series of any index.
+
+    Raises:
+        ValueError: they are no sequence, so their order says nothing.
+    """
+    if (
+        isinstance(ids, str | bytes | Mapping | AbstractSet)
+        or not hasattr(ids, "__len__")
+        or columns_of(ids) is not None
+    ):
+        raise ValueError(f"expected a sequence of ids, found a {type(ids).__name__}")
+    # Arrow would give scalars of its own.
+    return tuple(ids.to_pylist() if hasattr(ids, "to_pylist") else ids)
