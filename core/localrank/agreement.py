@@ -24,7 +24,7 @@ def ranks_of(order: Indices) -> Indices:
     return ranks
 
 
-def kendall_tau(first: Vector, second: Vector) -> float:
+def kendall_tau(first: Vector | Indices, second: Vector | Indices) -> float:
     r"""Return Kendall's tau-b of two lists of scores, NaN if all scores of a list are the same.
 
     Definition [kendall1945]:
@@ -88,7 +88,7 @@ def _shared(first: Indices, second: Indices) -> Indices:
     return found
 
 
-def _dense(scores: Vector) -> Indices:
+def _dense(scores: Vector | Indices) -> Indices:
     """Return the scores as whole numbers in the same order, from 0."""
     return np.unique(scores, return_inverse=True)[1].astype(np.intp)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from localrank.agreement import kendall_tau, ranks_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank.arrays import Indices
     from localrank.artifact import Manifest
     from localrank.contract import FeatureContract
     from localrank.probe import Probe
@@ -169,25 +170,16 @@ def _rerankings(before: Compared, after: Compared) -> tuple[Reranking, ...] | No
     for side, probe in (("before", before.probe), ("after", after.probe)):
         for position, query in enumerate(probe.documents):
             rankings = before.ranker.rank(query), after.ranker.rank(query)
-            ranks = [np.argsort(ranking.order) for ranking in rankings]
+            one, other = (ranks_of(ranking.order) for ranking in rankings)
             rerankings.append(
                 Reranking(
                     probe=side,
                     query=position,
                     documents=len(query),
                     clusters=(rankings[0].route.cluster, rankings[1].route.cluster),
-                    tau=_kendall_tau(ranks[0], ranks[1]),
+                    tau=kendall_tau(one, other) if len(query) > 1 else 1.0,
                     same_first=bool(rankings[0].order[0] == rankings[1].order[0]),
-                    furthest=int(np.abs(ranks[0] - ranks[1]).max()),
+                    furthest=int(np.abs(one - other).max()),
                 )
             )
     return tuple(rerankings)
-
-
-def _kendall_tau(one: Indices, other: Indices) -> float:
-    r"""Return Kendall's :math:`\tau = (C - D) / \binom n2` of two orders without ties; 1 for a single document."""
-    n = len(one)
-    if n < 2:
-        return 1.0
-    agreement = np.sign(one[:, None] - one) * np.sign(other[:, None] - other)
-    return float(agreement.sum() / (n * (n - 1)))

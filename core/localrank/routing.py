@@ -492,7 +492,7 @@ class LshRouter(AmongQueries):
         compared = self._candidates(signature)
         fallback = None if len(compared) else NO_CANDIDATES
         if self.exemplars:
-            compared = np.concatenate([compared, self._exemplars])
+            compared = self._with_exemplars(compared)
         elif fallback:
             found = self._search.among_all(signature)
             return Route(self.strategy, *found, len(self.points), fallback)
@@ -507,12 +507,18 @@ class LshRouter(AmongQueries):
         if self._compares_all:
             return AmongQueries.runner_up(self, point, cluster, n_clusters)
         signature = cast("Signature", point)
-        compared = np.concatenate([self._candidates(signature), self._exemplars])
+        compared = self._with_exemplars(self._candidates(signature))
         others = compared[self.clusters[compared] != cluster]
         return self._search.among(signature, others).cluster if len(others) else None
 
     def _candidates(self, signature: Signature) -> Indices:
         return self.tables.candidates(signature, self._ranks, self.rerank, cap=self.cap, probes=self.probes)
+
+    def _with_exemplars(self, candidates: Indices) -> Indices:
+        """Add the exemplars that are not among the candidates, so that each training query is compared and counted once."""
+        found = set(candidates.tolist())  # `numpy.isin` takes three times as long for so few
+        more = [exemplar for exemplar in self.exemplars if exemplar not in found]
+        return np.concatenate([candidates, np.array(list(dict.fromkeys(more)), np.int64)])
 
     @cached_property
     def _compares_all(self) -> bool:
@@ -525,7 +531,3 @@ class LshRouter(AmongQueries):
         """The training queries' ranks where some are not full; a copy of short numbers, read one here, one there."""
         ranks = np.asarray(self.points.ranks)
         return None if (ranks >= self.points.directions.shape[1]).all() else ranks.astype(np.uint16)
-
-    @cached_property
-    def _exemplars(self) -> Indices:
-        return np.array(self.exemplars, np.int64)

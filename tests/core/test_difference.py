@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,28 @@ def test_probe_rankings_are_compared_by_kendalls_tau(tmp_path: Path) -> None:
         ranks = [[sorted(-score).index(-value) for value in score] for score in scores]
         assert max(abs(a - b) for a, b in zip(*ranks, strict=True)) == one.furthest
     assert any(one.tau < 1 for one in found.probe)
+
+
+def test_a_large_probe_is_compared_in_little_memory(tmp_path: Path) -> None:
+    """The pairs of 4,000 documents would take 128 MB as doubles."""
+    before = example_ranker("global", seed=1)
+    after = replace(before, global_scorer=LinearScorer(np.random.default_rng(8).standard_normal(N_FEATURES)))
+    documents = np.random.default_rng(5).standard_normal((4_000, N_FEATURES)).astype(np.float32)
+    registry = Registry(tmp_path)
+    for ranker in (before, after):
+        registry.publish("web", ranker, replace(provenance(ranker), probe=[documents]))
+    expected = kendalltau(*(ranker.rank(documents).scores for ranker in (before, after))).statistic
+
+    tracemalloc.start()
+    try:
+        found = registry.diff("web@1", "web@2")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert found.probe is not None
+    assert [pytest.approx(expected)] * 2 == [one.tau for one in found.probe]
+    assert peak < 16e6
 
 
 def test_contracts_are_compared_feature_by_feature(tmp_path: Path) -> None:

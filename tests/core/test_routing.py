@@ -232,6 +232,18 @@ def far_apart() -> tuple[Signatures, Signature]:
     return Signatures(one, np.ones((10, 1)), np.ones(10, np.int64)), Signature(other, np.ones(1), 1)
 
 
+def test_a_training_query_that_is_candidate_and_exemplar_counts_once(
+    known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    everyone = lsh(*known, rerank=64, exemplars=(*range(400), 0))
+    exact = ExactRouter(*known)
+
+    for query in range(5):
+        route = everyone.route(asked.of(query))
+        assert 400 == route.candidates
+        assert exact.route(asked.of(query)).cluster == route.cluster
+
+
 @pytest.mark.parametrize(("exemplars", "candidates"), [((), 10), ((2, 3), 2)])
 def test_an_empty_look_up_has_a_defined_answer(exemplars: tuple[int, ...], candidates: int) -> None:
     signatures, query = far_apart()
