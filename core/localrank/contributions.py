@@ -23,7 +23,9 @@ without products are Shapley values too, with the list as the sample that absent
 are not: a path's splits share its gain in the order in which they stand, where Shapley values take the mean over all
 orders.
 
-The columns of several blocks are added up for each feature, so every contribution has the name of a feature.
+The columns of several blocks are added up for each feature, so every contribution has the name of a feature. A scorer
+that is a member of several others is looked at once, with its weights added up
+(`localrank.scorers.combination.contributions_of`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from localrank.ranker import Ranker
 from localrank.representation import NoRepresentation
 from localrank.routing import GlobalRouter
-from localrank.scorers import BlendScorer, SumScorer, TreesScorer
+from localrank.scorers import BlendScorer, SumScorer, TreesScorer, distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from localrank.scorers import Scorer
 
 __all__ = ["FIRST_TREES", "GLOBAL", "PART", "ROUTED", "Rung", "first_part", "rungs_of"]
@@ -52,13 +54,21 @@ def rungs_of(ranker: Ranker) -> tuple[Rung, ...]:
 def first_part(scorer: Scorer, part: float = PART) -> Scorer:
     """Return the scorer with the first part of the trees of each of its forests; itself if it has none to leave out.
 
-    Each boosted tree corrects those that were learned before it, so the first ones say most.
+    Each boosted tree corrects those that were learned before it, so the first ones say most. What was one member of
+    several scorers stays one.
     """
+    found: dict[Scorer, Scorer] = {}
+    for one in distinct([scorer]):
+        found[one] = _first_part(one, part, found)
+    return found[scorer]
+
+
+def _first_part(scorer: Scorer, part: float, found: Mapping[Scorer, Scorer]) -> Scorer:
     if isinstance(scorer, TreesScorer):
         count = max(1, round(part * scorer.n_trees))
         return scorer if count == scorer.n_trees else scorer.first(count)
     if isinstance(scorer, BlendScorer | SumScorer):
-        members = tuple(first_part(member, part) for member in scorer.rankers)
+        members = tuple(found[member] for member in scorer.rankers)
         changed = any(one is not other for one, other in zip(members, scorer.rankers, strict=True))
         return cast("Scorer", replace(scorer, rankers=members)) if changed else scorer
     return scorer

@@ -15,7 +15,7 @@ from localrank.brief import html_table, one_line
 from localrank.cloud import Cloud
 from localrank.contributions import Contributions
 from localrank.errors import ScoringFailed
-from localrank.scorers.combination import per_deviation, standardised, weighted_sum
+from localrank.scorers.combination import contributions_of, per_deviation, standardised, weighted_sum
 from localrank.stages import untimed
 
 if TYPE_CHECKING:
@@ -164,14 +164,12 @@ class Ranker:
         if not route.shares:
             scorer = self.global_scorer if route.cluster is None else self.scorers[route.cluster]
             return scorer.contributions(cloud, which)
-        counted = [(share, scorer) for share, scorer in zip(route.shares, self.scorers, strict=True) if share]
-        parts = [scorer.contributions(cloud, which) for _, scorer in counted]
-        if route.standard:
-            parts = [
-                per_deviation(one, cloud.scored(scorer))
-                for one, (_, scorer) in zip(parts, counted, strict=True)
-            ]
-        return weighted_sum([share for share, _ in counted], parts)
+        terms = [
+            (share * per_deviation(cloud.scored(scorer)) if route.standard else share, scorer)
+            for share, scorer in zip(route.shares, self.scorers, strict=True)
+            if share
+        ]
+        return contributions_of(terms, cloud, which)
 
 
 def best_first(scores: Vector) -> Indices:

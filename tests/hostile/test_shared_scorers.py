@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,19 @@ import pytest
 
 from localrank import artifact
 from localrank.errors import ArtifactCorrupt
+from localrank.ladder import rungs_of
+from localrank.scorers import SumScorer, TreesScorer, distinct
+from localrank_service.models.live import LiveModel
+from localrank_training.latency import microseconds
+from localrank_training.sending import packed, unpacked
 from tests.core.examples import provenance, sharing_ranker
 from tests.hostile.folders import edit, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from localrank.scorers import Scorer
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +61,29 @@ def nested(found: dict[str, Any]) -> None:
         found["forms"].append({**plain, "members": [{"shared": len(found["shared"]) - 1}]})
         found["shared"].append(len(found["forms"]) - 1)
     found["global"] = {"shared": len(found["shared"]) - 1}
+
+
+def doubled(found: dict[str, Any]) -> None:
+    """Sums of the shared sum before them, twice: 28 forms, two to the power of 28 members."""
+    for _ in range(28):
+        last = {"shared": len(found["shared"]) - 1}
+        found["forms"].append({"kind": "sum", "settings": {}, "arrays": {}, "members": [last, last]})
+        found["shared"].append(len(found["forms"]) - 1)
+    found["global"] = {"shared": len(found["shared"]) - 1}
+
+
+def repeated(found: dict[str, Any]) -> None:
+    """A sum of one shared scorer, again and again."""
+    found["forms"].append({"kind": "sum", "settings": {}, "arrays": {}, "members": [{"shared": 0}] * 10_001})
+    found["global"] = len(found["forms"]) - 1
+
+
+def huge(found: dict[str, Any]) -> None:
+    """Forms whose sizes have thousands of digits, each of them unused."""
+    for _ in range(20_000):
+        last = len(found["forms"]) - 1
+        found["forms"].append({"kind": "sum", "settings": {}, "arrays": {}, "members": [last, last]})
+    found["clusters"][0] = len(found["forms"]) - 1
 
 
 WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -103,6 +134,18 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "shared scorers nested without end": (
         scorers(nested),
         r"scorers: expected at most 2000000, nested at most 32 deep, found \d+, 4\d deep",
+    ),
+    "sums of shared sums, each twice": (
+        scorers(doubled),
+        r"scorers: expected at most 10000 members of a scorer, shared ones counted wherever they stand, found \d{9}",
+    ),
+    "one shared scorer again and again": (
+        scorers(repeated),
+        r"scorers: expected at most 10000 members of a scorer, .*, found 10001",
+    ),
+    "forms of a size with thousands of digits": (
+        scorers(huge),
+        r"scorers: expected at most 2000000, nested at most 32 deep, found \d{1,13}, 2000\d deep",
     ),
     "an unknown part of the description": (
         scorers(lambda found: found.update(common=[])),
@@ -177,3 +220,27 @@ def test_a_wrong_description_is_refused_with_a_sentence_of_its_own(version: Path
 
     assert re.search(message, str(refusal.value)), str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_member_that_is_shared_is_looked_at_once_by_everything() -> None:
+    """A sum of the sum before it, twice, forty times: two to the power of forty members."""
+    ranker = sharing_ranker()
+    trees = ranker.global_scorer.members()[0]
+    assert isinstance(trees, TreesScorer)
+    scorer: Scorer = trees
+    for _ in range(40):
+        scorer = SumScorer((scorer, scorer))
+    ranker = replace(ranker, scorers=(scorer, scorer, scorer), global_scorer=scorer)
+    documents = np.random.default_rng(3).random((20, 6), np.float32)
+    cloud = ranker.contract.cloud(documents)
+    ranking = ranker.rank(cloud)
+
+    found = ranker.contributions(cloud, ranking)
+    rungs = rungs_of(ranker)
+
+    np.testing.assert_allclose(found.values / 2.0**40, trees.contributions(cloud, np.arange(20)), rtol=1e-9)
+    assert 4 * trees.n_trees == LiveModel("web", 1, ranker).work
+    assert ranking.order.tolist() == rungs[1].ranker.rank(documents).order.tolist()
+    assert len(distinct([scorer])) == len(distinct([rungs[-1].ranker.global_scorer])) == 41
+    assert microseconds(scorer) < 41 * microseconds(trees)
+    assert trees is unpacked(packed(SumScorer((trees, scorer)), scorer), scorer).members()[0]

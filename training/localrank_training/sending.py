@@ -11,6 +11,8 @@ import io
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from localrank.scorers import distinct
+
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
@@ -19,7 +21,7 @@ __all__ = ["packed", "unpacked"]
 
 def packed(scorer: Scorer, known: Scorer) -> bytes:
     """Return a scorer as bytes that refer to ``known`` and whatever it is made of."""
-    numbers = {id(one): number for number, one in enumerate(_all_of(known))}
+    numbers = {id(one): number for number, one in enumerate(distinct([known]))}
 
     class Packer(pickle.Pickler):
         def persistent_id(self, obj: Any) -> int | None:
@@ -32,19 +34,11 @@ def packed(scorer: Scorer, known: Scorer) -> bytes:
 
 def unpacked(content: bytes, known: Scorer) -> Scorer:
     """Undo `packed`; what was sent as a number is the scorer itself that ``known`` is made of here."""
-    scorers = _all_of(known)
+    scorers = distinct([known])
 
     class Unpacker(pickle.Unpickler):
         def persistent_load(self, pid: int) -> Scorer:
             return scorers[pid]
 
     found: Scorer = Unpacker(io.BytesIO(content)).load()
-    return found
-
-
-def _all_of(scorer: Scorer) -> list[Scorer]:
-    """Return a scorer and all that it is made of, in one order on both sides."""
-    found = [scorer]
-    for member in scorer.members():
-        found += _all_of(member)
     return found

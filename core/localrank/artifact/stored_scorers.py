@@ -28,7 +28,7 @@ from localrank.layout import bound
 from localrank.scorers import SCORERS, Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from localrank.arrays import Array
     from localrank.contract import FeatureContract
@@ -37,9 +37,15 @@ if TYPE_CHECKING:
 
 __all__ = ["StoredScorers", "dismantle"]
 
-#: Largest number of scorers of a model, members included: otherwise forms made of forms could unfold without end.
+#: Largest number of scorers of a model, members included, shared ones once: otherwise forms made of forms could unfold
+#: without end.
 _MOST_SCORERS = 2_000_000
+#: Largest number of members of one scorer, members of members included, shared ones counted wherever they stand:
+#: otherwise sums of shared sums could unfold without end. Each costs an addition when a query is scored.
+_MOST_MEMBERS = 10_000
 _DEEPEST = 32
+#: No larger number is counted: it would have as many digits as there are forms.
+_UNCOUNTED = 10**12
 _FORM = {"kind", "settings", "arrays", "members"}
 _DESCRIPTION = {"clusters", "global", "forms", "shared"}
 
@@ -195,6 +201,8 @@ class StoredScorers:
                 f"{MANIFEST}: scorers: expected arrays of clusters, forms and shared scorers"
             )
         sizes: list[int] = []
+        #: As many as `sizes`, with shared scorers counted wherever they stand.
+        unfolded: list[int] = []
         depths: list[int] = []
         #: How many shared scorers must be there before a form can be built.
         needs: list[int] = []
@@ -218,7 +226,8 @@ class StoredScorers:
                     f"{where}: expected members among the forms and the shared scorers before it, "
                     f"found {members!r:.60}"
                 )
-            sizes.append(1 + sum(sizes[member] for member in members if isinstance(member, int)))
+            sizes.append(_plus_one(sizes[member] for member in members if isinstance(member, int)))
+            unfolded.append(_plus_one(unfolded[self._form_of(member)] for member in members))
             depths.append(1 + max((depths[self._form_of(member)] for member in members), default=0))
             needs.append(
                 max((needs[one] if isinstance(one, int) else one["shared"] + 1 for one in members), default=0)
@@ -241,6 +250,11 @@ class StoredScorers:
             raise ArtifactCorrupt(
                 f"{MANIFEST}: scorers: expected at most {_MOST_SCORERS}, nested at most {_DEEPEST} deep, "
                 f"found {total}, {deepest} deep"
+            )
+        if (most := max(unfolded[position] for position in roots) - 1) > _MOST_MEMBERS:
+            raise ArtifactCorrupt(
+                f"{MANIFEST}: scorers: expected at most {_MOST_MEMBERS} members of a scorer, shared ones counted wherever "
+                f"they stand, found {most}"
             )
 
     def _stands(self, reference: Any, end: int) -> bool:
@@ -314,6 +328,10 @@ def _check_array(where: str, role: str, spec: Any) -> None:
         or not all(_is_position(length, 2**48) for length in spec[1])
     ):
         raise ArtifactCorrupt(f"{where}: expected a dtype and a shape, found {spec!r:.60}")
+
+
+def _plus_one(sizes: Iterable[int]) -> int:
+    return min(1 + sum(sizes), _UNCOUNTED)
 
 
 def _is_position(value: Any, end: int) -> bool:

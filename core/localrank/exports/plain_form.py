@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainTrees", "PlainWeights", "plain_form"]
 
+_MOST_TREES = 100_000
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainWeights:
@@ -60,6 +62,11 @@ def plain_form(ranker: Ranker, *, global_scorer: bool = False) -> PlainWeights |
     parts = list(_parts(ranker.global_scorer))
     if all(isinstance(part, TreesScorer) for part in parts):
         forests = tuple(part for part in parts if isinstance(part, TreesScorer))
+        if (n_trees := sum(forest.n_trees for forest in forests)) > _MOST_TREES:
+            raise ExportRefused(
+                f"expected at most {_MOST_TREES} trees, a shared forest counted wherever it stands, found {n_trees}; "
+                "search engines cannot run such models"
+            )
         for forest in forests:
             _check_trees(forest, ranker.contract)
         return PlainTrees(forests)

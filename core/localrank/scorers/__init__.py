@@ -9,7 +9,7 @@ from localrank.scorers.anchored import AnchoredBySimilarityScorer, AnchoredScore
 from localrank.scorers.borda import BordaScorer
 from localrank.scorers.combination import BlendScorer, SumScorer
 from localrank.scorers.linear import LinearScorer
-from localrank.scorers.role import Leaf, Scorer
+from localrank.scorers.role import Leaf, Scorer, distinct
 from localrank.scorers.stumps import StumpScorer
 from localrank.scorers.trees import TreesScorer
 
@@ -25,6 +25,7 @@ __all__ = [
     "StumpScorer",
     "SumScorer",
     "TreesScorer",
+    "distinct",
 ]
 
 #: Every kind of scorer that an artifact may hold.

@@ -180,6 +180,9 @@ class AnchoredBySimilarityScorer:
     def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:  # noqa: ARG002
         raise no_sum(self.kind)
 
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:  # noqa: ARG002
+        raise no_sum(self.kind)
+
     def score_rows(self, rows: Matrix) -> Vector:
         """Score documents in the blocks of the member."""
         return self.member.score_with(self.weights_for(rows), rows)

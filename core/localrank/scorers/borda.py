@@ -35,7 +35,7 @@ from localrank.scorers.combination import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Vector
     from localrank.cloud import Cloud
     from localrank.layout import Layouts
     from localrank.scorers.role import Scorer
@@ -88,13 +88,14 @@ class BordaScorer(Combination):
             return _median(shares, behind) + weighted_sum(shares, behind) / (5 * len(cloud))
         return _stationary(shares, behind)
 
-    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:
         if self.rule != "scores":
             raise no_sum(f"{self.kind} ({self.rule})")
-        parts = [
-            per_deviation(ranker.contributions(cloud, which), cloud.scored(ranker)) for ranker in self.rankers
+        shares = (self.weights / self.weights.sum()).tolist()
+        return [
+            (share * per_deviation(cloud.scored(ranker)), ranker)
+            for share, ranker in zip(shares, self.rankers, strict=True)
         ]
-        return weighted_sum(self.weights / self.weights.sum(), parts)
 
 
 def ranked_behind(scores: Vector) -> Vector:

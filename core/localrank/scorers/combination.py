@@ -19,6 +19,7 @@ import numpy as np
 
 from localrank.brief import one_line
 from localrank.layout import Layout, between
+from localrank.scorers.role import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ __all__ = [
     "BlendScorer",
     "Combination",
     "SumScorer",
+    "contributions_of",
     "per_deviation",
     "standardised",
     "weighted_sum",
@@ -62,8 +64,11 @@ class Combination(ABC):
         """Return ``[n_docs]``; members are scored by `Cloud.scored`, so that each is scored once."""
 
     @abstractmethod
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:
+        """Return weights and members, as every scorer does."""
+
     def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
-        """Return ``[len(which), n_features]``, as every scorer does."""
+        return contributions_of([(1.0, self)], cloud, which)
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -112,15 +117,12 @@ class BlendScorer(Combination):
             [weight for weight, _ in counted], [standardised(cloud.scored(ranker)) for _, ranker in counted]
         )
 
-    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
-        counted = [(w, ranker) for w, ranker in zip(self.weights, self.rankers, strict=True) if w]
-        return weighted_sum(
-            [weight for weight, _ in counted],
-            [
-                per_deviation(ranker.contributions(cloud, which), cloud.scored(ranker))
-                for _, ranker in counted
-            ],
-        )
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:
+        return [
+            (weight * per_deviation(cloud.scored(ranker)), ranker)
+            for weight, ranker in zip(self.weights.tolist(), self.rankers, strict=True)
+            if weight
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +141,35 @@ class SumScorer(Combination):
     def score(self, cloud: Cloud, /) -> Vector:
         return weighted_sum([1.0] * len(self.rankers), [cloud.scored(ranker) for ranker in self.rankers])
 
-    def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
-        parts = [ranker.contributions(cloud, which) for ranker in self.rankers]
-        return weighted_sum([1.0] * len(parts), parts)
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:  # noqa: ARG002
+        return [(1.0, ranker) for ranker in self.rankers]
+
+
+def contributions_of(terms: Sequence[tuple[float, Scorer]], cloud: Cloud, which: Indices) -> Vector:
+    """Return ``[len(which), n_features]``: contributions to a weighted sum of scorers' scores.
+
+    Args:
+        terms: weights and scorers.
+        cloud: the list.
+        which: positions of the documents.
+
+    Raises:
+        ExplanationRefused: a scorer is no sum over features.
+    """
+    weights = dict.fromkeys((scorer for _, scorer in terms), 0.0)
+    for weight, scorer in terms:
+        weights[scorer] += weight
+    found = np.zeros((len(which), cloud.contract.n_features))
+    # Backwards, so that all weights of a scorer are known when its turn comes.
+    for scorer in reversed(distinct(weights)):
+        if scorer not in weights:
+            continue
+        members = scorer.terms(cloud)
+        for weight, member in members:
+            weights[member] = weights.get(member, 0.0) + weight * weights[scorer]
+        if not members:
+            found += weights[scorer] * scorer.contributions(cloud, which)
+    return found
 
 
 def weighted_sum(weights: Sequence[float] | Vector, values: Sequence[Vector]) -> Vector:
@@ -158,18 +186,10 @@ def standardised(scores: Vector) -> Vector:
     return np.zeros(len(scores)) if found is None else found[0] / found[2]
 
 
-def per_deviation(contributions: Vector, scores: Vector) -> Vector:
-    """Convert contributions to the scores of a list into contributions to its `standardised` scores.
-
-    Args:
-        contributions: ``[n, n_features]`` of some documents of the list.
-        scores: of all its documents.
-    """
+def per_deviation(scores: Vector) -> float:
+    """Return what turns contributions to the scores of a list into contributions to its `standardised` scores."""
     found = _scaled(scores)
-    if found is None:
-        return np.zeros(contributions.shape)
-    _, largest, deviation = found
-    return contributions / largest / deviation
+    return 0.0 if found is None else float(1.0 / found[1] / found[2])
 
 
 def _scaled(scores: Vector) -> tuple[Vector, float, float] | None:

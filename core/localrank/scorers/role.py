@@ -19,14 +19,14 @@ from localrank.brief import one_line
 from localrank.contributions import by_feature, no_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from localrank.arrays import Array, Indices, Matrix, Vector
     from localrank.cloud import Cloud
     from localrank.contributions import Parts
     from localrank.layout import Layouts
 
-__all__ = ["Leaf", "Scorer"]
+__all__ = ["Leaf", "Scorer", "distinct"]
 
 
 class Scorer(Protocol):
@@ -47,6 +47,14 @@ class Scorer(Protocol):
 
         Raises:
             ExplanationRefused: the scorer is no sum over features.
+        """
+        ...
+
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:
+        """Return the weights and members whose scores add up to the score of this list, but for a constant; none for a leaf.
+
+        Raises:
+            ExplanationRefused: the score is no such sum.
         """
         ...
 
@@ -100,6 +108,9 @@ class Leaf(ABC):
     def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
         return by_feature(cloud, self.blocks, self.parts_of, which)
 
+    def terms(self, cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:  # noqa: ARG002
+        return ()
+
     def parts_of(self, rows: Matrix, /) -> Parts:  # noqa: ARG002
         """Return how the scores of documents of this list, ``[n_docs, width]``, are sums over the columns.
 
@@ -129,3 +140,18 @@ class Leaf(ABC):
         members: Sequence[Scorer],  # noqa: ARG003 - a leaf has none
     ) -> Self:
         return cls(**arrays, **settings)
+
+
+def distinct(scorers: Iterable[Scorer]) -> list[Scorer]:
+    """Return the scorers and all that they are made of, each once, members before what they are made of."""
+    found: dict[Scorer, None] = {}
+
+    def visit(scorer: Scorer) -> None:
+        if scorer not in found:
+            for member in scorer.members():
+                visit(member)
+            found[scorer] = None
+
+    for scorer in scorers:
+        visit(scorer)
+    return list(found)

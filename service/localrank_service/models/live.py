@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from localrank.registry import CHAMPION
-from localrank.scorers import TreesScorer
+from localrank.scorers import TreesScorer, distinct
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LiveModel:
         hold: keeps the files that its arrays are mapped from.
         query_map: the training queries in two dimensions, if it has them.
         work: the cost of ranking one document, in numbers read: its features, or four for each tree of the largest
-            scorer if that is more.
+            scorer if that is more. A tree that several members share is walked once.
     """
 
     name: str
@@ -62,9 +62,8 @@ class LiveModel:
 
 
 def _trees(scorer: Scorer) -> int:
-    """Count the trees of a scorer and its members."""
-    own = len(scorer.splits) if isinstance(scorer, TreesScorer) else 0
-    return own + sum(map(_trees, scorer.members()))
+    """Count the trees of a scorer and its members, each once."""
+    return sum(one.n_trees for one in distinct([scorer]) if isinstance(one, TreesScorer))
 
 
 def addresses_of(models: Iterable[LiveModel]) -> dict[str, LiveModel]:

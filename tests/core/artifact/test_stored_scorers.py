@@ -47,7 +47,7 @@ def test_every_scorer_counts_however_often_its_form_is_used(
 
 def test_two_million_scorers_are_too_many_before_anything_unfolds() -> None:
     """A form for each of 21 levels stands for 2**21 - 1 scorers, and the global one is one more."""
-    assert 1 == StoredScorers(doubled(16), CONTRACT).n_clusters
+    assert 1 == StoredScorers(doubled(12), CONTRACT).n_clusters
     with pytest.raises(ArtifactCorrupt, match=r"expected at most 2000000, .* found 2097152, 21 deep"):
         StoredScorers(doubled(20), CONTRACT)
 

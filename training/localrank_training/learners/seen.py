@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.scorers.role import Leaf
+from localrank.scorers.role import Leaf, distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from localrank.arrays import Matrix, Vector
     from localrank.cloud import Cloud
     from localrank.scorers import Scorer
@@ -23,9 +25,16 @@ def scores_of(scorer: Scorer, lesson: Lesson) -> Vector:
 
     A scorer of scorers looks at the scores of its members, so these are made first, each for all documents at once.
     """
+    found: dict[Scorer, Vector] = {}
+    for one in distinct([scorer]):
+        found[one] = _scores_of(one, lesson, found)
+    return found[scorer]
+
+
+def _scores_of(scorer: Scorer, lesson: Lesson, found: Mapping[Scorer, Vector]) -> Vector:
     if isinstance(scorer, Leaf):
         return scorer.score_rows(lesson.seen_as(scorer.blocks).queries.documents)
-    members = {member: scores_of(member, lesson) for member in scorer.members()}
+    members = {member: found[member] for member in scorer.members()}
     seen: dict[str, QuerySet] = {}
     scores = np.empty(lesson.queries.n_docs)
     for query in range(len(lesson.queries)):
