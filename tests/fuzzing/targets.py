@@ -17,7 +17,7 @@ import tempfile
 import warnings
 import zlib
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from localrank import artifact
+from localrank import letor as core_letor
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactError, InvalidData
 from localrank.native import lift, scan
@@ -39,6 +40,7 @@ from localrank_service.wire.query import Limits
 from localrank_training.data import letor
 from localrank_training.data.reading import read
 from tests.core.examples import example_ranker, provenance
+from tests.fuzzing.oracles import letor_lines
 from tests.hostile.folders import relist
 
 if sys.version_info >= (3, 14):
@@ -49,7 +51,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from localrank_training.data.letor import Lines
 
 __all__ = ["TARGETS", "Target"]
 
@@ -212,23 +213,25 @@ def _chunked(data: bytes) -> None:
     assert outcome(lambda: run(len(data) or 1)) == outcome(lambda: run(3))
 
 
-def _told(lines: Lines) -> Any:
-    comments = None if lines.comments is None else lines.comments.to_pylist()
-    parts = (lines.labels, lines.queries, lines.counts, lines.columns, lines.values, lines.line_numbers)
-    return [part.tobytes() for part in parts], list(lines.query_ids), comments, lines.n_lines
-
-
 def _letor(data: bytes) -> None:
+    """The service's numbers, training's and those of the oracle are the same."""
     text = data if data.endswith(b"\n") else data + b"\n"
-
-    def run(parse: Callable[..., Lines]) -> Any:
+    expected = letor_lines(text, 50)
+    for parse in (partial(core_letor.parse, text), partial(letor.parse, text, name="a.txt")):
         try:
-            return _told(parse(text, name="a.txt", max_features=50))
+            lines = parse(max_features=50)
         except InvalidData as error:
-            names_what_is_wrong(error, "a.txt:")
-            return "refused"
-
-    assert run(letor.parse) == run(letor.parse_exactly)
+            names_what_is_wrong(error, f"a.txt:{expected}:")
+        except core_letor.WrongLineError as error:
+            names_what_is_wrong(error, f"line {expected}, column ")
+        else:
+            assert not isinstance(expected, int), expected
+            assert [one.line for one in expected] == lines.line_numbers.tolist()
+            assert [one.label for one in expected] == lines.labels.tolist()
+            assert [one.query_id for one in expected] == [lines.query_ids[at] for at in lines.queries]
+            values = [pair for one in expected for pair in one.values]
+            assert [index - 1 for index, _ in values] == lines.columns.tolist()
+            assert np.array([value for _, value in values], np.float32).tobytes() == lines.values.tobytes()
 
 
 @cache
@@ -348,7 +351,7 @@ _REQUESTS = _json(
     {"feature_names": ["age", "ctr:7d", "pagerank", "bm25", "x"], "features": [[*ROW, 5]]},
 )
 
-_TEXT = b"2 qid:1 1:0.5 2:-1e-3 7:3 # a comment\n0 qid:1 3:nan\n\n1.5 qid:q-2 1:1\n"
+_TEXT = b"2 qid:1 1:0.5 2:-1e-3 7:3 # a comment\n0 qid:1 3:?\n\n1.5 qid:q-2 1:1\n"
 
 TARGETS: dict[str, Target] = {
     "rerank": Target(_REQUESTS, _rerank),

@@ -33,10 +33,6 @@ def test_a_part_that_is_only_a_byte_order_mark_does_not_end_the_file(
     assert ("a", "b") == whole.query_ids == pieces.query_ids
 
 
-def test_sizes_of_pieces_and_lines() -> None:
-    assert (2**20, 2**18, 2**30) == (sources.BLOCK, sources._PIECE, sources._LONGEST_LINE)
-
-
 @pytest.mark.parametrize(("at", "kind"), [(4095, "binary"), (4096, "text")])
 def test_a_zero_byte_in_the_first_four_kib_makes_a_file_binary(tmp_path: Path, at: int, kind: str) -> None:
     path = tmp_path / "a"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from localrank.errors import InvalidData
+from localrank.numerals import decimal
 from localrank_training.data.sources import first_line, opened
 from localrank_training.data.tables import IDS, Batch, Layout, check_names, is_number, rows
 
@@ -27,9 +28,12 @@ __all__ = ["DelimitedReader", "delimiter_of"]
 _DELIMITERS = (b"\t", b",", b";", b"|")
 #: What stands for a missing value.
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
+#: For Arrow, whose regular expressions take linear time.
 _NUMBER = r"^\s*\"?[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\"?\s*$"
 #: Decimal commas, or commas between thousands.
 _WITH_COMMAS = r"^\s*[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+#: What a number in a header may have around it.
+_AROUND = b' \t\r\n\v\f"'
 _BLOCK = 1 << 22
 #: How Arrow says which cell or row is wrong. It counts the header as a row.
 _CELL = re.compile(
@@ -51,7 +55,7 @@ def delimiter_of(line: bytes, name: str) -> str | None:
     if not line.count(found):
         return None
     cells = line.rstrip(b"\r\n").split(found)
-    if all(re.match(_NUMBER.encode(), cell) or not cell.strip() for cell in cells):
+    if all(_is_number(cell) or not cell.strip() for cell in cells):
         raise InvalidData(
             f"{name}: expected a header line with the names of the columns, found only numbers in the first line"
         )
@@ -135,6 +139,8 @@ class DelimitedReader:
         if width := _ROW.match(error):
             expected = f"row {int(width[1]) - 1}: expected {width[2]} columns, found {width[3]}"
             return InvalidData(f"{self._source.path}: {expected}")
+        if "straddl" in error:
+            return InvalidData(f"{self._source.path}: expected at most {_BLOCK} bytes in a row, found more")
         found = error.splitlines()[0][:200]
         return InvalidData(f"{self._source.path}: expected a table of delimited text, found: {found}")
 
@@ -157,7 +163,7 @@ class DelimitedReader:
 
     def _refuse_data_as_header(self, names: Sequence[str], columns: Columns) -> None:
         """Refuse a first line that is a document."""
-        numbers = [name for name in names if re.match(_NUMBER, name)]
+        numbers = [name for name in names if _is_number(name.encode())]
         if numbers and columns.qid not in names and columns.label not in names:
             raise InvalidData(
                 f"{self._source.path}: expected a header line with the names of the columns, found {numbers[0]!r} in "
@@ -200,6 +206,10 @@ class DelimitedReader:
         return InvalidData(
             f"{self._source.path}: row {row + 1}, column {name!r}: expected a number{like}, found {shown!r}{advice}"
         )
+
+
+def _is_number(cell: bytes) -> bool:
+    return decimal(cell.strip(_AROUND)) is not None
 
 
 def _share(flags: Any) -> float:

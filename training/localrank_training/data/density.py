@@ -23,7 +23,7 @@ from localrank_training.data.queries import Gap
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
-    from localrank_training.data.letor import Lines
+    from localrank.letor import Lines
 
 __all__ = ["Density"]
 

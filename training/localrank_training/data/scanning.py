@@ -17,7 +17,7 @@ from localrank.errors import InvalidData
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.delimited import DelimitedReader, delimiter_of
 from localrank_training.data.density import Density
-from localrank_training.data.letor import MAX_FEATURES, Lines, parse
+from localrank_training.data.letor import MAX_FEATURES, comments_of, parse
 from localrank_training.data.mapped import check_chosen, open_mapped
 from localrank_training.data.parquet import ParquetReader
 from localrank_training.data.queries import Gap, Skipped, default_names
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank.letor import Lines
     from localrank_training.data.queries import QuerySet
 
 __all__ = ["Block", "Scan", "blocks_of", "read_names"]
@@ -256,7 +257,7 @@ class Scan:
             yield Block(
                 labels=lines.labels,
                 queries=codes[lines.queries],
-                comments=lines.comments,
+                comments=comments_of(lines),
                 lines=lines if matrix is None else None,
                 matrix=matrix,
                 numbers=lines.line_numbers,

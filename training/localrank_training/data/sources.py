@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from localrank.errors import InvalidData
+from localrank_training.data.letor import LONGEST_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,6 @@ MAPPED_INDEX = "queryset.json"
 NAMES_FILE = "features.txt"
 
 _PIECE = 1 << 18
-_LONGEST_LINE = 1 << 30
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -163,7 +163,7 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
         advance: told how many bytes of the file, as stored, have been read so far.
     """
     rest: list[bytes] = []
-    waiting = 0
+    waiting = lines = 0
     first = True
     with opened(source) as (stream, position):
         while True:
@@ -177,11 +177,15 @@ def blocks(source: Source, advance: Callable[[int], None]) -> Iterator[bytes]:
             rest.append(piece)
             waiting += len(piece)
             if waiting < BLOCK or b"\n" not in piece:
-                if waiting > _LONGEST_LINE:
-                    raise InvalidData(f"{source.path}: expected lines, found one longer than 1 GiB")
+                if waiting > BLOCK + LONGEST_LINE:
+                    lines += b"".join(rest).count(b"\n")
+                    raise InvalidData(
+                        f"{source.path}:{lines + 1}: expected at most {LONGEST_LINE} bytes on a line, found more"
+                    )
                 continue
             text = b"".join(rest)
             end = text.rindex(b"\n") + 1
+            lines += text.count(b"\n")
             yield text[:end]
             rest, waiting = [text[end:]], len(text) - end
     text = b"".join(rest)
