@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import re
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ import pytest
 from localrank import Registry
 from localrank.__main__ import main
 from localrank.artifact import Provenance
-from localrank.metrics import Convention
 from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
 from localrank_training.evaluation import evaluate, versus
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank_training.data.queries import QuerySet
 
-#: The module: its package holds the command by the same name.
-printing = importlib.import_module("localrank_training.commands.evaluate")
 TABLES = {
     "contract": {"normalise": "none"},
     "representation": {"components": 1},
@@ -335,104 +330,6 @@ def test_help_shows_how_models_and_data_are_told_apart(run: Run) -> None:
 
 
 # ----------------------------------------------------------------------------------------------- what is printed
-
-
-def routed(clusters: list[int], to_global: int = 0, rows: int | None = None, **fallbacks: int) -> Any:
-    ways = SimpleNamespace(name="standard")
-    routing = SimpleNamespace(clusters=clusters, to_global=to_global, strategy="lsh", fallbacks=fallbacks)
-    figures = [
-        SimpleNamespace(cluster=number or None, queries=3, local=0.5, global_=0.25)
-        for number in range(len(clusters) if rows is None else rows)
-    ]
-    local = [
-        SimpleNamespace(name="map", convention=ways, mean=0.5),
-        SimpleNamespace(name="p@5", convention=ways, mean=0.6),
-    ]
-    return SimpleNamespace(
-        name="web@1", routing=routing, clusters=figures, local=local, ties=[(0.5, 0.5), (0.5, 0.6)]
-    )
-
-
-def test_routes_are_printed_with_their_shares(capsys: pytest.CaptureFixture[str]) -> None:
-    printing._print_routing(routed([3, 0, 5], 2, no_signature=1, far_outside=4), with_figures=True)
-
-    said, _, *rows = capsys.readouterr().out.strip().splitlines()
-    assert (
-        "web@1: routed by lsh to 2 of 3 clusters, largest 50.0%, global scorer 20.0%, no_signature 1, far_outside 4"
-    ) == said
-    assert ["global", "3", "30.0%", "0.5000", "0.2500"] == rows[-3].split()
-    assert ["1", "3", "30.0%", "0.5000", "0.2500"] == rows[-2].split()
-
-
-@pytest.mark.parametrize(
-    ("rows", "with_figures", "listed"), [(20, True, True), (21, True, False), (20, False, False)]
-)
-def test_twenty_clusters_are_listed(
-    rows: int, capsys: pytest.CaptureFixture[str], *, with_figures: bool, listed: bool
-) -> None:
-    printing._print_routing(routed([3] * 20, rows=rows), with_figures=with_figures)
-
-    assert listed == ("its global" in capsys.readouterr().out)
-
-
-@pytest.mark.parametrize(
-    ("p", "text"), [(0.0001, "0.0001"), (0.00009, "9.0e-05"), (0.5, "0.5000"), (1.0, "1.0000")]
-)
-def test_small_probabilities_keep_their_digits(p: float, text: str) -> None:
-    assert text == printing._probability(p)
-
-
-@pytest.mark.parametrize(("low", "high", "said"), [(0.25, 0.2500625, True), (0.25, 0.25003125, False)])
-def test_ties_are_told_if_they_change_the_fourth_digit(
-    low: float, high: float, capsys: pytest.CaptureFixture[str], *, said: bool
-) -> None:
-    found = routed([1])
-    found.ties = [(low, high), (0.25, 0.25)]
-
-    printing._print_ties(found)
-
-    expected = f"\nweb@1: another order of documents with equal scores would give map (standard) {low:.4f} … {high:.4f}\n"
-    assert (expected if said else "") == capsys.readouterr().out
-
-
-def test_differences_are_counted_and_what_would_have_been_found_is_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    ways = Convention.named("standard")
-
-    def compared(metric: str, p: float, detectable: float | None, bound: float | None) -> Any:
-        claim = SimpleNamespace(margin=0.01, low=bound, holds=bound is not None and bound > -0.01)
-        return SimpleNamespace(
-            metric=metric, convention="standard", p=p / 2, p_holm=p, detectable=detectable, n_queries=40, difference=-0.02,
-            interval_text="[a, b]", wins=5, ties=6, losses=7, helped=2, hurt=3, non_inferiority=claim,
-        )  # fmt: skip
-
-    names = ("map", "p@5", "mrr", "err")
-    ours, theirs = (
-        [SimpleNamespace(name=name, convention=ways, n_empty=1, mean=mean) for name in names]
-        for mean in (0.5, 0.25)
-    )
-    found = [
-        compared("map", 0.05, 0.03, -0.02),
-        compared("p@5", 0.049, None, 0.004),
-        compared("mrr", 0.2, 0.04, None),
-    ]
-
-    printing._print_figures(ours, theirs, found, ("web@2", "web@1"))
-    lines = capsys.readouterr().out.strip().splitlines()
-
-    assert lines[0].endswith("; differences are web@2 less web@1")
-    assert lines[1].endswith("helped/hurt > 0.1  at most 0.01 worse")
-    map_, p5, mrr, err = lines[2:6] if lines[2].startswith("map") else lines[3:7]
-    assert "map 1 0.5000 0.2500 -0.0200 [a, b] 0.0250 0.0500 5/6/7 2/3 not shown (-0.0200)" == " ".join(
-        map_.split()
-    )
-    assert p5.rstrip().endswith("yes (+0.0040)")
-    assert mrr.rstrip().endswith("not shown (no bound)")
-    # Without a comparison a row has dashes.
-    assert ["err", "1", "0.5000", *"-" * 8] == err.split()
-    assert lines[-1].startswith("1 of 3 differences are significant at 5 % (Holm). These 40 queries find")
-    assert lines[-1].endswith("four times in five: map 0.0300, mrr 0.0400")
 
 
 @pytest.mark.parametrize("margin", ["0", "1"])

@@ -71,40 +71,6 @@ def test_each_count_has_a_line_of_its_own_if_there_is_any(
     assert [f"  {line}"] == others
 
 
-def test_the_sizes_come_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _print(Exported(Joined(queries(2, 6), impressions=9, clicks=1, grades=4), None, 0, 0, ()), "o.txt")
-
-    assert (
-        "o.txt: 2 queries, 6 documents, 3 features, from 9 impressions with 1 click and 4 grades\n"
-        == capsys.readouterr().out
-    )
-
-
-@pytest.mark.parametrize(
-    ("known", "places", "last"),
-    [
-        (2, 2, []),
-        (2, 3, ["  places after 2 could not be compared; they get the propensity of that place"]),
-    ],
-)
-def test_propensities_are_shown_to_three_digits(
-    known: int, places: int, last: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    ratios = np.array([1.0, 1 / 3, 1 / 3][:places])
-
-    _print(exported(propensities=Propensities(ratios, known, "em")), "out.parquet")
-
-    _, said, *others = capsys.readouterr().out.splitlines()
-    assert f"  propensities (em): {', '.join(['1', '0.333', '0.333'][:places])}" == said
-    assert last == others
-
-
-def test_ten_propensities_are_shown_at_most(capsys: pytest.CaptureFixture[str]) -> None:
-    _print(exported(propensities=Propensities(np.ones(12), 12, "power:0")), "out.parquet")
-
-    assert "  propensities (power:0): " + ", ".join(["1"] * 10) in capsys.readouterr().out.splitlines()
-
-
 @pytest.mark.parametrize(("weights", "option"), [(False, ""), (True, "--weight weight ")])
 def test_the_command_that_reads_csv_is_shown(
     weights: bool, option: str, capsys: pytest.CaptureFixture[str]

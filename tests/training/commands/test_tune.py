@@ -16,7 +16,6 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
 from localrank_training.lsh_tuning import TablesTrial
 from localrank_training.tuning import SPACE, Setting, Tuned
-from localrank_training.tuning_report import against_best
 from tests.training.commands.calls import COLUMNS, Calls
 
 command = importlib.import_module("localrank_training.commands.tune")
@@ -107,33 +106,6 @@ def test_options_reach_the_work(calls: Calls, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("calls")
-def test_tables_say_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
-    shortfall = against_best(TUNED)[1]
-
-    assert 0 == main(["tune", "my data.txt", "--out", "x y", "--agreement", "0.9"])
-
-    said, errors = capsys.readouterr()
-    lines = said.splitlines()
-    assert "note: C is at the edge\n" == errors
-    assert "ndcg@10 (standard) over 30 queries, each examined by models that had not seen it" == lines[0]
-    assert ["settings", "ndcg@10", "its", "global", "less", "than", "best"] == lines[2].split()[:7]
-    assert ["C", "=", "1.0", "0.5000", "0.2500", "+0.0000"] == lines[3].split()[:6]
-    assert ["C", "=", "10.0", "0.4000", "0.2500", f"{shortfall.difference:+.4f}"] == lines[4].split()[:6]
-    assert str(shortfall.interval) in lines[4]
-    assert "What mattered, the most important first" == lines[6]
-    assert [["learner.C", "1.0000", "0.5000", "0.5000"], ["learner.C", "10.0000", "0.4000", "0.4000"]] == [
-        line.split() for line in lines[8:10]
-    ]
-    assert "Hash tables, for an agreement of 0.9 with the exact scan on held-out queries" == lines[11]
-    assert ["exact", "scan", "1.5000", "1.0000", "1.0000", "90"] == lines[13].split()
-    assert ["8", "6", "0.2500", "0.7500", "0.9600", "12", "chosen"] == lines[14].split()
-    assert lines[-2:] == [
-        "wrote x y/best.toml, x y/report.html, x y/effects.png, x y/trials.jsonl",
-        "train with it: localrank train 'my data.txt' --config 'x y/best.toml'",
-    ]
-
-
-@pytest.mark.usefixtures("calls")
 def test_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["tune", "a.txt", "--json"])
 
@@ -148,23 +120,6 @@ def test_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert effect["means"] == effect["best"] == pytest.approx([0.5, 0.4])
     assert CONFIG.to_json() == answer["best"]
     assert [0, 8] == [trial["tables"] for trial in answer["tables"]]
-
-
-@pytest.mark.parametrize(("count", "last"), [(12, []), (13, ["… and 1 more"]), (15, ["… and 3 more"])])
-def test_twelve_settings_are_shown(count: int, last: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    settings = tuple(Setting({}, CONFIG, np.full(4, 0.5), np.full(4, 0.5)) for _ in range(count))
-
-    command._print(Tuned(settings, "map", 5))
-
-    lines = capsys.readouterr().out.splitlines()
-    assert 12 == sum(line.startswith("as configured") for line in lines)
-    assert last == lines[15:]
-
-
-def test_nothing_is_said_of_tables_that_were_not_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    command._print_tables((), 0.9)
-
-    assert "" == capsys.readouterr().out
 
 
 def test_workers_are_processes_or_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

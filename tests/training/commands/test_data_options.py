@@ -1,10 +1,10 @@
-"""What the data commands ask for and print, beside made-up findings."""
+"""What the data commands ask for, beside made-up findings."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,17 +13,13 @@ import pytest
 
 from localrank.__main__ import main
 from localrank_training.data.columns import Columns
-from localrank_training.data.inspection import Correlation, Feature, Inspection, Suspicion
+from localrank_training.data.inspection import Feature, Inspection
 from tests.training.commands.calls import Calls
 
 command = importlib.import_module("localrank_training.commands.data")
 
 COLUMNS = ["--label", "l", "--qid", "q", "--id", "i", "--weight", "w", "--position", "p", "--ignore", "a,b"]
 FIRST = Feature("bm25", -1.5, 0.25, 1234567.0, 2.0, 0.125, 3, 0.25, False, False, None, -0.5)
-
-
-def feature(name: str, correlation: float) -> Feature:
-    return replace(FIRST, name=name, label_correlation=correlation)
 
 
 FOUND = Inspection(
@@ -35,109 +31,10 @@ FOUND = Inspection(
     label_levels=2,
     weights=None,
     positions=None,
-    features=(FIRST, *(feature(f"f{number}", number / 10) for number in range(6))),
+    features=(FIRST,) * 7,
     correlations=(),
     suspicions=(),
 )
-
-
-def printed(found: Inspection, rows: int, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    """Return the lines as words."""
-    command._print(found, rows)
-    return [line.split() for line in capsys.readouterr().out.splitlines()]
-
-
-def test_sizes_lengths_and_labels_are_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(FOUND, 0, capsys)
-
-    assert lines[:13] == [
-        ["queries", "documents", "features", "label", "levels"],
-        ["2", "8", "7", "2"],
-        [],
-        ["Documents", "per", "query"],
-        ["min", "mean", "max"],
-        ["3", "4", "5"],
-        [],
-        ["Labels"],
-        ["label", "documents", "share"],
-        ["0", "6", "0.7500"],
-        ["1", "2", "0.2500"],
-        [],
-        ["Strongest", "with", "the", "label"],
-    ]
-    assert [["What", "looks", "wrong"], ["nothing"]] == lines[-2:]
-
-
-def test_many_labels_are_summed_up_in_quantiles(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(replace(FOUND, labels={"min": 0.5, "max": 1234567.0}, label_levels=99), 0, capsys)
-
-    assert [["min", "max"], ["0.5", "1.23457e+06"]] == lines[8:10]
-
-
-@pytest.mark.parametrize(("name", "title"), [("weights", ["Query", "weights"]), ("positions", ["Positions"])])
-def test_weights_and_positions_are_shown_if_there_are_any(
-    name: str, title: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    changes: dict[str, Any] = {name: {"min": 1.0, "max": 2.5}}
-
-    assert [[], title, ["min", "max"], ["1", "2.5"], []] == printed(replace(FOUND, **changes), 0, capsys)[
-        11:16
-    ]
-
-
-@pytest.mark.parametrize(
-    ("rows", "more"),
-    [
-        (1, [["…", "and", "6", "more", "(--features", "7,", "or", "--json)"]]),
-        (6, [["…", "and", "1", "more", "(--features", "7,", "or", "--json)"]]),
-        (7, []),
-        (8, []),
-    ],
-)
-def test_features_are_shown_up_to_a_number(
-    rows: int, more: list[list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = printed(FOUND, rows, capsys)
-
-    start = lines.index(["Features", "(r:", "correlation", "with", "the", "label", "within", "queries)"])
-    assert ["feature", "min", "median", "max", "mean", "deviation", "missing", "zeros", "r"] == lines[
-        start + 1
-    ]
-    assert ["bm25", "-1.5", "0.25", "1.23457e+06", "2", "0.125", "3", "25.0%", "-0.5000"] == lines[start + 2]
-    shown = min(rows, 7)
-    assert [*more, []] == lines[start + 2 + shown : start + 3 + shown + len(more)]
-
-
-def test_no_features_are_shown_if_none_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not [line for line in printed(FOUND, 0, capsys) if line[:1] == ["Features"]]
-
-
-def test_the_five_strongest_features_are_those_of_largest_size(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(FOUND, 0, capsys)
-
-    start = lines.index(["Strongest", "with", "the", "label"])
-    assert ["feature", "r"] == lines[start + 1]
-    strongest = [["bm25", "-0.5000"], *([f"f{number}", f"0.{number}000"] for number in (5, 4, 3, 2))]
-    assert sorted(strongest) == sorted(lines[start + 2 : start + 7])
-    assert [] == lines[start + 7]
-    assert {"bm25", "f5"} == {line[0] for line in lines[start + 2 : start + 4]}
-
-
-def test_pairs_and_suspicions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    found = replace(
-        FOUND,
-        correlations=(Correlation("bm25", "f1", -0.75),),
-        suspicions=(Suspicion("constant features", 2, 7, ("f1", "f2")),),
-    )
-
-    assert printed(found, 0, capsys)[-6:] == [
-        ["Strongest", "between", "features"],
-        ["feature", "feature", "r"],
-        ["bm25", "f1", "-0.7500"],
-        [],
-        ["What", "looks", "wrong"],
-        ["2", "of", "7", "constant", "features:", "f1,", "f2"],
-    ]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("30", (30, 30)), ("20-40", (20, 40))])
