@@ -43,7 +43,7 @@ PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests of every edit, minutes (T=path for some of them)
-	$(PYTEST) -m 'not slow and not soak' $(or $(T),$(QUICK))
+	$(PYTEST) -m 'not slow and not soak and not realdata' $(or $(T),$(QUICK))
 
 .PHONY: test-all
 test-all: $(VENV)/.dev ## Run the tests of every change, some ten minutes (T=path)

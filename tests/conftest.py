@@ -18,6 +18,9 @@ from tests.arithmetic import without_library
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Folders below those of `make test` that only `make test-all` runs, beside what is marked `slow`.
+SLOW = [Path(__file__).parent / "training" / "experiments"]
+
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
@@ -50,7 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what an interrupted run has already passed."""
+    """Mark the tests of slow folders, and leave out what an interrupted run has already passed."""
+    for item in items:
+        if any(folder in item.path.parents for folder in SLOW):
+            item.add_marker(pytest.mark.slow)
     journal: Path | None = config.getoption("--journal")
     if journal is not None and journal.exists():
         passed = set(journal.read_text().splitlines())

@@ -66,7 +66,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_version_is_logged_registered_and_loaded(tmp_path: Path) -> None:
     python = environment_with(tmp_path / "environment", "mlflow-skinny")
     (tmp_path / "logged.py").write_text(LOGGED)

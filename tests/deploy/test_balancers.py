@@ -75,7 +75,7 @@ def test_the_composed_fleet_fits_its_schema_and_the_balancer_knows_its_instances
     assert drain > int(inter) / 1000 * int(fall)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("balancer", fleet.BALANCERS)
 def test_promotions_and_restarts_of_a_fleet_lose_no_request(balancer: str, tmp_path: Path) -> None:
     program(balancer)

@@ -29,7 +29,7 @@ ROWS = [
     [25.3, 0.66, 0.31, 90.0, 0.70, 8.2, 0.33, 0.65, 121.0, 0.29],
 ]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from tests.environments import environment_with, fresh, install
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -129,7 +129,6 @@ def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_ex
         assert f"pip install 'localrank[{extra}]'" in answer.stderr
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(("version", "interpreter"), interpreters())
 def test_the_repaired_wheel_trains_verifies_ranks_and_serves_on_every_python(
     repaired: Path, version: str, interpreter: str, tmp_path: Path

@@ -330,6 +330,7 @@ def test_any_kind_of_data_will_do(case: str) -> None:
         assert set(trained.built.ranker.contract.missing) == {"reject"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["one query", "twelve queries with real labels and missing values"])
 def test_the_default_itself_copes_with_little_and_with_bad_data(case: str) -> None:
     queries = kinds(1 if case == "one query" else 12)

@@ -188,6 +188,7 @@ def test_another_number_of_features_is_refused() -> None:
             run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-march=x86-64-v3",)], ids=["any", "x86-64-v3"])
 def test_narrower_processors_find_the_same_bits(
     opened: ctypes.CDLL, options: tuple[str, ...], tmp_path: Path

@@ -481,6 +481,7 @@ def _pull(url: str, here: Path, barrier: Any, results: Any) -> None:
         results.put(Mirror(Store(url), here).pull().fetched)
 
 
+@pytest.mark.slow
 def test_processes_that_pull_into_one_folder_fetch_each_version_once(
     origin: Registry, store: Store, here: Path
 ) -> None:
@@ -511,6 +512,7 @@ def test_one_process_keeps_a_folder_up_to_date_and_others_may_pull_meanwhile(
             assert 2 == len(Mirror(store, here).pull().fetched)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(
     origin: Registry, store: Store, here: Path
 ) -> None:

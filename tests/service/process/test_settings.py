@@ -105,6 +105,7 @@ def test_importing_the_application_reads_no_environment() -> None:
     assert 0 == subprocess.run([sys.executable, "-c", probe], check=False).returncode
 
 
+@pytest.mark.slow
 def test_but_asking_for_it_does() -> None:
     probe = "import os; os.environ['LOCALRANK_NOPE'] = '1'; from localrank_service.app import app"
 

@@ -139,6 +139,7 @@ def test_no_models_are_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{tmp_path}: no published model" in said(capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full on this system")
 def test_a_full_disk_behind_standard_output_is_named(judged: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -170,6 +171,7 @@ def test_a_closed_standard_output_is_named() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error_to_speak_of(judged: Path) -> None:
     with subprocess.Popen(
         [*LOCALRANK, "data", "inspect", judged], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -181,6 +183,7 @@ def test_a_reader_that_has_seen_enough_is_no_error_to_speak_of(judged: Path) -> 
         assert b"" == process.stderr.read()
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     models = tmp_path / "models"
     program = (
@@ -205,6 +208,7 @@ def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     assert not models.exists()
 
 
+@pytest.mark.slow
 def test_a_label_that_does_not_suit_the_learner_is_named_with_file_and_line(
     judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 NAMES = ("adaptive-table2", "adaptive-fig4", "adaptive-fig5")
 

@@ -34,7 +34,7 @@ from tests.training.kinds import two_kinds
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 _ONE = ({"C": 100.0},)
 

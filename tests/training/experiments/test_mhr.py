@@ -23,7 +23,7 @@ from localrank_training.learners.seen import scores_of
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 NAMES = ("mhr-fig1", "mhr-fig2", "mhr-fig3", "mhr-table5", "mhr-table6", "mhr-table7", "mhr-grades")
 
