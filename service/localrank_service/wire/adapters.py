@@ -8,7 +8,6 @@ The adapters repeat unknown members unchanged; the score of a hit becomes the sc
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
+from localrank.numerals import decimal
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import experiment_members, route_members, warnings_of
 from localrank_service.wire.members import ADAPTER, by_name, check, plain_values
@@ -40,8 +40,8 @@ __all__ = ["ENGINES", "AdaptedQuery", "encode", "read"]
 
 _TABLE = by_name(ADAPTER)
 _ELASTIC_LOG = "_ltrlog"
-#: As Java writes a number; Python's own numbers may have underscores and digits of other scripts.
-_SOLR_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|Infinity|NaN)")
+#: What Java writes of a number that is none.
+_NOT_FINITE = {sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("Infinity", "NaN")}
 _SOLR_FIELDS = ("[features]", "[fv]", "features", "fv")
 #: Names in a sentence.
 _MOST_NAMES = 5
@@ -119,11 +119,13 @@ def _solr_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str, A
     named: dict[str, Any] = {}
     for part in text.split(",") if text else ():
         name, _, value = part.rpartition("=")
-        if not name or not _SOLR_NUMBER.fullmatch(value):
+        number = _NOT_FINITE.get(value)
+        number = decimal(value.encode()) if number is None else number
+        if not name or number is None:
             refuse(f"{at[1:]}: a logged feature", "name=value", part, at + pointer(str(field)))
         if name in named:
             raise _twice(name, at, pointer(str(field)))
-        named[name] = float(value)
+        named[name] = number
     return named
 
 
@@ -192,6 +194,14 @@ class AdaptedQuery:
     def page(self) -> Mapping[str, Text]:
         return self._page
 
+    def scored(self, order: Sequence[int], scores: Sequence[float]) -> list[orjson.Fragment]:
+        """Return hits with their new scores; everything else in them as it was sent, number by number."""
+        texts, name = self._hits.texts(), self.engine.score
+        return [
+            orjson.Fragment(texts[at].with_member(name, orjson.dumps(scores[at]), len(self.hits[at])))
+            for at in order
+        ]
+
     @property
     def cost(self) -> int:
         return len(self._body) * SLOWER
@@ -250,7 +260,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str)
     with timing("encode"):
         order = ranking.order if ranked.options.top_n is None else ranking.order[: ranked.options.top_n]
         scores = ranking.scores.tolist()
-        hits = [{**query.hits[position], engine.score: scores[position]} for position in order.tolist()]
+        hits = query.scored(order.tolist(), scores)
         page: dict[str, Any] = _as_sent(query.page)
         page[engine.hits] = hits
         if engine.best in page:

@@ -131,6 +131,15 @@ class Text(NamedTuple):
             members[name] = Text(self.body, _after_space(self.body, colon + 1), end, self.at + pointer(name))
         return members
 
+    def with_member(self, name: str, value: bytes, count: int) -> bytes:
+        """Return an object of ``count`` members with this value of a member, and everything else as it stands."""
+        body, quoted = self.body, orjson.dumps(name)
+        for begin, end, _, _, _, colon in _cut(self, single=count).runs.tolist():
+            written = body[begin:colon].rstrip()
+            if written == quoted or (b"\\" in written and orjson.loads(written) == name):
+                return b"%b:%b%b" % (body[self.begin : colon], value, body[end : self.end])
+        return b"%b%b%b:%b}" % (self.content.rstrip()[:-1], b"," if count else b"", quoted, value)
+
 
 class Elements:
     """The elements of an array, parsed run by run.

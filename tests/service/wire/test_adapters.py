@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -425,6 +426,42 @@ def test_numbers_are_those_that_java_writes(text: str, value: float | None) -> N
         np.testing.assert_array_equal(
             np.array([[value, 1, 1, 1]], np.float32), query.documents(CONTRACT).matrix
         )
+
+
+def raw(text: str) -> Any:
+    """JSON whose numbers are kept as they were written."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+async def test_numbers_are_repeated_as_they_were_written(client: httpx.AsyncClient) -> None:
+    """Also a score with an escaped name, or none."""
+    log = json.dumps(elastic([[1, 2, 3, 4]])["hits"]["hits"][0]["fields"])
+    odd = '"n" : [12345678901234567890123, 1e2, -0, 1.10, {"_score": -0, "a\\u00e9": "\\/"}]'
+    members = ('"_score": 7 ,', '"_sc\\u006fre" : null,', '"other": -0,', "")
+    hits = [f'{{"_id": "{at}", {member} {odd}, "fields": {log} }}' for at, member in enumerate(members)]
+    page = f'{{"took": 1e1, "hits": {{"total": {{"value": -0}}, "hits": [{", ".join(hits)}]}}}}'
+
+    answer = await client.post(
+        "/v1/adapters/elasticsearch", content=page, headers={"content-type": "application/json"}
+    )
+
+    assert 200 == answer.status_code, answer.text
+    before, after = raw(page), raw(answer.text)
+    score = answer.json()["hits"]["hits"][0]["_score"]
+    for hit in before["hits"]["hits"]:
+        hit["_score"] = str(score)
+    del after["localrank"]
+    assert before == after
+
+
+async def test_a_long_number_that_is_none_is_refused_at_once(client: httpx.AsyncClient) -> None:
+    page = {"response": {"docs": [{"id": "a", "fv": f"bm25={'1' * 100_000}x"}]}}
+    begun = time.process_time()
+
+    answer = await client.post("/v1/adapters/solr", json=page)
+
+    assert 422 == answer.status_code
+    assert time.process_time() - begun < 1
 
 
 @pytest.mark.parametrize("first", range(4))
