@@ -79,7 +79,37 @@ def _page(paper: str, every: Sequence[Results]) -> str:
         ]
         for table in one["tables"]:
             made += _table(table)
-    return "\n\n".join(made) + "\n"
+    return "\n\n".join(without_repeats(made)) + "\n"
+
+
+def without_repeats(paragraphs: Sequence[str]) -> list[str]:
+    """Return the paragraphs of a page; a table or protocol that an earlier figure has refers to it.
+
+    Several figures of a paper come from the same fits.
+    """
+    figures: dict[str, str] = {}
+    kept: list[str] = []
+    figure, repeated = "", False
+    for text in paragraphs:
+        if text.startswith("## "):
+            figure = text.removeprefix("## ").partition(":")[0]
+        before = figures.setdefault(text, figure)
+        if text.startswith("|"):
+            repeated = before != figure
+            if repeated:
+                # Its title stands above it.
+                kept[-1] += f": as under {before}."
+                continue
+        elif text.startswith("Protocol: ") and before != figure:
+            kept.append(f"Protocol: as under {before}.")
+            continue
+        elif repeated and before != figure and not text.startswith(("*", "`")):
+            # The caption of a table that is not shown.
+            continue
+        else:
+            repeated = False
+        kept.append(text)
+    return kept
 
 
 def _table(table: Results) -> list[str]:

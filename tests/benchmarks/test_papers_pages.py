@@ -55,6 +55,18 @@ def test_a_page_holds_marks_sentences_and_tables_of_every_set(tmp_path: Path) ->
     assert "Not run: nothing." in page
 
 
+def test_what_an_earlier_figure_has_is_not_repeated(tmp_path: Path) -> None:
+    written(tmp_path, "mhr-fig1", [["x", 2]])
+    written(tmp_path, "mhr-table6", [["x", 2]])
+    written(tmp_path, "mhr-table7", [["y", 3]])
+
+    page = papers_pages.pages([tmp_path])["mhr"]
+
+    assert (1, 1) == (page.count("| x | 2 |"), page.count("| y | 3 |"))
+    _, _, sixth = page.partition("## Table 6")[2].partition("Protocol")
+    assert ": as under Figure 1.\n\n*What falls*: as under Figure 1.\n\n## Table 7" in sixth
+
+
 def test_long_tables_stay_in_their_files(tmp_path: Path) -> None:
     written(tmp_path, "mhr-table6", [[n, n] for n in range(papers_pages.MOST_ROWS + 1)])
 

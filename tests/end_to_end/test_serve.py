@@ -30,7 +30,7 @@ from tests.end_to_end.serving import free_port
 from tests.service.telemetry.collector import collecting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 ADMIN = {"x-api-key": "the-admin-key"}
@@ -58,6 +58,12 @@ class Server:
                     return line
             time.sleep(0.02)
         raise AssertionError(f"it never printed {start!r}: {''.join(self.lines)}")
+
+    def until(self, true: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not true():
+            assert time.monotonic() < deadline, "".join(self.lines)
+            time.sleep(0.02)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -119,6 +125,14 @@ def url_of(line: str) -> str:
     found = re.search(r"http://[\w.:\[\]]+", line)
     assert found is not None
     return found.group().rstrip(":")
+
+
+def refuses(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def counted(metrics: str) -> float:
@@ -225,12 +239,10 @@ def test_a_key_in_a_file_is_rotated_in_every_worker(folder: Path) -> None:
         draft = folder / "draft"
         draft.write_text("search:the-new-key")
         draft.replace(keys)
-        deadline = time.monotonic() + 20
-        while {200} != statuses("the-new-key") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        server.until(lambda: {200} == statuses("the-new-key"))
         assert ({403}, {200}) == (statuses("the-old-key"), statuses("the-new-key"))
         keys.unlink()
-        time.sleep(0.2)
+        server.until(lambda: "".join(server.lines).count("the keys from the last reading stay valid") == 2)
         assert {200} == statuses("the-new-key")
         server.stop()
     output = "".join(server.lines)
@@ -283,7 +295,7 @@ def test_sigterm_drains(folder: Path) -> None:
             ).status_code == 200 and time.monotonic() - begun < 1.2:
                 time.sleep(0.02)
             still = httpx.post(f"{url}/v1/rerank", content=body, headers={"content-type": "application/json"})
-            time.sleep(1.6)
+            server.until(lambda: refuses((host, int(port))))
             slow.sendall(body[10:])
             answer = b"".join(iter(lambda: slow.recv(65536), b""))
             code = server.process.wait(timeout=30)
@@ -361,7 +373,7 @@ def test_nobody_is_cut_off_when_it_stops(workers: str, folder: Path) -> None:
         ]
         for client in clients:
             client.start()
-        time.sleep(1.5)
+        server.until(lambda: all(client.answered > 2 for client in clients))
 
         begun = time.monotonic()
         assert 0 == server.stop()
@@ -378,9 +390,9 @@ def test_nobody_is_cut_off_when_it_stops(workers: str, folder: Path) -> None:
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_second_sigterm_skips_the_pause(workers: str, folder: Path) -> None:
     with serve(folder, "--drain-seconds", "60", "--workers", workers) as server:
-        server.wait_for("LocalRank serves")
+        url = url_of(server.wait_for("LocalRank serves"))
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(1.5)
+        server.until(lambda: 503 == httpx.get(f"{url}/readyz").status_code)
         assert server.process.poll() is None
 
         assert 0 == server.stop()
