@@ -16,11 +16,12 @@ import os
 import re
 import shutil
 import tempfile
+from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from localrank import artifact
 from localrank.artifact.arrays import names_in, open_file, read_up_to
@@ -33,7 +34,7 @@ from localrank.disk import replace_file, sweep_drafts, sync
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -50,6 +51,7 @@ __all__ = [
     "Pruned",
     "Reference",
     "Registry",
+    "few",
     "load",
     "parse_aliases",
     "remove_version",
@@ -65,10 +67,14 @@ ALIAS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 #: Bytes of ``aliases.json``.
 LARGEST_ALIASES = 16 * 1024 * 1024
+#: So many names or versions stand in a message.
+_FEW = 5
 #: Behind a version's number.
 _REPORT = ".report.html"
 #: The hidden name of a version that is being removed.
 _REMOVED = ".removed-"
+
+_T = TypeVar("_T", str, int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +134,33 @@ class Registry:
 
     def models(self) -> list[str]:
         """Return the names of the models that have a version."""
+        return sorted({name for name, _ in self.published()})
+
+    def published(self) -> list[tuple[str, int]]:
+        """Return name and number of every version."""
         try:
-            names = sorted(
-                entry.name for entry in self.models_dir.iterdir() if MODEL_NAME.fullmatch(entry.name)
-            )
+            names = [entry.name for entry in self.models_dir.iterdir() if MODEL_NAME.fullmatch(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [name for name in names if self._numbers(name)]
+        return [(name, number) for name in sorted(names) for number in self._numbers(name)]
 
     def versions(self, name: str) -> list[int]:
         """Return the versions of a model in ascending order."""
         numbers = self._numbers(_checked(name))
         if not numbers:
-            known = ", ".join(self.models()) or "none"
-            raise ArtifactNotFound(f"{self.models_dir}: expected a model {name!r}, found {known}")
+            found = few(self.models(), name)
+            raise ArtifactNotFound(f"{self.models_dir}: expected a model {name!r}, found {found}")
         return numbers
+
+    def has(self, name: str, version: int | None = None) -> bool:
+        """Tell whether there is a model of this name, which may be any text, or such a version of it.
+
+        The work does not grow with the number of models.
+        """
+        if not MODEL_NAME.fullmatch(name):
+            return False
+        numbers = self._numbers(name)
+        return bool(numbers) if version is None else version in numbers
 
     def aliases(self, name: str) -> dict[str, int]:
         """Return what each alias of a model stands for."""
@@ -164,7 +182,7 @@ class Registry:
             champion = self.aliases(name).get(CHAMPION)
             if champion is None and len(versions) > 1:
                 raise ArtifactNotFound(
-                    f"{name}: expected a {CHAMPION} or a single version, found versions {_listed(versions)} "
+                    f"{name}: expected a {CHAMPION} or a single version, found versions {few(versions)} "
                     f"(promote one, or name a version: {name}@{versions[-1]})"
                 )
             version = versions[0] if champion is None else champion
@@ -342,7 +360,7 @@ class Registry:
     def _existing(self, name: str, version: int) -> Reference:
         versions = self.versions(name)
         if version not in versions:
-            raise ArtifactNotFound(f"{name}: expected version {version}, found {_listed(versions)}")
+            raise ArtifactNotFound(f"{name}: expected version {version}, found {few(versions, version)}")
         return Reference(name, version, self.models_dir / name / str(version))
 
     def _read(self, name: str) -> dict[str, list[Promotion]]:
@@ -394,8 +412,13 @@ def _checked_alias(alias: str) -> str:
     return alias
 
 
-def _listed(versions: list[int]) -> str:
-    return ", ".join(map(str, versions))
+def few(found: Sequence[_T], near: _T | None = None) -> str:
+    """Return sorted names or numbers for a message; of many, those nearest to the one asked for, else the last."""
+    at = len(found) if near is None else bisect_left(found, near)
+    begin = max(min(at - _FEW // 2, len(found) - _FEW), 0)
+    shown = found[begin : begin + _FEW]
+    more = len(found) - len(shown)
+    return (", ".join(map(str, shown)) or "none") + (f" and {more:,} more" if more else "")
 
 
 @contextmanager

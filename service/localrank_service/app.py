@@ -30,6 +30,7 @@ from localrank_service.http.origin import Hosts
 from localrank_service.impressions.files import Files
 from localrank_service.impressions.log import ImpressionLog
 from localrank_service.models.copies import Copies
+from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
 from localrank_service.models.remote import Remote
@@ -93,8 +94,9 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             meters,
             workers,
             copies=copies,
-            extra_versions=settings.extra_versions,
             seconds=settings.load_timeout_seconds,
+            extra=ExtraVersions(settings.extra_versions, settings.extra_versions_bytes),
+            preload=settings.preloaded(),
             remote=_remote(settings, meters),
         )
     else:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from starlette.types import Scope
+
     from localrank.arrays import Matrix
     from localrank.ranker import Ranking
     from localrank.stages import Stopwatch
@@ -74,6 +76,8 @@ _NO_OPTIONS = Options()
 LARGE = 500_000
 #: How many times as long it takes to rank and explain every score, at most.
 EXPLAINING = 10
+#: So many different models one request may name.
+MOST_MODELS = 32
 #: A body of at least this size in bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
 LARGE_BODY = 2**20
 
@@ -158,23 +162,31 @@ class Attempt:
     async def find(
         self,
         address: str | None,
+        scope: Scope,
         *,
         at: str | None = "/model",
-        found: dict[str | None, LiveModel] | None = None,
+        found: dict[str | None, LiveModel | None] | None = None,
     ) -> LiveModel:
         """Return the model addressed; a problem with the address points ``at`` it.
 
         Args:
             address: of the model.
+            scope: of the request; a version that is not loaded is loaded if it has an admin key.
             at: where in the request the address stands.
-            found: the models that earlier queries of the same request have found; this query adds its own. So if an
+            found: the models that earlier queries of the same request have asked for; this query adds its own. So if an
                 alias moves meanwhile, the request does not notice.
         """
         service = self._service
         self._address = address
         with self.timing("decode"):
-            model = None if found is None else found.get(address)
-            self._model = model = model or service.live.find(address) or await service.resolve(address, at=at)
+            model = None
+            if found is not None:
+                if len(found) >= MOST_MODELS and address not in found:
+                    said = f"expected at most {MOST_MODELS} different models in one request, found another"
+                    raise Problem(422, f"{said}; send several requests", pointer=at)
+                model = found.setdefault(address, None)
+            model = model or service.live.find(address) or await service.resolve(address, scope, at=at)
+        self._model = model
         if found is not None:
             found[address] = model
         return model

@@ -11,6 +11,8 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from starlette.types import Scope
+
     from localrank_service.experiments.running import Experiments
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
@@ -66,13 +68,15 @@ class Service:
         """Become unready, so that no more requests are sent; answer the requests that still come."""
         self.draining = self.connections.draining = True
 
-    async def resolve(self, address: str | None, *, at: str | None = "/model") -> LiveModel:
-        """Return the model addressed, or raise a `Problem`, 404, 422 or 503, that points ``at`` the address."""
+    async def resolve(self, address: str | None, scope: Scope, *, at: str | None = "/model") -> LiveModel:
+        """Return the model addressed, or raise a `Problem`, 404, 409, 422, 429 or 503, that points ``at`` the address.
+
+        Every version that is loaded may be named. Only for a request with an admin key another one is loaded.
+        """
         model = self.live.find(address)
-        wanted = address if address is not None else self.live.default
-        if model is None and self.loader is not None and wanted is not None:
+        if model is None and self.loader is not None and address is not None:
             try:
-                model = await self.loader.fetch(wanted)
+                model = await self.loader.fetch(address, admin=self.keys.is_admin(scope))
             except Problem as problem:
                 problem.pointer = at
                 raise

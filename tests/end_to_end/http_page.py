@@ -74,7 +74,7 @@ def service(folder: Path) -> Iterator[str]:
     registry.promote("demo", 2)
     log = ("--impression-log", "1", "--impression-log-dir", str(folder / "impressions"))
     file = ("--experiments-file", str(folder / "experiments.json"))
-    with serving(models, "--admin-key", KEY, *log, *file) as client:
+    with serving(models, "--admin-key", KEY, "--preload", "demo@1", *log, *file) as client:
         yield str(client.base_url).rstrip("/")
 
 

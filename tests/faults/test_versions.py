@@ -130,7 +130,7 @@ def test_models_are_served_while_their_disk_is_gone(large: Path, body: bytes) ->
 def test_a_copied_version_is_not_another_version(large: Path, body: bytes) -> None:
     shutil.copytree(large / "demo" / "1", large / "demo" / "3")
 
-    with running(large) as service:
+    with running(large, "--extra-versions", "1") as service:
         refused = service.client.post("/v1/models/demo/promote", json={"version": 3})
         named = service.client.post("/v1/rerank", json={"model": "demo@3", **json.loads(body)})
 

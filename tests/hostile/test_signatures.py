@@ -410,6 +410,7 @@ async def _statuses(models: Path, trusted: Path) -> list[tuple[int, str]]:
             "require_signature": trusted,
             "admin_key": "the-admin-key",
             "poll_seconds": 0.01,
+            "extra_versions": 1,
         }
     )
     app = create_app(settings)

@@ -173,15 +173,18 @@ async def test_documents_are_held_before_they_are_ranked(tiny_model: LiveModel) 
 async def test_a_model_is_looked_for_once_in_a_request(tiny_model: LiveModel) -> None:
     asked: list[Any] = []
 
-    async def resolve(address: str | None, *, at: str | None) -> LiveModel:
+    async def resolve(address: str | None, _: Any, *, at: str | None) -> LiveModel:
         asked.append((address, at))
         return tiny_model
 
     one = service(live=SimpleNamespace(find=lambda _: None), resolve=resolve)
-    found: dict[str | None, LiveModel] = {}
+    found: dict[str | None, LiveModel | None] = {}
 
-    models = [await Attempt(one, "x", "id").find("a", found=found) for _ in range(2)]
-    models += [await Attempt(one, "x", "id").find("a", at=None), await Attempt(one, "x", "id").find(None)]
+    models = [await Attempt(one, "x", "id").find("a", {}, found=found) for _ in range(2)]
+    models += [
+        await Attempt(one, "x", "id").find("a", {}, at=None),
+        await Attempt(one, "x", "id").find(None, {}),
+    ]
 
     assert [tiny_model] * 4 == models
     assert [("a", "/model"), ("a", None), (None, "/model")] == asked

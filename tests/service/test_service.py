@@ -33,11 +33,12 @@ def service(
     if models is not None:
         live.replace(models, broken or {}, frozenset(unloaded))
     parts: dict[str, Any] = dict.fromkeys(
-        ("keys", "hosts", "cors", "meters", "observer", "limits", "workers", "admission", "rank")
+        ("hosts", "cors", "meters", "observer", "limits", "workers", "admission", "rank")
     )
     return Service(
         settings=SimpleNamespace(ready=ready, models_dir=Path("models")),  # type: ignore[arg-type]
         live=live,
+        keys=SimpleNamespace(is_admin=lambda scope: "key" in scope),  # type: ignore[arg-type]
         loader=loader,
         connections=SimpleNamespace(draining=False),  # type: ignore[arg-type]
         **parts,
@@ -106,11 +107,11 @@ class Loader:
     """Fetches one address."""
 
     def __init__(self, found: Any) -> None:
-        self.asked: list[str] = []
+        self.asked: list[tuple[str, bool]] = []
         self._found = found
 
-    async def fetch(self, address: str) -> Any:
-        self.asked.append(address)
+    async def fetch(self, address: str, *, admin: bool) -> Any:
+        self.asked.append((address, admin))
         if isinstance(self._found, Problem):
             raise self._found
         return self._found
@@ -120,16 +121,16 @@ async def test_a_model_that_is_there_is_not_fetched(tiny_model: LiveModel) -> No
     loader = Loader(None)
     one = service(addresses_of([tiny_model]), loader=loader)
 
-    assert [tiny_model] * 3 == [await one.resolve(name) for name in ("tiny", "tiny@3", None)]
+    assert [tiny_model] * 3 == [await one.resolve(name, {}) for name in ("tiny", "tiny@3", None)]
     assert [] == loader.asked
 
 
 async def test_a_model_that_is_not_there_is_fetched(tiny_model: LiveModel) -> None:
     loader = Loader(tiny_model)
 
-    assert tiny_model is await service({}, loader=loader).resolve("a@2")
-    assert tiny_model is await service({}, loader=loader, default="b").resolve(None)
-    assert ["a@2", "b"] == loader.asked
+    assert tiny_model is await service({}, loader=loader).resolve("a@2", {})
+    assert tiny_model is await service({}, loader=loader).resolve("a@2", {"key": "admin"})
+    assert [("a@2", False), ("a@2", True)] == loader.asked
 
 
 async def test_an_address_that_leads_nowhere_is_pointed_at(tiny_model: LiveModel) -> None:
@@ -146,8 +147,8 @@ async def test_an_address_that_leads_nowhere_is_pointed_at(tiny_model: LiveModel
     for one, address, status, said in cases:
         for at in ("/baseline", None):
             with pytest.raises(Problem) as caught:
-                await one.resolve(address, at=at)
+                await one.resolve(address, {}, at=at)
             assert status == caught.value.status
             assert said in caught.value.detail
             assert (at if status != 503 or "broken" in said else None) == caught.value.pointer
-    assert nothing.asked == ["tiny@9"] * 2
+    assert [("tiny@9", False)] * 2 == nothing.asked

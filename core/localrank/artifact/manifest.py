@@ -177,6 +177,11 @@ class Manifest:
 
     __repr__ = one_line
 
+    @property
+    def size(self) -> int:
+        """The bytes of all other files."""
+        return sum(entry.size for entry in self.files.values())
+
     @classmethod
     def parse(cls, content: bytes) -> Self:
         """Read and check the bytes of ``manifest.json``.

@@ -13,6 +13,8 @@ from localrank.errors import ArtifactError
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from starlette.types import Scope
+
     from localrank.artifact import Manifest
     from localrank.probe import Probe
     from localrank.ranker import Ranker
@@ -39,10 +41,10 @@ class _Side(NamedTuple):
 
 async def versions(service: Service, name: str) -> dict[str, Any]:
     """Return every version of a model with its aliases, origin and held-out figures, the newest first."""
-    live = {model.version: model for model in service.live.addresses.values() if model.name == name}
+    live = {model.version: model for model in service.live.of(name).values()}
     if service.loader is not None:
         registry = service.loader.registry
-        if name in await asyncio.to_thread(registry.models):
+        if await asyncio.to_thread(registry.has, name):
             return await asyncio.to_thread(_published, registry, name, live, service.loader.shown)
     if not live:
         raise service.live.missing(name, None)
@@ -51,13 +53,13 @@ async def versions(service: Service, name: str) -> dict[str, Any]:
     return {"name": name, "aliases": {}, "history": {}, "versions": listed, "omitted": 0}
 
 
-async def difference(service: Service, name: str, before: str, after: str) -> dict[str, Any]:
+async def difference(service: Service, scope: Scope, name: str, before: str, after: str) -> dict[str, Any]:
     """Return what changes from one version to another, each a number or an alias."""
     models = []
     for member, which in (("before", before), ("after", after)):
         if not _WHICH.fullmatch(which):
             raise Problem(422, f"{member}: expected a version or an alias, found {which[:40]!r}")
-        models.append(await service.resolve(f"{name}@{which}", at=None))
+        models.append(await service.resolve(f"{name}@{which}", scope, at=None))
     sides = [_side(model) for model in models]
     found = await asyncio.to_thread(compare, *sides)
     return {
@@ -115,6 +117,6 @@ def _version(number: int, manifest: Manifest | None, live: bool) -> dict[str, An
         "representation": raw["representation"].get("part"),
         "routing": raw["router"].get("part"),
         "scorers": sorted({form["kind"] for form in raw["scorers"]["forms"]}),
-        "bytes": sum(entry.size for entry in manifest.files.values()),
+        "bytes": manifest.size,
         "metrics": {name: manifest.metrics[name] for name in _FIGURES if name in manifest.metrics},
     }

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localrank.errors import LocalRankError
 from localrank_service.experiments.definition import CANARY, INTERLEAVING, SHADOW
 from localrank_service.experiments.drawing import place, unit_of
 from localrank_service.experiments.judging import judged
@@ -47,8 +46,6 @@ OFF = (
     "the file may be missing at first"
 )
 _POLL = 0.02
-#: Seconds after which a candidate that could not be loaded is tried again.
-_RETRY = 10.0
 RUNNING, RETURNED, WAITING, OVER = "running", "returned", "waiting", "over"
 
 
@@ -95,8 +92,6 @@ class Experiments:
     _answering: Mapping[str, Running] = field(default_factory=dict)
     _shadows: Mapping[str, tuple[Running, ...]] = field(default_factory=dict)
     _states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
-    #: Why candidates cannot be loaded, and when that is tried again.
-    _missing: dict[str, tuple[str, float]] = field(default_factory=dict)
     #: Whether the loader has tried to load all models.
     _loaded: asyncio.Event = field(init=False)
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -191,42 +186,23 @@ class Experiments:
             written = await asyncio.to_thread(self.store.read)
             candidates = {one.candidate for one in written.definitions if one.run not in written.returned}
             if self.loader is not None:
-                self.loader.pinned = frozenset(candidates)
-            missing = {address: reason for address in candidates if (reason := await self._fetch(address))}
+                await self.loader.pin(candidates)
             if {one.run for one in written.definitions} != {one.run for one in self.written.definitions}:
                 await asyncio.to_thread(
                     self.meters.experiments.keep, {one.run for one in written.definitions}
                 )
             self.written = written
-            self._begin(missing)
+            self._begin()
             if tried:
                 self.workers.follow(written.generation)
 
-    async def _fetch(self, address: str) -> str | None:
-        """Load a candidate if it is not there; return why it cannot be."""
-        if self.live.find(address) is not None:
-            return None
-        if not self.live.loaded:
-            return "the models are being loaded"
-        reason, until = self._missing.get(address, ("", 0.0))
-        if time.monotonic() < until:
-            return reason
-        try:
-            if self.loader is not None and await self.loader.fetch(address) is not None:
-                return None
-            reason = self.live.missing(address, None).detail
-        except (Problem, LocalRankError) as error:
-            reason = str(error)
-        self._missing[address] = reason, time.monotonic() + _RETRY
-        return reason
-
-    def _begin(self, missing: Mapping[str, str]) -> None:
+    def _begin(self) -> None:
         answering: dict[str, Running] = {}
         shadows: dict[str, tuple[Running, ...]] = {}
         states: dict[str, tuple[str, str | None]] = {}
         for one in self.written.definitions:
             run = one.run
-            state, reason = states[run] = self._state(one, run, missing.get(one.candidate))
+            state, reason = states[run] = self._state(one, run)
             if one.kind == CANARY:
                 self.meters.experiments.returned.set(float(state == RETURNED), one.name, run)
             candidate = self.live.find(one.candidate)
@@ -243,12 +219,10 @@ class Experiments:
         self._answering, self._shadows, self._states = answering, shadows, states
         self.active = bool(answering or shadows)
 
-    def _state(self, one: Definition, run: str, missing: str | None) -> tuple[str, str | None]:
+    def _state(self, one: Definition, run: str) -> tuple[str, str | None]:
         """Return whether requests take part, and why not."""
         if (record := self.written.returned.get(run)) is not None:
             return RETURNED, record.get("evidence")
-        if missing is not None:
-            return WAITING, missing
         baseline, candidate = self.live.find(one.model), self.live.find(one.candidate)
         if baseline is None or candidate is None:
             return WAITING, self.live.missing(one.model if baseline is None else one.candidate, None).detail
@@ -302,6 +276,8 @@ class Experiments:
             Problem: nothing was changed, or some workers have not followed in time.
         """
         async with self._changing:
+            if definition is not None:
+                await self._check(definition)
             await asyncio.to_thread(self.store.change, name, definition)
         await self.refresh()
         deadline = time.monotonic() + timeout
@@ -318,6 +294,21 @@ class Experiments:
                     headers={"Retry-After": "1"},
                 )
             await asyncio.sleep(_POLL)
+
+    async def _check(self, definition: Definition) -> None:
+        """Load the candidate. Without it or its model an experiment would wait for ever, and the caller would not know why."""
+        if self.loader is not None and self.live.find(definition.candidate) is None:
+            name, _, number = definition.candidate.partition("@")
+            there = not number.isdecimal() or await asyncio.to_thread(
+                self.loader.registry.has, name, int(number)
+            )
+            if there:
+                await self.loader.pin(
+                    {one.candidate for one in self.written.definitions} | {definition.candidate}
+                )
+        for at, address in (("/model", definition.model), ("/candidate", definition.candidate)):
+            if self.live.find(address) is None:
+                raise self.live.missing(address, at)
 
     def states(self) -> list[dict[str, str]]:
         """Return the experiments in short."""

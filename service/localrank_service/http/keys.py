@@ -47,6 +47,11 @@ class Keys:
         """Refuse a request that does not carry an admin key."""
         self._require(scope, self._admin)
 
+    def is_admin(self, scope: Scope) -> bool:
+        """Tell whether a request carries an admin key."""
+        sent = _sent(scope)
+        return sent is not None and self._admin.find(sent) is not None
+
     async def follow(self, seconds: float) -> None:
         """Read the key files again and again."""
         while True:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from localrank.registry import CHAMPION
+from localrank.registry import CHAMPION, few
 from localrank.scorers import TreesScorer, distinct
 from localrank_service.http.problems import Problem
 
@@ -93,7 +93,11 @@ class LiveModels:
         self.broken: Mapping[str, str] = {}
         self.unloaded: frozenset[str] = frozenset()
         self.loading: Mapping[str, int] = {}
+        #: Every address that is answered, and the model that each name alone stands for, in order.
+        self.addresses: Mapping[str, LiveModel] = {}
+        self.champions: Mapping[str, LiveModel] = {}
         self._by_address: Mapping[str | None, LiveModel] = {}
+        self._by_name: Mapping[str, Mapping[str, LiveModel]] = {}
 
     def replace(
         self,
@@ -109,17 +113,16 @@ class LiveModels:
         default = self.default or (names.pop() if len(names) == 1 else None)
         if default in by_address:
             by_address[None] = by_address[default]
+        by_name: dict[str, dict[str, LiveModel]] = {}
+        for address, model in addresses.items():
+            by_name.setdefault(address.partition("@")[0], {})[address] = model
+        self.addresses, self._by_name = dict(addresses), by_name
+        self.champions = {name: addresses[name] for name in sorted(by_name) if name in addresses}
         self._by_address, self.broken, self.unloaded, self.loaded = by_address, broken, unloaded, loaded
 
-    @property
-    def addresses(self) -> dict[str, LiveModel]:
-        """Every address that is answered."""
-        return {address: model for address, model in self._by_address.items() if address is not None}
-
-    @property
-    def champions(self) -> dict[str, LiveModel]:
-        """The model that each name alone stands for."""
-        return {address: model for address, model in sorted(self.addresses.items()) if "@" not in address}
+    def of(self, name: str) -> Mapping[str, LiveModel]:
+        """Return the addresses that are answered and begin with a name."""
+        return self._by_name.get(name, {})
 
     def find(self, address: str | None) -> LiveModel | None:
         """Return the model addressed, if it is there."""
@@ -127,10 +130,10 @@ class LiveModels:
 
     def waiting(self) -> Problem:
         """Return the problem for a request that comes before every model was tried."""
-        names = ", ".join(f"{address} (version {version})" for address, version in self.loading.items())
+        names = few([f"{address} (version {version})" for address, version in self.loading.items()], "")
         return Problem(
             503,
-            f"models are being loaded: {names}" if names else "looking for models",
+            f"models are being loaded: {names}" if self.loading else "looking for models",
             headers={"Retry-After": "1"},
             members={"loading": dict(self.loading)},
         )
@@ -139,13 +142,14 @@ class LiveModels:
         """Return the problem for an address that is not served: 404, 422 or 503."""
         if not self.loaded:
             return self.waiting()
-        names = ", ".join(self.champions) or "none"
+        names = list(self.champions)
         if address is None and self.default is None:
-            return Problem(422, f"the request names no model; expected one of: {names}", pointer=at)
+            return Problem(422, f"the request names no model; expected one of: {few(names, '')}", pointer=at)
         address = address or self.default or ""
         if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
             return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
         if (name := address.partition("@")[0]) in self.unloaded:
             return Problem(404, f"model {name!r} is unloaded", pointer=at)
-        known = ", ".join(sorted(one for one in self.addresses if one.startswith(f"{name}@")))
-        return Problem(404, f"no model {address[:_SHOWN]!r}; expected one of: {known or names}", pointer=at)
+        known = sorted(self.of(name).keys() - {name}) or names
+        said = f"no model {address[:_SHOWN]!r}; expected one of: {few(known, address)}"
+        return Problem(404, said, pointer=at)

@@ -1,8 +1,9 @@
 """From published versions to live models, at start and whenever an alias has moved.
 
-Every version that an alias stands for is read and verified in a thread of its own, while the service is alive; a live
-version stays live until its successor has verified. A version that does not verify is named in the log and affects no
-other. Nor does one that takes for ever: no lock is held while versions are read, and after a while it is given up.
+Every version that an alias stands for, an experiment needs or a setting names is read and verified in a thread of its own,
+while the service is alive; a live version stays live until its successor has verified. A version that does not verify is
+named in the log and affects no other. Nor does one that takes for ever: no lock is held while versions are read, and after a
+while it is given up. Requests have further versions loaded only within `models.extra`, and promotions never wait for these.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from localrank.artifact import read_manifest
 from localrank.errors import ArtifactError, ArtifactNotFound, LocalRankError
 from localrank.registry import ALIASES, CHAMPION, Reference, Registry
 from localrank_service.aside import beside
@@ -23,10 +24,12 @@ from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from contextlib import ExitStack
     from pathlib import Path
 
     from localrank_service.models.copies import Copies
+    from localrank_service.models.extra import ExtraVersions
     from localrank_service.models.live import LiveModels
     from localrank_service.models.remote import Remote
     from localrank_service.models.workers import Workers
@@ -69,7 +72,6 @@ class Loader:
     Attributes:
         registry: says what should be live.
         tried: set once every model was tried.
-        pinned: versions without an alias that stay loaded, however many others are asked for.
         remote: keeps the folder of models like one at a URL, if it follows one.
     """
 
@@ -81,27 +83,28 @@ class Loader:
         workers: Workers,
         *,
         copies: Copies,
-        extra_versions: int,
+        extra: ExtraVersions,
+        preload: Iterable[str] = (),
         seconds: float = 120.0,
         remote: Remote | None = None,
     ) -> None:
         # A version whose files change while it is verified must not end this process.
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
-        self.pinned: frozenset[str] = frozenset()
         self.remote = remote
         self._live = live
         self._meters = meters
         self._workers = workers
         self._copies = copies
-        self._extra_versions = extra_versions
         self._seconds = seconds
-        self._seen: tuple[_Seen, frozenset[str]] | None = None
+        self._preload = frozenset(preload)
+        self._pinned = self._preload
+        self._seen: tuple[_Seen, frozenset[str], frozenset[str]] | None = None
         self._unloaded: frozenset[str] = frozenset()
         self._retry_at = float("inf")
         self._wanted: list[tuple[str, str, int]] = []
         self._aliased: dict[str, LiveModel] = {}
-        self._extra: OrderedDict[str, LiveModel] = OrderedDict()
+        self._extra = extra
         self._broken: dict[str, str] = {}
         self._missing: dict[str, str] = {}
         #: Models whose aliases cannot be read; by version: what was read, what could not be, what is being read.
@@ -148,7 +151,7 @@ class Loader:
     async def _begin(self, *, retry: bool) -> None:
         """Begin to read what the aliases stand for and is not there yet."""
         async with self._looking:
-            seen = (await asyncio.to_thread(self._look), self._workers.unloaded())
+            seen = (await asyncio.to_thread(self._look), self._workers.unloaded(), self._pinned)
             missing = await asyncio.to_thread(self._not_fetched)
             again = bool(retry and self._broken) or missing != self._missing
             if seen == self._seen and not again and time.monotonic() < self._retry_at:
@@ -159,8 +162,7 @@ class Loader:
             self._missing = missing
             self._wanted, self._unread = await asyncio.to_thread(self._read_aliases)
             self._seen = seen
-            for address in [one for one in self._extra if one.partition("@")[0] in self._unloaded]:
-                del self._extra[address]
+            self._extra.forget(self._unloaded)
             there = self._there()
             for _, name, version in self._wanted:
                 if f"{name}@{version}" not in there:
@@ -170,36 +172,67 @@ class Loader:
                 self._settle()
         await self._retire()
 
-    async def fetch(self, address: str) -> LiveModel | None:
-        """Return a version that no alias stands for, ``name@version``, loading it if need be.
+    async def pin(self, addresses: Iterable[str]) -> None:
+        """Keep these versions loaded besides those of aliases and settings; what was pinned before no longer is."""
+        numbered = {address for address in addresses if _VERSION.fullmatch(address.partition("@")[2])}
+        if (pinned := self._preload | numbered) == self._pinned:
+            return
+        self._pinned = pinned
+        await self._begin(retry=False)
+        for address in pinned:
+            if (load := self._loads.get(address)) is not None:
+                await load.tried.wait()
 
-        The least recently loaded ones are forgotten.
+    async def fetch(self, address: str, *, admin: bool) -> LiveModel | None:
+        """Return a version that was not loaded, ``name@version``; ``None`` if there is none.
+
+        Args:
+            address: of the version.
+            admin: whether the request has an admin key; no other has a version loaded.
+
+        Raises:
+            Problem: 409 if the request cannot have it loaded, 429 if it asks too soon, 503 if the version is broken.
         """
-        name, _, version = address.partition("@")
-        if not _VERSION.fullmatch(version) or not self._live.loaded:
+        name, _, number = address.partition("@")
+        if not _VERSION.fullmatch(number) or not self._live.loaded:
             return None
-        if not self._extra_versions and address not in self.pinned:
+        if name in self._unloaded or address in self._broken:
             return None
+        version = int(number)
+        if not await asyncio.to_thread(self.registry.has, name, version):
+            return None
+        self._extra.check(address, admin=admin)
+        with self._extra.asking() as place:
+            async with self._extra.loading:
+                try:
+                    return self._live.find(address) or await self._load_extra(address, name, version, place)
+                except ArtifactNotFound:
+                    return None
+                except LocalRankError as error:
+                    raise Problem(503, f"model {address!r} is broken: {self.shown(error)}") from None
+
+    async def _load_extra(self, address: str, name: str, version: int, place: ExitStack) -> LiveModel | None:
+        manifest = await asyncio.to_thread(read_manifest, self.registry.models_dir / name / str(version))
+        self._extra.make_room(address, manifest.size)
+        # Promotions go first. One that begins from now on does not wait for this, because it has its own turn.
+        for load in list(self._loads.values()):
+            if not load.late:
+                await load.tried.wait()
+        reading = beside(self._read, name, version)
+        # The thread cannot be ended, so it keeps the place of the request.
+        held = place.pop_all()
+        reading.add_done_callback(lambda _: held.close())
+        reading.add_done_callback(asyncio.Future.exception)
+        await asyncio.wait({reading}, timeout=self._seconds)
+        if not reading.done():
+            raise _given_up(self._seconds)
+        model = reading.result()
         if name in self._unloaded:
             return None
-        load = self._start(name, int(version))
-        await load.tried.wait()
-        if (model := self._live.find(address)) is not None:
-            return model
-        found = load.result
-        if isinstance(found, ArtifactNotFound):
-            return None
-        if isinstance(found, LocalRankError):
-            raise Problem(503, f"model {address!r} is broken: {self.shown(found)}") from None
-        if not isinstance(found, LiveModel):
-            raise found or AssertionError
-        self._extra[address] = found
-        loose = [one for one in self._extra if one not in self.pinned]
-        for one in loose[: max(len(loose) - self._extra_versions, 0)]:
-            del self._extra[one]
+        self._extra.loaded[address] = model
         self._publish()
         await self._retire()
-        return found
+        return model
 
     def _start(self, name: str, version: int) -> _Load:
         """Return the reading of a version; it begins now unless it has begun before."""
@@ -227,11 +260,7 @@ class Loader:
             await asyncio.wait({reading}, timeout=max(self._seconds - _TURN, 0.0))
             if not reading.done():
                 load.late = True
-                self._fail(
-                    key,
-                    load,
-                    ArtifactError(f"given up: expected to be loaded within {self._seconds:g} seconds"),
-                )
+                self._fail(key, load, _given_up(self._seconds))
                 self._settle()
                 await asyncio.wait({reading})
             self._end(key, load, reading)
@@ -268,7 +297,9 @@ class Loader:
     def _there(self) -> dict[str, LiveModel]:
         """Return the versions that are loaded, by name and number."""
         return (
-            self._arrived | self._extra | {f"{one.name}@{one.version}": one for one in self._aliased.values()}
+            self._arrived
+            | self._extra.loaded
+            | {f"{one.name}@{one.version}": one for one in self._aliased.values()}
         )
 
     def _settle(self) -> None:
@@ -333,6 +364,10 @@ class Loader:
                 _log.error("model %s is broken%s: %s", name, still, error)
             for alias, version in sorted(aliases.items(), key=lambda item: item[0] != CHAMPION):
                 wanted.append((name if alias == CHAMPION else f"{name}@{alias}", name, version))
+        for address in sorted(self._pinned):
+            name, _, number = address.partition("@")
+            if name not in self._unloaded:
+                wanted.append((address, name, int(number)))
         return wanted, unread
 
     def shown(self, error: Exception) -> str:
@@ -357,7 +392,7 @@ class Loader:
         await asyncio.to_thread(self._meters.retire, live)
 
     def _publish(self) -> None:
-        addresses = dict(self._extra)
+        addresses = dict(self._extra.loaded)
         for address, model in self._aliased.items():
             addresses[address] = model
             addresses[f"{model.name}@{model.version}"] = model
@@ -372,8 +407,13 @@ class Loader:
         )
         serving: dict[str, dict[str, int]] = {}
         for address, model in self._aliased.items():
-            alias = address.partition("@")[2] or CHAMPION
-            serving.setdefault(model.name, {})[alias] = model.version
-            self._meters.model_version.set(model.version, model.name, alias)
             self._meters.trained(model)
+            alias = address.partition("@")[2] or CHAMPION
+            if not alias.isdecimal():
+                serving.setdefault(model.name, {})[alias] = model.version
+                self._meters.model_version.set(model.version, model.name, alias)
         self._workers.report(serving, self._broken, loading=not self._live.loaded)
+
+
+def _given_up(seconds: float) -> ArtifactError:
+    return ArtifactError(f"given up: expected to be loaded within {seconds:g} seconds")

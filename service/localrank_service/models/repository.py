@@ -16,6 +16,8 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from localrank.registry import Registry
+    from localrank_service.models.live import LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Report
     from localrank_service.service import Service
@@ -46,7 +48,7 @@ async def load(service: Service, name: str) -> tuple[int, ...]:
 async def unload(service: Service, name: str) -> tuple[int, ...]:
     """Serve the model no longer; return the workers that do not."""
     loader = _loader(service)
-    if name not in {model.name for model in service.live.addresses.values()}:
+    if not service.live.of(name):
         await asyncio.to_thread(loader.registry.versions, name)
     _mark(service, name, unloaded=True)
     await loader.refresh(name)
@@ -57,13 +59,19 @@ async def unload(service: Service, name: str) -> tuple[int, ...]:
 
 async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
     """Return every version, whether it is served, and the reason if not."""
-    live = service.live
-    found = {(model.name, model.version) for model in live.addresses.values()}
-    ready = set(found)
-    if service.loader is not None and not only_ready:
-        registry = service.loader.registry
-        for name in await asyncio.to_thread(registry.models):
-            found |= {(name, version) for version in await asyncio.to_thread(registry.versions, name)}
+    registry = None if service.loader is None or only_ready else service.loader.registry
+    # In a thread, because the list may be long.
+    return await asyncio.to_thread(_index, service.live, registry)
+
+
+def _index(live: LiveModels, registry: Registry | None) -> list[dict[str, Any]]:
+    ready = {(model.name, model.version) for model in live.addresses.values()}
+    found = set(ready) if registry is None else ready | set(registry.published())
+    loading = {(address.partition("@")[0], version) for address, version in live.loading.items()}
+    broken = {
+        (address.partition("@")[0], reason.partition(":")[0]): reason
+        for address, reason in live.broken.items()
+    }
 
     def entry(name: str, version: int) -> dict[str, Any]:
         members: dict[str, Any] = {"name": name, "version": str(version)}
@@ -71,16 +79,9 @@ async def index(service: Service, *, only_ready: bool) -> list[dict[str, Any]]:
             return members | {"state": "READY", "reason": ""}
         if name in live.unloaded:
             return members | {"state": "UNAVAILABLE", "reason": "unloaded"}
-        if version in {one for at, one in live.loading.items() if at.partition("@")[0] == name}:
+        if (name, version) in loading:
             return members | {"state": "LOADING", "reason": "it is being loaded"}
-        said = next(
-            (
-                reason
-                for address, reason in live.broken.items()
-                if address.partition("@")[0] == name and reason.startswith(f"version {version}:")
-            ),
-            "no alias points at it",
-        )
+        said = broken.get((name, f"version {version}"), "it is not loaded: no alias stands for it")
         return members | {"state": "UNAVAILABLE", "reason": said}
 
     return [entry(*one) for one in sorted(found)]

@@ -111,7 +111,7 @@ export class ModelsView {
           one.created ? day(one.created) : "–", count(one.n_clusters),
           best ? element("span", { class: "nowrap" }, `${best.metric} ${signed(best.difference)}`) : "–",
           one.bytes === undefined ? "–" : bytes(one.bytes),
-          one.broken ? element("span", { class: "problem" }, `broken: ${one.broken}`) : one.live ? "answers" : "published",
+          one.broken ? element("span", { class: "problem" }, `broken: ${one.broken}`) : one.live ? "answers" : "not loaded",
           one.broken ? "" : element("button", { type: "button", class: "small", "aria-pressed": String(one.version === this.chosen), "data-version": one.version, onclick: () => this.choose(one.version), "aria-label": `Figures of version ${one.version}` }, "Show")];
       }), { numeric: [3, 5], hidden: true }),
       ...(omitted ? [element("p", { class: "hint" }, `${many(omitted, "older version")} without an alias, now or before, ${omitted === 1 ? "is" : "are"} left out.`)] : []));
@@ -154,10 +154,14 @@ export class ModelsView {
   }
 
   renderComparing() {
-    const numbers = this.listed.versions.filter((one) => !one.broken).map((one) => one.version);
+    const { name, versions } = this.listed;
+    const numbers = versions.filter((one) => one.live).map((one) => one.version);
+    const other = versions.find((one) => !one.live && !one.broken)?.version;
     const head = element("h2", {}, "What changed between two versions");
+    const hint = other === undefined ? [] : [element("p", { class: "hint" },
+      `Only loaded versions are compared here. An alias, an experiment or localrank serve --preload ${name}@${other} loads one. localrank models diff compares any two.`)];
     if (numbers.length < 2) {
-      this.changes.replaceChildren(head, element("p", {}, "There is one version only. Train and publish another to compare them."));
+      this.changes.replaceChildren(head, ...(hint.length ? hint : [element("p", {}, "There is one version only. Train and publish another to compare them.")]));
       return;
     }
     const choice = (label, chosen) => element("select", { "aria-label": label }, numbers.map((one) => element("option", { value: one, selected: one === chosen }, `version ${one}`)));
@@ -168,7 +172,7 @@ export class ModelsView {
     this.changes.replaceChildren(head,
       element("form", { class: "actions", onsubmit: (event) => { event.preventDefault(); this.compare(); } },
         element("span", {}, "From"), this.before, element("span", {}, "to"), this.after, element("button", { type: "submit" }, "Compare")),
-      this.compared);
+      ...hint, this.compared);
   }
 
   async compare() {

@@ -26,7 +26,7 @@ import typer
 from localrank.commands.wrong_use import run_typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.process import cpus
-from localrank_service.process.settings import Settings
+from localrank_service.process.settings import LISTS, Settings
 from localrank_service.telemetry.spans import check_installed
 
 if TYPE_CHECKING:
@@ -62,15 +62,18 @@ def _command() -> Callable[..., None]:
     """Return the command's function, with a flag for every setting."""
 
     def serve(**flags: Any) -> None:
-        settings = Settings.from_environ(
-            os.environ, **{name: value for name, value in flags.items() if value is not None}
-        )
+        given = {
+            name: ",".join(value) if isinstance(value, list) else value
+            for name, value in flags.items()
+            if value not in (None, [])
+        }
+        settings = Settings.from_environ(os.environ, **given)
         _serve(settings)
 
-    kinds = {int: int, float: float, bool: bool}
+    kinds: dict[Any, Any] = {int: int, float: float, bool: bool}
     parameters = []
     for name, field in Settings.model_fields.items():
-        kind = kinds.get(field.annotation, str) if isinstance(field.annotation, type) else str
+        kind = list[str] if name in LISTS else kinds.get(field.annotation, str)
         flag = f"--{name.replace('_', '-')}"
         default = field.default
         shown = f" (default {default})" if default not in (None, "") and kind is not bool else ""
@@ -78,6 +81,7 @@ def _command() -> Callable[..., None]:
             f"{flag}/--no-{name.replace('_', '-')}" if kind is bool else flag,
             help=f"{field.description} [LOCALRANK_{name.upper()}]{shown}",
             show_default=False,
+            metavar="<str>" if name in LISTS else None,
         )
         parameters.append(
             inspect.Parameter(
@@ -102,7 +106,7 @@ def _serve(settings: Settings) -> None:
         os.environ.setdefault(name, count)
     if settings.models_url is not None:
         _pull(settings.models_url, settings.models_dir)
-    _check_models(settings.models_dir, settings.model)
+    _check_models(settings.models_dir, settings.model, settings.preloaded())
     if settings.require_signature is not None:
         _check_trusted_keys(settings.require_signature)
     settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
@@ -216,13 +220,13 @@ def _pull(url: str, models_dir: Path) -> None:
         raise InvalidConfiguration(said)
     if done.returncode:
         try:
-            _check_models(models_dir, None)
+            _check_models(models_dir)
         except _CannotServe:
             raise _CannotServe(said or f"{url}: cannot be read") from None
         print(f"localrank: {said}; serving the models in {models_dir}", file=sys.stderr)  # noqa: T201
 
 
-def _check_models(models_dir: Path, default: str | None) -> None:
+def _check_models(models_dir: Path, default: str | None = None, preload: Sequence[str] = ()) -> None:
     """Refuse to start if no model can be served. Whether a model is complete is checked later."""
     from localrank.registry import CHAMPION, Registry
 
@@ -232,11 +236,12 @@ def _check_models(models_dir: Path, default: str | None) -> None:
     names = registry.models()
     if not names:
         raise _CannotServe(f"{models_dir}: no published model; 'localrank demo' publishes one into ./models")
-    if default is not None:
+    named = [("--model", default)] if default is not None else []
+    for flag, address in [*named, *(("--preload", one) for one in preload)]:
         try:
-            registry.resolve(default)
+            registry.resolve(address)
         except ArtifactNotFound as error:
-            raise _CannotServe(f"--model {default}: {error}") from None
+            raise _CannotServe(f"{flag} {address}: {error}") from None
     broken = []
     for name in names:
         try:

@@ -6,6 +6,7 @@ stands in docs/operations.md. A variable that is no field is an error, so that a
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -19,9 +20,12 @@ from localrank_service.http.keyring import Keyring, parse_keys
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PREFIX", "Settings"]
+__all__ = ["LISTS", "PREFIX", "Settings"]
 
 PREFIX = "LOCALRANK_"
+
+#: Settings of several values, separated by commas. Their flags may be given several times.
+LISTS = ("allowed_hosts", "cors_origins", "preload")
 
 #: Variables with our prefix that are not the service's: where tests find real data sets, what the load test sends.
 _ELSEWHERE = ("LOCALRANK_COMPILER", "LOCALRANK_DATA", "LOCALRANK_LOAD_", "LOCALRANK_REQUIRE_NATIVE")
@@ -39,6 +43,9 @@ _PLAIN = {
     "greater_than_equal": "expected at least {ge:.12g}",
     "less_than_equal": "expected at most {le:.12g}",
 }
+
+#: A model's name, which is checked where it is looked up, and a version.
+_VERSION = re.compile(r"[^@\s]+@[1-9][0-9]{0,8}")
 
 
 class Settings(BaseModel):
@@ -175,11 +182,23 @@ class Settings(BaseModel):
         description="If a request names features that the model does not have: ignore them with a warning, or refuse "
         "the request.",
     )
+    preload: str = Field(
+        default="",
+        description="Versions that are loaded although no alias stands for them, such as web@3, separated by commas. "
+        "Requests may name every version that is loaded.",
+    )
     extra_versions: int = Field(
-        default=4,
+        default=0,
         ge=0,
         le=1000,
-        description="Largest number of versions without an alias that stay loaded after a request for them.",
+        description="Largest number of further versions that one worker loads because requests with an admin key name "
+        "them. 0 loads none.",
+    )
+    extra_versions_bytes: int = Field(
+        default=2**30,
+        gt=0,
+        le=2**40,
+        description="Largest number of bytes of those versions' files.",
     )
     ready: Literal["all", "any"] = Field(
         default="all",
@@ -292,11 +311,24 @@ class Settings(BaseModel):
     def _is_url(cls, url: str | None) -> str | None:
         return None if url is None else check_url(url)
 
+    @field_validator("preload")
+    @classmethod
+    def _are_versions(cls, preload: str) -> str:
+        for address in _parts(preload):
+            if not _VERSION.fullmatch(address):
+                raise ValueError("expected versions such as web@3, separated by commas")
+        return preload
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: str) -> str:
         parse_origins(origins)
         return origins
+
+    def preloaded(self) -> list[str]:
+        """Return the versions that are loaded although no alias may stand for them, the default model's among them."""
+        default = [self.model] if self.model is not None and _VERSION.fullmatch(self.model) else []
+        return _parts(self.preload) + default
 
     def keyrings(self) -> tuple[Keyring, Keyring]:
         """Return the serving keys and the admin keys."""
@@ -348,3 +380,7 @@ class Settings(BaseModel):
     def public(self) -> dict[str, Any]:
         """Return the settings as JSON values, keys hidden."""
         return self.model_dump(mode="json")
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

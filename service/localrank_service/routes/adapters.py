@@ -47,7 +47,7 @@ async def _adapt(engine: str, request: Request) -> Response:
         attempt.begin()
         asked = request.query_params.multi_items() if request.scope["query_string"] else ()
         query = await attempt.read(adapters.read, len(body), engine, body, asked, service.limits)
-        model = await attempt.find(query.options.model, at=None)
+        model = await attempt.find(query.options.model, request.scope, at=None)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         content = await attempt.write(adapters.encode, len(body), query, ranked, attempt.timing, request_id)

@@ -46,15 +46,14 @@ async def rerank_batch(request: Request) -> Response:
         queries = await attempt.read(batch.split, len(body), body, service.limits)
     answers: list[dict[str, Any]] = []
     room, warnings, written = service.limits.max_documents, _MOST_WARNINGS, 0
-    models: dict[str | None, LiveModel] = {}
+    models: dict[str | None, LiveModel | None] = {}
     for position, one in enumerate(queries):
         try:
             content, ranked = await _answer(
-                service,
+                request,
                 one.content,
                 room,
                 models,
-                request_id=request_id,
                 position=position,
                 most_warnings=warnings,
             )
@@ -80,20 +79,21 @@ async def rerank_batch(request: Request) -> Response:
 
 
 async def _answer(
-    service: Service,
+    request: Request,
     body: bytes,
     room: int,
-    models: dict[str | None, LiveModel],
+    models: dict[str | None, LiveModel | None],
     *,
-    request_id: str,
     position: int,
     most_warnings: int,
 ) -> tuple[bytes, Ranked]:
     """Return the answer to one query, within limits of documents and warnings, and the ranking behind it."""
+    service: Service = request.app.state.service
+    request_id: str = request.scope["request_id"]
     with Attempt(service, "rerank_batch", request_id, position) as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)
-        model = await attempt.find(query.options.model, found=models)
+        model = await attempt.find(query.options.model, request.scope, found=models)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         n_documents = len(documents.matrix)
         if n_documents > room:

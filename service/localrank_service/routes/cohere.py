@@ -36,7 +36,7 @@ async def rerank(request: Request) -> Response:
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
             query = await attempt.read(cohere.read, len(body), body, service.limits)
-            model = await attempt.find(query.options.model)
+            model = await attempt.find(query.options.model, request.scope)
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
             returned = await attempt.read(query.returned, query.cost)

@@ -36,7 +36,7 @@ async def compare(request: Request) -> Response:
         query = await attempt.read(wire.read, len(body), body, service.limits)
         ranked = []
         for address, at in zip(query.addresses, ("/baseline", "/candidate"), strict=True):
-            model = await attempt.find(address, at=at)
+            model = await attempt.find(address, request.scope, at=at)
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked.append(await attempt.rank(model, documents, query.options, alone=True))
         content = await attempt.write(

@@ -56,7 +56,7 @@ async def evaluate(request: Request) -> Response:
             exam = wire.read_text(body, request.query_params.multi_items(), limits, most)
         else:
             exam = await asyncio.to_thread(wire.read_json, body, limits, most)
-        model = await service.resolve(exam.model, at=None if is_text else "/model")
+        model = await service.resolve(exam.model, request.scope, at=None if is_text else "/model")
         evaluation = Evaluation(exam, model, service.admission, settings.evaluate_seconds)
         members = await asyncio.to_thread(evaluation.run)
     alias = (exam.model or "").partition("@")[2] or CHAMPION

@@ -40,9 +40,6 @@ async def put_experiment(request: Request, name: str) -> Response:
     if members.setdefault("name", name) != name:
         raise Problem(422, f"name: expected {name!r}, as in the path, or none", pointer="/name")
     definition = defined(members)
-    # An experiment without its model or candidate would wait for ever, and the caller would not know why.
-    for at, address in (("/model", definition.model), ("/candidate", definition.candidate)):
-        await service.resolve(address, at=at)
     workers = await experiments.change(name, definition, service.settings.switch_timeout_seconds)
     return _json({"name": name, "run": definition.run, "workers": workers})
 

@@ -51,7 +51,7 @@ async def list_models(request: Request) -> Response:
 async def show_model(request: Request, name: str) -> Response:
     """One model (``name``, ``name@version`` or ``name@alias``): where it comes from and what it expects."""
     service: Service = request.app.state.service
-    model = await service.resolve(name, at=None)
+    model = await service.resolve(name, request.scope, at=None)
     members = _summary(service, model)
     if (manifest := model.manifest) is not None:
         members |= {
@@ -74,7 +74,7 @@ async def show_model(request: Request, name: str) -> Response:
 async def show_schema(request: Request, name: str) -> Response:
     """The JSON Schema of a request for this model, with an example."""
     service: Service = request.app.state.service
-    schema = request_schema(await service.resolve(name, at=None), service.limits)
+    schema = request_schema(await service.resolve(name, request.scope, at=None), service.limits)
     return Response(orjson.dumps(schema), media_type="application/schema+json")
 
 
@@ -82,7 +82,7 @@ async def show_schema(request: Request, name: str) -> Response:
 async def show_sample(request: Request, name: str) -> Response:
     """A request to try this model with: a query of its probe, by its number in ``query``."""
     service: Service = request.app.state.service
-    model = await service.resolve(name, at=None)
+    model = await service.resolve(name, request.scope, at=None)
     asked, samples = request.query_params.get("query", "0"), count_samples(model)
     if not (asked.isascii() and asked.isdecimal() and len(asked) < 6 and int(asked) < samples):
         raise Problem(422, f"query: expected a number below {samples}, found {asked[:40]!r}")
@@ -93,7 +93,7 @@ async def show_sample(request: Request, name: str) -> Response:
 async def show_map(request: Request, name: str) -> Response:
     """The training queries of the model in two dimensions; similar queries are near each other."""
     service: Service = request.app.state.service
-    return _json(map_of(await service.resolve(name, at=None)))
+    return _json(map_of(await service.resolve(name, request.scope, at=None)))
 
 
 @router.get("/v1/models/{name}/versions")
@@ -108,14 +108,16 @@ async def diff_versions(request: Request, name: str) -> Response:
     """The differences between two versions: settings, metrics, contract, and the rankings of their probes."""
     service: Service = request.app.state.service
     asked = request.query_params
-    return _json(await difference(service, name, asked.get("before", ""), asked.get("after", "")))
+    return _json(
+        await difference(service, request.scope, name, asked.get("before", ""), asked.get("after", ""))
+    )
 
 
 @router.get("/v1/models/{name}/clusters")
 async def show_clusters(request: Request, name: str) -> Response:
     """The model's clusters of queries."""
     service: Service = request.app.state.service
-    model = await service.resolve(name, at=None)
+    model = await service.resolve(name, request.scope, at=None)
     ranker, manifest = model.ranker, model.manifest
     known = [asdict(cluster) for cluster in manifest.clusters] if manifest is not None else []
     return _json(
@@ -164,8 +166,8 @@ def _summary(service: Service, model: LiveModel) -> dict[str, Any]:
     ranker = model.ranker
     aliases = {
         address.partition("@")[2] or CHAMPION: other.version
-        for address, other in service.live.addresses.items()
-        if other.name == model.name and not address.partition("@")[2].isdecimal()
+        for address, other in service.live.of(model.name).items()
+        if not address.partition("@")[2].isdecimal()
     }
     return {
         "name": model.name,

@@ -43,7 +43,8 @@ async def rerank(request: Request) -> Response:
         else:
             check_query_string(request.scope["query_string"], _TABLE)
             query = await attempt.read(rerank_json.read, len(body), body, service.limits)
-        model = await attempt.find(query.options.model, at=None if binary else "/model")
+        at = None if binary else "/model"
+        model = await attempt.find(query.options.model, request.scope, at=at)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         cost = 0 if binary else len(body)

@@ -60,7 +60,7 @@ async def infer(request: Request) -> Response:
         attempt.begin()
         declared = headers.get(v2.HEADER_LENGTH)
         call = await attempt.read(v2.read, len(body), body, declared, service.limits)
-        model = await attempt.find(_address(**request.path_params), at=None)
+        model = await attempt.find(_address(**request.path_params), request.scope, at=None)
         queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         rungs: list[str] = []
@@ -145,7 +145,7 @@ async def model_metadata(request: Request, name: str, version: str | None = None
     service: Service = request.app.state.service
     model = await _find(request, name, version)
     width = model.ranker.contract.n_features
-    versions = {other.version for other in service.live.addresses.values() if other.name == model.name}
+    versions = {other.version for other in service.live.of(model.name).values()}
     return _json(
         {
             "name": model.name,
@@ -220,7 +220,7 @@ def _address(name: str, version: str | None = None) -> str:
 async def _find(request: Request, name: str, version: str | None) -> LiveModel:
     service: Service = request.app.state.service
     address = _address(name, version)
-    return service.live.find(address) or await service.resolve(address, at=None)
+    return service.live.find(address) or await service.resolve(address, request.scope, at=None)
 
 
 def _statistics(service: Service, models: list[LiveModel]) -> Response:

@@ -36,7 +36,6 @@ from localrank_service.telemetry.meters import Meters
 from localrank_service.wire.answer import Part
 from localrank_service.wire.query import Options
 from tests.service.conftest import queries_of_three_kinds
-from tests.service.telemetry.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -246,8 +245,8 @@ async def test_interleaved_results_come_from_both_and_name_their_teams(
     mixing = {"kind": "interleaving", "model": "demo", "candidate": "demo@2", "depth": 6}
     async with connect(settings) as client:
         await loaded(client)
-        first, second = [await rank(client, model=model) for model in ("demo@1", "demo@2")]
         await put(client, "mixed", **mixing)
+        first, second = [await rank(client, model=model) for model in ("demo@1", "demo@2")]
         answers = []
         for number in range(5):
             answer = await client.post(
@@ -381,7 +380,7 @@ async def test_the_file_is_read_again_and_what_cannot_run_says_why(
             await asyncio.sleep(0.01)
         answer = await rank(client, session_id="s1")
 
-    assert "no model 'demo@9'" in missing["reason"]
+    assert "model 'demo@9' is broken: version 9: demo: expected version 9, found 1, 2" == missing["reason"]
     assert "is now version 1, the candidate itself" in over["reason"]
     assert None is running["reason"]
     assert "without kind" in broken["problem"]
@@ -672,41 +671,6 @@ async def test_why_an_experiment_does_not_run_is_logged_once(
     assert [over.format(1), over.format(2)] == caplog.messages
 
 
-async def test_a_candidate_that_cannot_be_loaded_is_tried_again_after_ten_seconds(
-    alone: Callable[..., Alone], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = alone({**SPLIT, "candidate": "tiny@9"})
-    asked: list[str] = []
-    clock = Clock()
-    monkeypatch.setattr("localrank_service.experiments.running.time", clock)
-
-    class Loading:
-        pinned: frozenset[str] = frozenset()
-
-        async def fetch(self, address: str) -> LiveModel | None:
-            asked.append(address)
-            if len(asked) == 1:
-                raise Problem(503, "model 'tiny@9' is broken: cut short")
-            return one.models["tiny@2"] if len(asked) == 3 else None
-
-    one.experiments.loader = loader = Loading()  # type: ignore[assignment]
-    reasons = []
-    for seconds in (0.0, 9.9, 0.1, 10.0):
-        clock.now += seconds
-        await one.experiments.refresh()
-        [shown] = one.experiments.shown()["experiments"]
-        reasons.append(shown["reason"])
-
-    assert ["tiny@9"] * 3 == asked
-    assert frozenset({"tiny@9"}) == loader.pinned
-    broken, gone = (
-        "model 'tiny@9' is broken: cut short",
-        "no model 'tiny@9'; expected one of: tiny@1, tiny@2, tiny@champion",
-    )
-    # The fourth time it was loaded, but this loader serves it nowhere.
-    assert [broken, broken, gone, gone] == reasons
-
-
 async def test_nothing_is_loaded_while_the_models_are(alone: Callable[..., Alone]) -> None:
     one = alone({**SPLIT, "candidate": "tiny@9"})
     one.live.loaded = False
@@ -714,7 +678,7 @@ async def test_nothing_is_loaded_while_the_models_are(alone: Callable[..., Alone
     await one.experiments.refresh()
 
     [shown] = one.experiments.shown()["experiments"]
-    assert ("waiting", "the models are being loaded") == (shown["state"], shown["reason"])
+    assert ("waiting", "looking for models") == (shown["state"], shown["reason"])
 
 
 async def test_a_canary_that_fails_is_noted_once_and_counted_by_who_noted_it(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import fcntl
 import json
 import re
@@ -17,8 +16,8 @@ import pytest
 
 from localrank import artifact
 from localrank.registry import Registry
-from localrank_service.http.problems import Problem
 from localrank_service.models.copies import Copies
+from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModel, LiveModels
 from localrank_service.models.loading import Loader
 from localrank_service.models.workers import Workers
@@ -80,7 +79,7 @@ async def test_a_version_scores_as_it_does_offline(connect: Any, loaded: Any, mo
 
     offline = artifact.load(models_dir / "demo" / "2").ranker.rank(np.array(ROWS, np.float32))
 
-    async with connect(settings(models_dir)) as client:
+    async with connect(settings(models_dir, preload="demo@2")) as client:
         await loaded(client)
         answer = (await client.post("/v1/rerank", json={"model": "demo@2", "features": ROWS})).json()
 
@@ -215,28 +214,6 @@ async def test_versions_and_aliases_are_addressed(connect: Any, loaded: Any, mod
             assert (404, "/model") == (response.status_code, response.json()["pointer"]), address
 
 
-async def test_versions_without_an_alias_are_loaded_when_asked_for_and_forgotten(
-    connect: Any, loaded: Any, tmp_path: Path, publisher: Any
-) -> None:
-    publisher(tmp_path, "demo", 1.0, 2.0, 3.0, 4.0)
-
-    async with connect(settings(tmp_path, extra_versions=2)) as client:
-        await loaded(client)
-        live = client._transport.app.state.service.live
-        for version in (2, 3, 4):
-            assert version == await version_of(client, f"demo@{version}")
-
-        assert ["demo", "demo@1", "demo@3", "demo@4", "demo@champion"] == sorted(live.addresses)
-
-
-async def test_or_not_at_all(connect: Any, loaded: Any, models_dir: Path) -> None:
-    async with connect(settings(models_dir, extra_versions=0)) as client:
-        await loaded(client)
-        response = await client.post("/v1/rerank", json={"model": "demo@2", "features": ROWS})
-
-    assert 404 == response.status_code
-
-
 async def test_a_promotion_elsewhere_is_noticed(
     connect: Any, loaded: Any, models_dir: Path, publisher: Any
 ) -> None:
@@ -361,24 +338,6 @@ async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_
         assert "no model 'nope'" in answer.json()["detail"]
 
 
-async def test_a_broken_version_without_an_alias_is_503_where_it_is_asked_for(
-    connect: Any, loaded: Any, models_dir: Path
-) -> None:
-    damage(models_dir, "demo", 2)
-
-    async with connect(settings(models_dir)) as client:
-        await loaded(client)
-        response = await client.post("/v1/rerank", json={"model": "demo@2", "features": ROWS})
-        shown = await client.get("/v1/models/demo@2")
-
-        assert 1 == await version_of(client, "demo")
-
-    assert (503, "/model") == (response.status_code, response.json()["pointer"])
-    assert (503, None) == (shown.status_code, shown.json()["pointer"])
-    assert "demo/2: scorers.weights.npy" in response.json()["detail"]
-    assert str(models_dir) not in response.text
-
-
 @contextlib.contextmanager
 def endless(folder: Path, version: str) -> Iterator[None]:
     """Let a version take for ever: another process copies it and never ends."""
@@ -465,10 +424,9 @@ async def test_a_version_that_verifies_for_ever_is_not_promoted(
 
 @pytest.fixture
 def alone(models_dir: Path) -> Callable[..., Loader]:
-    def made(*, extra_versions: int = 1, models: Path = models_dir) -> Loader:
-        return Loader(
-            models, LiveModels(), Meters(), Workers(None), copies=Copies(None), extra_versions=extra_versions
-        )
+    def made(*, models: Path = models_dir) -> Loader:
+        extra = ExtraVersions(0, 0)
+        return Loader(models, LiveModels(), Meters(), Workers(None), copies=Copies(None), extra=extra)
 
     return made
 
@@ -572,78 +530,6 @@ async def test_a_version_that_is_broken_is_tried_again_after_thirty_seconds(
     assert {("demo",): 1.0, ("web",): 0.0} == series(loader, "localrank_model_broken")
     assert whole == aliases.read_text()
     assert any(said.startswith("model demo is broken: version 1: ") for said in caplog.messages)
-
-
-async def test_the_oldest_versions_without_an_alias_are_forgotten_first_and_pinned_ones_never(
-    alone: Callable[..., Loader], models_dir: Path
-) -> None:
-    for version in (3, 4, 5):
-        shutil.copytree(models_dir / "demo" / "2", models_dir / "demo" / str(version))
-    loader = alone(extra_versions=2)
-    loader.pinned = frozenset({"demo@2"})
-    read = loader._read
-
-    def reading(name: str, version: int) -> LiveModel:
-        if not loader._live.loaded:
-            return read(name, version)
-        return dataclasses.replace(loader._live.addresses["demo"], name=name, version=version)
-
-    loader._read = reading  # type: ignore[method-assign]
-    await loader.refresh()
-
-    for version in (2, 3, 4, 3, 5):
-        found = await loader.fetch(f"demo@{version}")
-        assert found is not None
-        assert version == found.version
-
-    assert {"demo@1", "demo@2", "demo@4", "demo@5"} == {
-        address for address in loader._live.addresses if re.fullmatch(r"demo@\d", address)
-    }
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["demo", "demo@", "demo@champion", "demo@0", "demo@02", "demo@1234567890", "demo@9", "nope@1", "../x@1"],
-)
-async def test_what_is_no_version_is_not_fetched(address: str, alone: Callable[..., Loader]) -> None:
-    loader = alone()
-    await loader.refresh()
-
-    assert await loader.fetch(address) is None
-
-
-async def test_versions_are_fetched_only_if_there_is_room_or_an_experiment_needs_them(
-    alone: Callable[..., Loader],
-) -> None:
-    loader = alone(extra_versions=0)
-    early = await loader.fetch("demo@2")
-    await loader.refresh()
-    without = await loader.fetch("demo@2")
-    loader.pinned = frozenset({"demo@2"})
-    pinned = await loader.fetch("demo@2")
-    again = await loader.fetch("demo@2")
-    loader._workers.mark("demo", unloaded=True)
-    await loader.refresh()
-    unloaded = await loader.fetch("demo@2")
-
-    assert (None, None, None) == (early, without, unloaded)
-    assert pinned is not None
-    assert pinned is again
-    assert (2, {"web", "web@champion", "web@1"}) == (pinned.version, set(loader._live.addresses))
-
-
-async def test_the_largest_number_of_a_version_can_be_fetched(
-    alone: Callable[..., Loader], models_dir: Path
-) -> None:
-    (models_dir / "demo" / "2").rename(models_dir / "demo" / "999999999")
-    loader = alone()
-    await loader.refresh()
-
-    with pytest.raises(Problem) as other:
-        await loader.fetch("demo@999999999")
-
-    assert 503 == other.value.status
-    assert "model 'demo@999999999' is broken: demo/999999999" in other.value.detail
 
 
 async def test_while_models_are_loaded_those_that_are_left_are_named(

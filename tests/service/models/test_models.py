@@ -36,6 +36,7 @@ async def served(connect: Any, loaded: Any, models_dir: Path) -> AsyncIterator[h
         switch_timeout_seconds=0.3,
         admin_key=ADMIN["x-api-key"],  # type: ignore[arg-type]
         allowed_hosts="rank.example.com",
+        preload="demo@2",
     )
     async with connect(settings) as client:
         await loaded(client)

@@ -184,7 +184,7 @@ async def test_the_index_says_how_every_version_is(
     one.live.loading = {"demo@stable": 2, "web": 1, "other": 1}
     loading = await entries()
 
-    none, web = "no alias points at it", ("web", "1", "READY", "")
+    none, web = "it is not loaded: no alias stands for it", ("web", "1", "READY", "")
     assert [("demo", "1", "READY", ""), ("demo", "2", "UNAVAILABLE", none), web] == served
     assert [
         ("demo", "1", "UNAVAILABLE", "version 1: gone"),

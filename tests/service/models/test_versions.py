@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def served(connect: Any, loaded: Any, models_dir: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application that has loaded ``models_dir``: demo in two versions and web."""
-    async with connect(Settings(models_dir=models_dir, poll_seconds=0.01)) as client:
+    async with connect(Settings(models_dir=models_dir, poll_seconds=0.01, preload="demo@2")) as client:
         await loaded(client)
         yield client
 

@@ -113,7 +113,19 @@ def weights_of(scorer: Scorer) -> Vector:
 @pytest.fixture(scope="session")
 def service(models: Path) -> Iterator[httpx.Client]:
     """A service of two workers that anybody may ask."""
-    with serving(models, "--workers", "2", "--admin-key", ADMIN, "--model", "demo") as client:
+    with serving(
+        models,
+        "--workers",
+        "2",
+        "--admin-key",
+        ADMIN,
+        "--model",
+        "demo",
+        "--preload",
+        "demo@2",
+        "--preload",
+        "demo@3",
+    ) as client:
         yield client
 
 

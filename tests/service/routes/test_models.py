@@ -28,7 +28,7 @@ async def served(
 ) -> AsyncIterator[httpx.AsyncClient]:
     from localrank_service.process.settings import Settings
 
-    async with connect(Settings(models_dir=models_dir)) as client:
+    async with connect(Settings(models_dir=models_dir, preload="demo@2")) as client:
         await loaded(client)
         yield client
 

@@ -727,7 +727,7 @@ SETTINGS: dict[str, Any] = {"admin_key": "admin-key", "poll_seconds": 0.01}
 
 async def test_a_model_is_unloaded_and_loaded(connect: Any, models_dir: Any, loaded: Any) -> None:
     body = {"inputs": [features([ROW])]}
-    async with connect(Settings(models_dir=models_dir, **SETTINGS)) as client:
+    async with connect(Settings(models_dir=models_dir, preload="demo@2", **SETTINGS)) as client:
         await loaded(client)
 
         async def status() -> tuple[int, int, int]:

@@ -11,14 +11,14 @@ __all__ = ["BODY", "KEY", "MODEL", "SCHEMAS", "SUMMARIES"]
 #: Statuses of routes that need a key, that read a body, and that use a model.
 KEY = frozenset({401, 403})
 BODY = frozenset({400, 413, 415, 422})
-MODEL = frozenset({404, 503})
+MODEL = frozenset({404, 409, 503})
 
 SUMMARIES = {
     400: "Malformed: not JSON, truncated, a member twice, or impossible to decompress",
     401: "No key",
     403: "The key is not one for this route, or the host or origin is not allowed",
     404: "No such model or version",
-    409: "Another contract, the version does not verify, or the feature is off",
+    409: "Another contract, the version is not loaded or does not verify, or the feature is off",
     413: "Too many bytes or documents",
     415: "Another content type or encoding",
     422: "Breaks the feature contract",
