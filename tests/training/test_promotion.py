@@ -11,6 +11,7 @@ from localrank.errors import ArtifactNotFound, InvalidData, InvalidDocuments
 from localrank.metrics import Measured, measure
 from localrank_training import promotion
 from localrank_training.reports import CONVENTION, METRICS
+from localrank_training.verdict import Verdict
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def decide(
     )
     monkeypatch.setattr(promotion, "rank_all", ranked)
     trained: Any = SimpleNamespace(held_out=SimpleNamespace(queries=HELD))
-    report: Any = SimpleNamespace(local=measured(new))
+    report: Any = SimpleNamespace(local=measured(new), verdict=Verdict("same", "verdict: one global model"))
     models: Any = Models()
     return promotion.better_than_served(models, name, trained, report)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HELD = two_kinds(12, seed=4)
 NOISE = np.random.default_rng(0).standard_normal(HELD.n_docs)
-GOOD, BAD = HELD.labels + 0.1 * NOISE, NOISE
+GOOD, BAD = HELD.labels + 0.5 * NOISE, NOISE
 
 
 def measured(scores: Vector) -> tuple[Measured, ...]:

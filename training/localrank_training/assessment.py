@@ -15,6 +15,7 @@ from localrank.metrics import Judgements
 from localrank_training.advice import Advice, advise, sample_of
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
+from localrank_training.leaks import suspicion
 from localrank_training.progress import silent
 from localrank_training.reports import CONVENTION
 from localrank_training.stability import flip_rates_of_known
@@ -133,7 +134,9 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     )
     local = found[-1][0].built
     flips = flip_rates_of_known(local.ranker, sample, local.clusters, seed)["drop_10_percent"]
-    sentences = (_kinds(flips), _local(family[-1]), _best(candidates))
+    suspicious = (suspicion(trained.held_out.queries, [measured]) for trained, measured in found)
+    best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates))
+    sentences = (_kinds(flips), _local(family[-1]), best)
     advice = advise(queries, seed=seed, workers=workers, progress=progress)
     return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice)
 

@@ -81,7 +81,8 @@ class LearningCurve:
     def sentence(self) -> str:
         """What it comes to."""
         found, less, more = self.doubling, self.points[-2].queries, self.points[-1].queries
-        said = f"From {less:.0f} to {more:.0f} queries, {METRIC} rose by {found.difference:+.4f}"
+        moved = "changed" if found.difference < 0 else "rose"
+        said = f"From {less:.0f} to {more:.0f} queries, {METRIC} {moved} by {found.difference:+.4f}"
         if found.interval is None:
             return f"{said} ({found.interval_text}): too few queries to say whether more would help."
         if found.interval.low > 0:

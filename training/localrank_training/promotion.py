@@ -28,6 +28,8 @@ def better_than_served(
     Returns:
         Whether to promote, and a sentence that says why.
     """
+    if report.verdict.outcome == "suspect":
+        return False, "not promoted, because of the verdict"
     try:
         served = registry.resolve(f"{name}@{CHAMPION}")
     except ArtifactNotFound:

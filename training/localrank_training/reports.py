@@ -11,6 +11,7 @@ from localrank.brief import html_table, one_line
 from localrank.metrics import measure
 from localrank_training.blend_report import blend_report_of
 from localrank_training.comparisons import compare_family
+from localrank_training.leaks import suspicion
 from localrank_training.stability import IN_WORDS, flip_rates, flip_rates_of_known
 from localrank_training.verdict import Verdict, of_blend, of_clusters
 
@@ -196,7 +197,10 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
     blend = None if found is None else blend_report_of(found, trained.queries, seed)
     n_queries = len(held.queries)
     metric = trained.config.selection.metric
-    if blend is None:
+    suspicious = suspicion(held.queries, local)
+    if suspicious is not None:
+        verdict = Verdict("suspect", f"verdict: {suspicious}")
+    elif blend is None:
         verdict = of_clusters(comparisons, n_queries, alone=_alone(trained.trials, metric, local[-1]))
     else:
         verdict = of_blend(blend, comparisons, n_queries)

@@ -25,7 +25,8 @@ __all__ = ["LEVEL", "Outcome", "Verdict", "against_served", "of_blend", "of_clus
 #: Of the adjusted p value.
 LEVEL = 0.05
 
-Outcome: TypeAlias = Literal["better", "worse", "same"]
+#: ``suspect``: the figures are too good to be true.
+Outcome: TypeAlias = Literal["better", "worse", "same", "suspect"]
 
 
 @dataclass(frozen=True, slots=True)

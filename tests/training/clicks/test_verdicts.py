@@ -353,7 +353,9 @@ def test_the_report_says_what_is_known_and_what_is_still_needed(
         f"shop ({changes.get('kind', 'interleaving')}): 1,234 {unit}; impressions: interleaved 1,234" == first
     )
     assert second == (
-        f"  {said}: baseline 0.2500, candidate 0.5000; the candidate is ahead by +0.2500 [-0.1250, +0.5000], p "
+        f"  {said}: baseline 0.2500, candidate 0.5000; the candidate is ahead: +0.2500 [-0.1250, +0.5000], p "
         "0.25, valid at any time"
     )
     assert last == rest
+    behind = sentences(replace(plain, **changes, effect=-0.0896, interval=(-0.17, -0.01)))[1]
+    assert "the candidate is behind: -0.0896 [-0.1700, -0.0100], p " in behind

@@ -13,6 +13,7 @@ from localrank.__main__ import main
 from localrank.registry import Reference
 from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
+from localrank_training.verdict import Verdict
 from tests.training.commands.calls import COLUMNS, Calls
 
 GLOBAL = TrainingConfig.read(method="global")
@@ -34,7 +35,7 @@ def version(tmp_path: Path) -> Reference:
 def report() -> Any:
     return SimpleNamespace(
         notes=("a note",),
-        verdict="verdict: better",
+        verdict=Verdict("better", "verdict: better"),
         tables=lambda: [("Held out", ("metric", "model"), [("map", 0.5)])],
         to_json=lambda: {"notes": ["a note"]},
     )

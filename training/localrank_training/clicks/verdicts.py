@@ -28,7 +28,7 @@ class Verdict:
         impressions: by arm.
         units: that were counted: impressions, or sessions of a split.
         means: by arm, of the metric or of preferences.
-        effect: what the candidate is ahead.
+        effect: what the candidate is ahead; negative if it is behind.
         interval: holds the true effect at all looks with a probability of at least 1 - ``alpha``.
         p: the least level at which there would be a verdict now.
         alpha: the level.
@@ -106,10 +106,11 @@ def sentences(found: Verdict) -> list[str]:
     said = "preferred by" if found.kind == "interleaving" else "metric"
     means = ", ".join(f"{arm} {mean:.4f}" for arm, mean in found.means.items())
     low, high = found.interval
+    side = "behind" if found.effect < 0 else "ahead"
     lines = [
         f"{found.experiment} ({found.kind}): {found.units:,} {unit}; impressions: {counts}",
         (
-            f"  {said}: {means}; the candidate is ahead by {found.effect:+.4f} [{low:+.4f}, {high:+.4f}], p "
+            f"  {said}: {means}; the candidate is {side}: {found.effect:+.4f} [{low:+.4f}, {high:+.4f}], p "
             f"{found.p:.2g}, valid at any time"
         ),
     ]

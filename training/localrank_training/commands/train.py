@@ -235,10 +235,7 @@ def train(
     typer.echo(str(report.verdict))
     if decision is not None:
         typer.echo(decision)
-    if not promote:
-        typer.echo(f"to serve it: localrank models promote {name} {reference.version}{where(models_dir)}")
-    else:
-        typer.echo(f"serve it: localrank serve{where(models_dir)}")
+    typer.echo(_next_step(report, reference, models_dir, promoted=promote))
     if page is not None:
         # The model is published and the user knows; the rest takes time.
         background = made.background(curve=curve)
@@ -246,6 +243,14 @@ def train(
             typer.echo(sentence)
         kept = made.write(background, registry, page)
         typer.echo(f"report: {page}; a copy is kept with the version: {kept}")
+
+
+def _next_step(report: TrainingReport, reference: Reference, models_dir: str, *, promoted: bool) -> str:
+    if promoted:
+        return f"serve it: localrank serve{where(models_dir)}"
+    if report.verdict.outcome == "suspect":
+        return "look at that before you serve it"
+    return f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
 
 
 def _limits(budget: float | None, latency: int | None) -> list[str]:
