@@ -1,4 +1,4 @@
-"""Small files that are written whole or not at all, and are on the disk before anybody relies on them.
+"""Small files: read within bounds, written whole or not at all, and on the disk before anybody relies on them.
 
 Invariant: whoever reads a file that is replaced sees all of the old one or all of the new one, and an error means that the
 old one is still there. Large files and whole versions are not written here (`localrank.artifact.writing`).
@@ -9,17 +9,52 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["replace_file", "sweep_drafts", "sync", "write_synced"]
+__all__ = ["kind_of", "read_plain", "replace_file", "sweep_drafts", "sync", "write_synced"]
 
 _DRAFT = ".draft-"
 #: Errors of file systems that cannot sync a folder, such as some mounted volumes.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP}
+
+
+def read_plain(path: Path, largest: int) -> bytes:
+    """Read a small file that a setting names or that somebody else has put there, without waiting and within bounds.
+
+    Args:
+        path: of the file, or of a link to one.
+        largest: how many bytes it may have.
+
+    Raises:
+        OSError: it cannot be read, is a pipe or anything else but a plain file, or is larger; ``strerror`` says which.
+    """
+    # Opening a pipe would wait for somebody who writes into it.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if (found := kind_of(os.fstat(handle).st_mode)) is not None:
+            raise OSError(errno.EINVAL, f"expected a plain file, found {found}", str(path))
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"expected at most {largest} bytes, found more", str(path))
+    return content
+
+
+def kind_of(mode: int) -> str | None:
+    """Say what something is that is not a plain file."""
+    kinds = (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    )
+    return next((name for test, name in kinds if test(mode)), None)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -28,7 +63,7 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: it could not be written; what was there before is still there.
     """
-    before = path.read_bytes() if path.exists() else None
+    before = path.read_bytes() if path.is_file() else None
     _put(path, content)
     try:
         sync(path.parent)

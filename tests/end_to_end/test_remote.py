@@ -30,6 +30,12 @@ DEMO = Path(__file__).parents[2] / "models" / "demo" / "1"
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     asked: list[str]
+    #: Cleared, the server takes requests and answers none.
+    answering = threading.Event()
+
+    def do_GET(self) -> None:
+        self.answering.wait()
+        super().do_GET()
 
     def log_message(self, *_: object) -> None:
         self.asked.append(self.path)
@@ -55,7 +61,9 @@ def web(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
+        Handler.answering.set()
         yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        Handler.answering.set()
         server.shutdown()
         thread.join()
 
@@ -97,7 +105,8 @@ def test_services_that_share_a_folder_follow_one_url_and_fetch_each_version_once
     assert arrays
     assert sorted(set(arrays)) == sorted(arrays)
     assert [200, 200] == [answer.status_code for answer in answers]
-    # An instance starts without the URL as well, from what it fetched before.
+    # An instance starts with a URL that does not answer as well, from what it fetched before.
+    Handler.answering.clear()
     with serving(here, *flags, log=tmp_path / "three.log") as three:
         assert {"demo": 2} == three.get("/readyz").json()["models"]
     assert f"serving the models in {here}" in (tmp_path / "three.log").read_text()

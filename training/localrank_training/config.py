@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
 from localrank.spelling import no_such
 from localrank_training.compatibility import MODEL_PER_QUERY
@@ -193,11 +194,14 @@ def _overriding(overrides: Sequence[str]) -> dict[str, Any]:
     return tables
 
 
+#: Bytes of a configuration.
+_LARGEST = 1 << 20
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(read_plain(path, _LARGEST).decode())
     except OSError as error:
         raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfiguration(f"{path}: not TOML: {error}") from None

@@ -13,7 +13,6 @@ import io
 import math
 import os
 import re
-import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import numpy as np
 
 from localrank.artifact.manifest import FileEntry
+from localrank.disk import kind_of
 from localrank.errors import ArtifactCorrupt
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def open_file(folder: int, name: str) -> BinaryIO:
     except FileNotFoundError:
         raise ArtifactCorrupt(f"{name}: expected a file, found none") from None
     except OSError as error:
-        found = _found(folder, name) or error.strerror
-        raise ArtifactCorrupt(f"{name}: expected a plain file, found {found}") from None
+        what = _found(folder, name) or error.strerror
+        raise ArtifactCorrupt(f"{name}: expected a plain file, found {what}") from None
     status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
+    if (found := kind_of(status.st_mode)) is not None:
         file.close()
-        raise ArtifactCorrupt(f"{name}: expected a plain file, found {_kind(status.st_mode)}")
+        raise ArtifactCorrupt(f"{name}: expected a plain file, found {found}")
     if status.st_nlink > 1:
         # Somebody could change it by its other name, outside the version.
         file.close()
@@ -245,18 +245,6 @@ def read_up_to(file: BinaryIO, size: int) -> bytes:
 def _found(folder: int, name: str) -> str | None:
     """Say what a name stands for if it cannot be opened as a plain file."""
     try:
-        return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except (OSError, ValueError):
         return None
-
-
-def _kind(mode: int) -> str | None:
-    kinds = (
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISLNK, "a symbolic link"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    )
-    return next((name for test, name in kinds if test(mode)), None)

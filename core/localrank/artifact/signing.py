@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.strict_json import parse_object
+from localrank.disk import read_plain
 from localrank.errors import ArtifactCorrupt, ArtifactUntrusted, InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -233,7 +234,6 @@ def _check_installed() -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_SIGNATURES)
+        return read_plain(path, LARGEST_SIGNATURES)
     except OSError as error:
         raise InvalidConfiguration(f"{path}: cannot read keys: {error.strerror or error}") from None

@@ -309,9 +309,16 @@ def verify(models: Sequence[str], require_signature: Path | None, models_dir: st
 
 def sign(model: str, key: Path, password_file: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Verify a version and sign its manifest; services can require that."""
-    from localrank.artifact.signing import key_id, read_private_key
+    from localrank.artifact.signing import LARGEST_SIGNATURES, key_id, read_private_key
+    from localrank.disk import read_plain
+    from localrank.errors import InvalidConfiguration
 
-    password = None if password_file is None else password_file.read_bytes().strip()
+    try:
+        password = None if password_file is None else read_plain(password_file, LARGEST_SIGNATURES).strip()
+    except OSError as error:
+        raise InvalidConfiguration(
+            f"{password_file}: cannot read the password: {error.strerror or error}"
+        ) from None
     private = read_private_key(key, password)
     registry = _registry(models_dir)
     reference = registry.resolve(model)

@@ -5,6 +5,9 @@ versions that aliases stand for at the URL. A version is fetched beside its plac
 probe) and renamed into it, so it is there once and whole, or not at all. An alias moves only after its version is there.
 
 Processes and services may share the folder: one at a time pulls, by a lock that dies with its process.
+
+What is at the URL is not trusted: files of unknown size are read up to a limit, every file, version and pull has a
+deadline, and a version that needs more room than there is on the disk is not fetched.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,7 +25,7 @@ from localrank import artifact
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from localrank.artifact.signing import LARGEST_SIGNATURES, signatures_name
 from localrank.artifact.staging import locked, staging, sweep
-from localrank.disk import replace_file, sync
+from localrank.disk import read_plain, replace_file, sync
 from localrank.errors import (
     ArtifactCorrupt,
     ArtifactError,
@@ -51,9 +55,14 @@ __all__ = ["Mirror", "Moved", "Note", "Pulled", "check_copy", "leading", "pullin
 
 #: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
 _THOROUGH = 300.0
+#: After this many seconds a pull begins no further version; the next pull goes on.
+_PULL = 600.0
+#: Bytes per second. A version that comes more slowly is given up.
+_SLOWEST = 256 * 1024
 #: Files in the folder: the followed URL and its errors; a file whose time says when the URL was last read; the lock of
 #: one pull; the lock of the process that pulls repeatedly.
 _NOTE = ".remote.json"
+_LARGEST_NOTE = 1 << 24
 _SEEN = ".remote.seen"
 _PULLING = ".remote.lock"
 _LEADING = ".remote.leader"
@@ -131,6 +140,7 @@ class Mirror:
         self._good: dict[str, bytes] = {}
         self._broken: dict[str, str] = {}
         self._thorough_at = 0.0
+        self._until = 0.0
 
     def pull(self, names: Sequence[str] = ()) -> Pulled:
         """Fetch what the aliases there stand for, then let the aliases here be the same.
@@ -147,6 +157,7 @@ class Mirror:
             PublishFailed: the folder cannot be written.
         """
         pulled = Pulled()
+        self._until = time.monotonic() + _PULL
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             owned = self._claim()
@@ -186,7 +197,14 @@ class Mirror:
             replace_file(self._folder / _NOTE, (json.dumps(content, indent=2) + "\n").encode())
 
     def _follow(self, name: str, pulled: Pulled, *, owned: bool, asked: bool) -> None:
-        content = self._store.read(f"{name}/{ALIASES}", LARGEST_ALIASES)
+        self._check_time()
+        try:
+            content = self._store.read(f"{name}/{ALIASES}", LARGEST_ALIASES)
+        except ArtifactCorrupt as error:
+            self._forget(name)
+            self._looked.pop(name, None)
+            self._broken[name] = str(error)
+            return
         if content is None:
             if asked:
                 raise ArtifactNotFound(f"{self._store.url}/{name}: expected a model with aliases, found none")
@@ -238,6 +256,7 @@ class Mirror:
 
     def _have(self, name: str, version: int, pulled: Pulled) -> None:
         """See to it that a version is here as it is there."""
+        self._check_time()
         path = f"{name}/{version}"
         manifest = self._store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
         if manifest is None:
@@ -249,9 +268,15 @@ class Mirror:
             pulled.fetched.append(f"{name}@{version}")
         self._good[path] = manifest
         beside = folder.with_name(signatures_name(folder))
-        if signatures is not None and not (beside.is_file() and beside.read_bytes() == signatures):
+        if signatures is not None and signatures != _read(beside, LARGEST_SIGNATURES):
             with locked(folder.parent):
                 replace_file(beside, signatures)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._until:
+            raise StoreUnavailable(
+                f"{self._store.url}: expected all models within {_PULL:g} seconds, found more; the next pull goes on"
+            )
 
     def _is_good(self, folder: Path, manifest: bytes) -> bool:
         """Tell whether a version is here and not damaged.
@@ -264,7 +289,7 @@ class Mirror:
         found = folder / MANIFEST
         path = f"{folder.parent.name}/{folder.name}"
         try:
-            content = found.read_bytes()
+            content = read_plain(found, LARGEST_MANIFEST)
             Manifest.parse(content)
             # Each process reads a version once here; loading it reads it again.
             if content == manifest and self._good.get(path) != manifest:
@@ -287,8 +312,15 @@ class Mirror:
                 manifest = Manifest.parse(content)
                 if (found := f"{manifest.name}/{manifest.version}") != path:
                     raise ArtifactCorrupt(f"{MANIFEST}: expected {path}, found {found}")
+                size = sum(entry.size for entry in manifest.files.values())
+                if size > (free := shutil.disk_usage(draft).free):
+                    raise ArtifactCorrupt(
+                        f"expected at most {free} bytes, as are free on the disk, found {size}"
+                    )
+                until = time.monotonic() + self._store.patience + size / _SLOWEST
                 for name, entry in manifest.files.items():
-                    self._store.fetch(f"{path}/{name}", draft / name, entry.size)
+                    seconds = max(until - time.monotonic(), 0.0)
+                    self._store.fetch(f"{path}/{name}", draft / name, entry.size, seconds=seconds)
                 artifact.verify(draft)
             except ArtifactError as error:
                 # The message must not show where it was put meanwhile.
@@ -356,7 +388,7 @@ def check_copy(models_dir: Path, url: str) -> None:
 def read_note(models_dir: Path) -> Note | None:
     """Return what a folder says of the URL that it follows, if it follows one."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        members = json.loads((models_dir / _NOTE).read_text())
+        members = json.loads(read_plain(models_dir / _NOTE, _LARGEST_NOTE))
         return Note(str(members["url"]), members["error"], dict(members["broken"]))
     return None
 
@@ -365,6 +397,12 @@ def seen(models_dir: Path) -> float | None:
     """Return when the URL was last read, in seconds of Unix time."""
     with suppress(OSError):
         return (models_dir / _SEEN).stat().st_mtime
+    return None
+
+
+def _read(path: Path, largest: int) -> bytes | None:
+    with suppress(OSError):
+        return read_plain(path, largest)
     return None
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from localrank import artifact
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST
-from localrank.artifact.signing import signatures_name
+from localrank.artifact.signing import LARGEST_SIGNATURES, signatures_name
+from localrank.disk import read_plain
 from localrank.errors import ArtifactNotFound, PublishFailed
 from localrank.registry import ALIASES, LARGEST_ALIASES, parse_aliases, render_aliases
 
@@ -75,7 +76,7 @@ def _send(store: Store, registry: Registry, reference: Reference) -> bool:
     """Send a version unless it is there; tell whether it was sent."""
     found = artifact.verify(reference.path)
     path = f"{reference.name}/{reference.version}"
-    manifest = (reference.path / MANIFEST).read_bytes()
+    manifest = read_plain(reference.path / MANIFEST, LARGEST_MANIFEST)
     there = store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
     if there is not None and there != manifest:
         raise PublishFailed(
@@ -84,7 +85,7 @@ def _send(store: Store, registry: Registry, reference: Reference) -> bool:
         )
     signatures = reference.path.with_name(signatures_name(reference.path))
     if signatures.is_file():
-        store.write(f"{reference.name}/{signatures.name}", signatures.read_bytes())
+        store.write(f"{reference.name}/{signatures.name}", read_plain(signatures, LARGEST_SIGNATURES))
     if there is not None:
         return False
     for name in found.manifest.files:

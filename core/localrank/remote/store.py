@@ -4,16 +4,26 @@ It is laid out as a folder of models on a disk is. ``fsspec`` reads and writes i
 libraries for single kinds of store (s3fs, gcsfs, adlfs) are the user's choice. A store cannot rename a folder, so a version
 that is being written can be seen: whoever reads goes by ``aliases.json``, which is written last.
 
+Nothing there is trusted. Every file is copied to the disk up to a limit before it is read, within a deadline (which
+fsspec has for web servers and object stores; a mounted volume has none). A web server may not redirect to another
+server. On a volume only plain files are read.
+
 What does not belong here: whether what was fetched is good (`localrank.remote.mirror`).
 """
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import tempfile
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
+from localrank.artifact.arrays import PIECE, open_file, read_up_to
 from localrank.disk import replace_file
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, LocalRankError, StoreUnavailable
 from localrank.registry import MODEL_NAME
@@ -25,26 +35,43 @@ if TYPE_CHECKING:
 __all__ = ["Store"]
 
 _LOCAL = ("file", "local")
+_WEB = ("http", "https")
+#: Models of a folder, and bytes of a page that lists them.
+_MOST_MODELS = 10_000
+_LARGEST_PAGE = 4 * 1024 * 1024
+_LINK = re.compile(r"href\s{0,8}=\s{0,8}[\"']?([^\"'\s>]{1,2048})", re.IGNORECASE)
 
 
 class Store:
     """The folder at ``url``.
 
+    Args:
+        url: of the folder.
+        patience: seconds after which a small file is given up.
+
+    Attributes:
+        url, patience: the arguments.
+
     Raises:
         InvalidConfiguration: the text is not a URL, or the library that reads it is not installed.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience: float = 30.0) -> None:
         try:
             self.url = check_url(url)
         except ValueError as error:
             raise InvalidConfiguration(f"{error}, found {without_password(url)!r:.200}") from None
+        self.patience = patience
         if find_spec("fsspec") is None:
             raise InvalidConfiguration(f"{self.url}: expected fsspec: pip install 'localrank[remote]'")
         import fsspec
 
+        scheme = self.url.partition("://")[0].lower()
+        self._web, self._local = scheme in _WEB, scheme in _LOCAL
         try:
-            self._files, self._root = fsspec.core.url_to_fs(self.url)
+            self._files, self._root = fsspec.core.url_to_fs(
+                self.url, **({"get_client": _session} if self._web else {})
+            )
         except (ImportError, ValueError) as error:
             raise InvalidConfiguration(
                 f"{self.url}: expected a URL that fsspec can read: {_said(error)}"
@@ -52,41 +79,53 @@ class Store:
         except Exception as error:
             raise StoreUnavailable(f"{self.url}: cannot be opened: {_said(error)}") from error
         self._root = str(self._root).rstrip("/")
-        self._local = bool(set(_LOCAL) & set(_protocols(self._files)))
 
     def models(self) -> list[str]:
         """Return the names of the folders there, which may be models."""
         with self._asking("", "expected a folder of models"):
-            self._files.invalidate_cache()
-            entries = self._files.ls(self._root, detail=True)
-        names = {
-            str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] != "file"
-        }
-        return sorted(name for name in names if MODEL_NAME.fullmatch(name))
+            if self._local:
+                found = [entry.name for entry in os.scandir(self._root) if entry.is_dir()]
+            elif self._web:
+                found = self._linked()
+            else:
+                self._files.invalidate_cache()
+                entries = self._files.ls(self._root, detail=True, **self._within(self.patience))
+                found = [
+                    str(entry["name"]).rstrip("/").rpartition("/")[2]
+                    for entry in entries
+                    if entry["type"] != "file"
+                ]
+        names = {name for name in found if MODEL_NAME.fullmatch(name)}
+        if len(names) > _MOST_MODELS:
+            raise StoreUnavailable(f"{self.url}: expected at most {_MOST_MODELS} models, found {len(names)}")
+        return sorted(names)
 
     def read(self, path: str, largest: int) -> bytes | None:
-        """Return a small file, or ``None`` if there is none."""
-        with self._asking(path, "cannot be read"):
-            try:
-                content = bytes(self._files.cat_file(self._at(path)))
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                return None
-        if len(content) > largest:
-            raise ArtifactCorrupt(f"{path}: expected at most {largest} bytes, found {len(content)}")
-        return content
+        """Return a small file, or ``None`` if there is none.
 
-    def fetch(self, path: str, target: Path, size: int) -> None:
+        Raises:
+            ArtifactCorrupt: it is larger, or no plain file.
+            StoreUnavailable: it cannot be read now.
+        """
+        with tempfile.TemporaryDirectory(prefix="localrank-") as folder:
+            target = Path(folder) / "file"
+            try:
+                self._copy(path, target, largest, self.patience)
+            except _MISSING:
+                return None
+            return target.read_bytes()
+
+    def fetch(self, path: str, target: Path, size: int, *, seconds: float) -> None:
         """Copy a file to the disk.
 
         Raises:
-            ArtifactCorrupt: the file is missing, or longer than ``size``.
-            StoreUnavailable: it cannot be read now.
+            ArtifactCorrupt: the file is missing, or longer than ``size``, or no plain file.
+            StoreUnavailable: it cannot be read now, or takes more than these seconds.
         """
-        with self._asking(path, "cannot be read"):
-            try:
-                self._files.get_file(self._at(path), str(target), callback=_bounded(path, size))
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                raise ArtifactCorrupt(f"{path}: expected a file, found none") from None
+        try:
+            self._copy(path, target, size, seconds)
+        except _MISSING:
+            raise ArtifactCorrupt(f"{path}: expected a file, found none") from None
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file at once, whole or not at all if the store can do that."""
@@ -103,25 +142,123 @@ class Store:
         with self._asking(path, "cannot be written"):
             if self._local:
                 Path(self._at(path)).parent.mkdir(parents=True, exist_ok=True)
-            self._files.put_file(str(source), self._at(path))
+                shutil.copyfile(source, self._at(path))
+            else:
+                self._files.put_file(str(source), self._at(path))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
 
+    def _copy(self, path: str, target: Path, largest: int, seconds: float) -> None:
+        """Copy a file to the disk, up to a limit; let the errors pass that say that there is none."""
+        with self._asking(path, "cannot be read", seconds):
+            if self._local:
+                _copy_plain(Path(self._at(path)), target, path, largest)
+            else:
+                self._files.get_file(
+                    self._at(path), str(target), callback=_bounded(path, largest), **self._within(seconds)
+                )
+            if target.stat().st_size > largest:
+                raise ArtifactCorrupt(f"{path}: expected at most {largest} bytes, found more")
+
+    def _linked(self) -> list[str]:
+        """Return the names that the page of a folder links to as folders."""
+        with tempfile.TemporaryDirectory(prefix="localrank-") as folder:
+            page = Path(folder) / "page"
+            try:
+                self._files.get_file(
+                    f"{self._root}/",
+                    str(page),
+                    callback=_bounded("the list of models", _LARGEST_PAGE),
+                    **self._within(self.patience),
+                )
+            except ArtifactCorrupt as error:
+                raise StoreUnavailable(f"{self.url}: {error}") from None
+            text = page.read_text(errors="replace")
+        names = []
+        for link in set(_LINK.findall(text)):
+            try:
+                whole = urljoin(f"{self._root}/", link)
+            except ValueError:
+                continue
+            if whole.startswith(f"{self._root}/") and whole.endswith("/"):
+                names.append(whole[len(self._root) + 1 : -1])
+        return names
+
+    def _within(self, seconds: float) -> dict[str, float]:
+        """Return the deadline as the library takes it, if it can keep one."""
+        return {"timeout": max(seconds, 0.001)} if self._files.async_impl else {}
+
     @contextmanager
-    def _asking(self, path: str, what: str) -> Iterator[None]:
+    def _asking(self, path: str, what: str, seconds: float | None = None) -> Iterator[None]:
         """Turn any error of the library of the store into one sentence."""
         try:
             yield
         except LocalRankError:
             raise
+        except _MISSING:
+            if seconds is None:
+                raise StoreUnavailable(f"{self._shown(path)}: {what}: there is none") from None
+            raise
+        except TimeoutError:
+            within = self.patience if seconds is None else seconds
+            raise StoreUnavailable(f"{self._shown(path)}: {what} within {within:.3g} seconds") from None
         except Exception as error:
-            where = f"{self.url}/{path}".rstrip("/")
-            raise StoreUnavailable(f"{where}: {what}: {_said(error)}") from error
+            raise StoreUnavailable(f"{self._shown(path)}: {what}: {_said(error)}") from error
+
+    def _shown(self, path: str) -> str:
+        return f"{self.url}/{path}".rstrip("/")
 
 
-def _protocols(files: Any) -> tuple[str, ...]:
-    return (files.protocol,) if isinstance(files.protocol, str) else tuple(files.protocol)
+#: What says that there is no such file.
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+def _copy_plain(source: Path, target: Path, path: str, largest: int) -> None:
+    """Copy a plain file of a mounted volume; refuse a link, a pipe or a device without waiting."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    if source.parent.is_symlink():
+        raise ArtifactCorrupt(f"{Path(path).parent}: expected a folder, found a symbolic link")
+    folder = os.open(source.parent, flags)
+    try:
+        os.stat(source.name, dir_fd=folder, follow_symlinks=False)
+        with open_file(folder, source.name) as file, target.open("wb") as copy:
+            left = largest + 1
+            while part := read_up_to(file, min(left, PIECE)):
+                left -= copy.write(part)
+    except ArtifactCorrupt as error:
+        raise ArtifactCorrupt(f"{Path(path).parent}/{error}") from None
+    finally:
+        os.close(folder)
+
+
+async def _session(**arguments: Any) -> Any:
+    """Return an HTTP session that follows no redirect to another server and expands nothing.
+
+    The deadlines are those of `Store`.
+    """
+    import aiohttp
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_check_redirect)
+    return aiohttp.ClientSession(
+        **arguments,
+        auto_decompress=False,
+        headers={"Accept-Encoding": "identity"},
+        timeout=aiohttp.ClientTimeout(total=None),
+        trace_configs=[trace],
+    )
+
+
+async def _check_redirect(_session: Any, _context: Any, redirect: Any) -> None:
+    from yarl import URL
+
+    headers = redirect.response.headers
+    there = redirect.url.join(URL(headers.get("Location") or headers.get("URI") or ""))
+    if there.origin() != redirect.url.origin():
+        raise StoreUnavailable(
+            f"{redirect.url}: expected no redirect to another server, found one to {there.origin()}"
+        )
 
 
 def _bounded(path: str, size: int) -> Any:
@@ -132,14 +269,12 @@ def _bounded(path: str, size: int) -> Any:
         def relative_update(self, inc: int = 1) -> None:
             super().relative_update(inc)
             if self.value > size:
-                raise ArtifactCorrupt(f"{path}: expected {size} bytes, found more")
+                raise ArtifactCorrupt(f"{path}: expected at most {size} bytes, found more")
 
     return Bounded()
 
 
 def _said(error: Exception) -> str:
     """Return the message of an error, or its class if it has no message."""
-    if isinstance(error, FileNotFoundError):
-        return "there is none"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split())[:300] or type(error).__name__

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from localrank.disk import replace_file
+from localrank.disk import read_plain, replace_file
 from localrank_service.experiments.definition import document, parse
 from localrank_service.http.problems import Problem
 from localrank_service.models import notes
@@ -37,6 +37,8 @@ _log = logging.getLogger("localrank.service")
 _NOTE = "experiments.note"
 _RETURNED = ".returned"
 #: The texts that are recorded when a canary is taken back.
+#: Bytes of a file that is read at all; the definitions may be fewer.
+_LARGEST = 1 << 20
 _RECORD = {"experiment", "at", "reason", "evidence"}
 
 
@@ -80,7 +82,7 @@ class Store:
         """Read everything anew; a file that cannot be used leaves the experiments as they were."""
         definitions, problem = self._before.definitions, self._before.problem
         try:
-            content = self.file.read_bytes() if self.file.exists() else None
+            content = read_plain(self.file, _LARGEST) if self.file.exists() else None
             if content != self._content:
                 self._content = content
                 definitions, problem = () if content is None else parse(content), None
@@ -158,7 +160,7 @@ class Store:
         if self._note is not None and (text := notes.read(self._note)) is not None:
             found |= orjson.loads(text)
         with suppress(OSError, orjson.JSONDecodeError):
-            members = orjson.loads(self._beside.read_bytes())
+            members = orjson.loads(read_plain(self._beside, _LARGEST))
             if isinstance(members, dict):
                 found |= {run: record for run, record in members.items() if _is_record(record)}
         return found

@@ -15,9 +15,9 @@ import logging
 import os
 import re
 import secrets
-import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Keyring:
         """Raise `InvalidConfiguration` if the file cannot be used."""
         if self._file is not None:
             try:
-                parse_keys(_read(self._file).decode(), self.role)
+                parse_keys(read_plain(self._file, _LARGEST_FILE).decode(), self.role)
             except (OSError, ValueError) as error:
                 raise InvalidConfiguration(f"{self.role} key file {self._file}: {_reason(error)}") from None
 
@@ -117,7 +117,7 @@ class Keyring:
         if self._file is None:
             return
         try:
-            text = _read(self._file)
+            text = read_plain(self._file, _LARGEST_FILE)
             content = _digest(text)
             keys = None if content == self._content else parse_keys(text.decode(), self.role)
         except (OSError, ValueError) as error:
@@ -158,18 +158,6 @@ def generate(folder: Path) -> Path:
     finally:
         draft.unlink()
     return target
-
-
-def _read(path: Path) -> bytes:
-    # A pipe would block: whether it is a file is asked before anything is read.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("expected a regular file")
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ValueError(f"expected at most {_LARGEST_FILE} bytes")
-    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -105,7 +105,7 @@ def _serve(settings: Settings) -> None:
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     if settings.models_url is not None:
-        _pull(settings.models_url, settings.models_dir)
+        _pull(settings.models_url, settings.models_dir, settings.model, settings.preloaded())
     _check_models(settings.models_dir, settings.model, settings.preloaded())
     if settings.require_signature is not None:
         _check_trusted_keys(settings.require_signature)
@@ -201,8 +201,8 @@ def _check_paths(settings: Settings) -> None:
             raise InvalidConfiguration(f"--{flag} {folder}: expected a folder, found a file")
 
 
-def _pull(url: str, models_dir: Path) -> None:
-    """Fetch the models of a URL; go on with those that are here if that fails.
+def _pull(url: str, models_dir: Path, default: str | None, preload: Sequence[str] = ()) -> None:
+    """Fetch the models of a URL, unless there is a copy here: the service follows the URL while it runs.
 
     In a process of its own: the libraries that read URLs start threads, and this process may fork.
     """
@@ -211,6 +211,10 @@ def _pull(url: str, models_dir: Path) -> None:
     from localrank.remote.mirror import check_copy
 
     check_copy(models_dir, url)
+    with suppress(_CannotServe):
+        _check_models(models_dir, default, preload)
+        print(f"localrank: serving the models in {models_dir}; {url} is read meanwhile", file=sys.stderr)  # noqa: T201
+        return
     command = [sys.executable, "-m", "localrank", "models", "pull", url, "--models-dir", str(models_dir)]
     done = subprocess.run(  # noqa: S603 - this very program
         command, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE
@@ -219,11 +223,7 @@ def _pull(url: str, models_dir: Path) -> None:
     if done.returncode == 2:
         raise InvalidConfiguration(said)
     if done.returncode:
-        try:
-            _check_models(models_dir)
-        except _CannotServe:
-            raise _CannotServe(said or f"{url}: cannot be read") from None
-        print(f"localrank: {said}; serving the models in {models_dir}", file=sys.stderr)  # noqa: T201
+        raise _CannotServe(said or f"{url}: cannot be read")
 
 
 def _check_models(models_dir: Path, default: str | None = None, preload: Sequence[str] = ()) -> None:
@@ -274,7 +274,8 @@ def _announce(settings: Settings) -> bool:
     if name not in models:
         print(f"the service is not ready; {url}/readyz says why", file=sys.stderr, flush=True)  # noqa: T201
         return True
-    from localrank.artifact.manifest import MANIFEST, Manifest
+    from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
+    from localrank.disk import read_plain
     from localrank_service.describe.next_step import curl
 
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
@@ -282,7 +283,7 @@ def _announce(settings: Settings) -> bool:
     path = settings.models_dir / name / str(models[name]) / MANIFEST
     # The version may be gone already, although it is served.
     with suppress(OSError, LocalRankError):
-        contract = Manifest.parse(path.read_bytes()).contract
+        contract = Manifest.parse(read_plain(path, LARGEST_MANIFEST)).contract
         print(curl(contract, name, url, key=settings.keyrings()[0].configured), flush=True)  # noqa: T201
     return True
 

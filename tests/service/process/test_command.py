@@ -304,7 +304,7 @@ def test_what_is_asked_for_is_checked_before_it_runs(
         Settings(models_dir=models_dir, models_url=url, otel=True, require_signature=keys, workers=2)
     )
 
-    assert [("otel", None), ("pull", (url, models_dir)), ("keys", keys)] == started[:3]
+    assert [("otel", None), ("pull", (url, models_dir, None, [])), ("keys", keys)] == started[:3]
     assert ("run", 2) == (started[3][0], started[3][1].workers)
 
 
@@ -337,7 +337,7 @@ def test_models_are_pulled_by_another_process(
     pulled = Pulled(0)
     monkeypatch.setattr(subprocess, "run", pulled)
 
-    command._pull("file:///there", models_dir)
+    command._pull("file:///there", models_dir, "demo@9")
 
     arguments, how = pulled.asked
     assert [sys.executable, "-m", "localrank", "models", "pull", "file:///there"] == arguments[:6]
@@ -347,21 +347,22 @@ def test_models_are_pulled_by_another_process(
 
 
 @pytest.mark.usefixtures("checked")
-def test_a_url_that_is_away_is_said_and_what_is_here_is_served(
+def test_a_copy_that_is_here_is_served_and_the_url_is_read_meanwhile(
     models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(subprocess, "run", Pulled(1, "file:///there: gone"))
 
-    command._pull("file:///there", models_dir)
+    command._pull("file:///there", models_dir, "demo@2")
 
-    assert f"localrank: file:///there: gone; serving the models in {models_dir}\n" == capsys.readouterr().err
+    said = f"localrank: serving the models in {models_dir}; file:///there is read meanwhile\n"
+    assert said == capsys.readouterr().err
     with pytest.raises(command._CannotServe, match=r"^file:///there: gone$"):
-        command._pull("file:///there", tmp_path / "none")
+        command._pull("file:///there", tmp_path / "none", None)
     killed = Pulled(-9)
     killed.stderr = b""
     monkeypatch.setattr(subprocess, "run", killed)
     with pytest.raises(command._CannotServe, match=r"^file:///there: cannot be read$"):
-        command._pull("file:///there", tmp_path / "none")
+        command._pull("file:///there", tmp_path / "none", None)
 
 
 @pytest.mark.usefixtures("checked")
@@ -370,11 +371,11 @@ def test_a_wrong_url_and_a_missing_library_are_wrong_use(
 ) -> None:
     monkeypatch.setattr(subprocess, "run", Pulled(2, "no such protocol"))
     with pytest.raises(InvalidConfiguration, match=r"^no such protocol$"):
-        command._pull("file:///there", models_dir)
+        command._pull("file:///there", models_dir, "demo@9")
 
     monkeypatch.setattr(command, "find_spec", lambda _name: None)
     with pytest.raises(InvalidConfiguration, match=r"needs fsspec: pip install"):
-        command._pull("file:///there", models_dir)
+        command._pull("file:///there", models_dir, "demo@9")
 
 
 # What runs.

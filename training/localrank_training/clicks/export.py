@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.logged import Logged
 from localrank_training.clicks.joining import ALL, Joined, join, tally
@@ -27,6 +28,8 @@ __all__ = ["Exported", "export", "propensities_of"]
 _POWER = re.compile(r"power:(?P<eta>[0-9]+(?:\.[0-9]+)?)")
 #: Places of a propensity that is a formula.
 _PLACES = 1000
+#: Bytes of a file of propensities.
+_LARGEST = 1 << 24
 _CSV = (".csv",)
 #: Columns of CSV besides the features.
 COLUMNS = ("label", "qid", "weight", "position")
@@ -109,13 +112,12 @@ def propensities_of(text: str, logged: Logged, which: Which = ALL) -> Propensiti
     if (match := _POWER.fullmatch(text)) is not None:
         return from_power(float(match["eta"]), _PLACES)
     try:
-        content = Path(text).read_text()
-        members = json.loads(content)
+        members = json.loads(read_plain(Path(text), _LARGEST))
     except OSError as error:
         raise InvalidData(
             f"--propensities {text}: expected em, power:ETA or a file, found none ({error.strerror or error})"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidData(f"{text}: expected JSON, found {error}") from None
     return Propensities.from_json(members if isinstance(members, dict) else {}, text)
 
