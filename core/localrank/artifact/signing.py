@@ -42,7 +42,7 @@ __all__ = [
 #: Bytes of a file of signatures or of keys.
 LARGEST_SIGNATURES = 64 * 1024
 _ALGORITHM = "ed25519"
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----[^-]*-----END \1-----")
 
 
 def signatures_name(folder: Path) -> str:

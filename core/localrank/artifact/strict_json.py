@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ __all__ = ["briefly", "parse_object"]
 
 #: How deep members may nest.
 _DEEPEST = 64
-_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+#: A text, also one that does not end: no search begins again within it.
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _ONLY_BRACKETS = {code: None for code in range(128) if chr(code) not in "[]{}"}
 
@@ -44,8 +46,8 @@ def parse_object(content: bytes, name: str, largest: int) -> dict[str, Any]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(pairs)
         if len(unique) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
             raise ArtifactCorrupt(f"{name}: expected every member once, found {briefly(twice)} twice")
         return unique
 

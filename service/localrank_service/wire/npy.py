@@ -62,7 +62,7 @@ _MEMBER = (
 )
 _ONE = re.compile(_MEMBER)
 _ALL = re.compile(
-    r"\{{\s*(?:{0})\s*,\s*(?:{0})\s*,\s*(?:{0})\s*,?\s*\}}\s*".format(re.sub(r"\?P<\w+>", "?:", _MEMBER))
+    r"\{{\s*(?:{0})\s*,\s*(?:{0})\s*,\s*(?:{0})\s*(?:,\s*)?\}}\s*".format(re.sub(r"\?P<\w+>", "?:", _MEMBER))
 )
 _NO_OPTIONS = Options()
 #: As ``compare`` stands in the query string.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -62,3 +63,23 @@ def test_a_file_has_at_most_the_largest_size() -> None:
 )
 def test_a_value_in_a_message_has_at_most_60_characters(value: object, shown: str) -> None:
     assert shown == briefly(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "' + '\\"' * 200_000,
+        "{" + ", ".join(f'"{at}": 1' for at in range(30_000)) + ', "29999": 1}',
+        "[" * 400_000,
+        '{"a": ' + "1" * 400_000 + "}",
+    ],
+    ids=["a text without an end", "a member twice among many", "brackets", "digits"],
+)
+def test_time_grows_with_the_bytes(text: str) -> None:
+    """A manifest may have 64 MiB; what is quadratic would take hours."""
+    begun = time.process_time()
+
+    with pytest.raises(ArtifactCorrupt):
+        parse_object(text.encode(), "x", 2**20)
+
+    assert time.process_time() - begun < 2
