@@ -100,7 +100,7 @@ class Cors:
 
         from localrank_service.http.problems import Problem
 
-        if self._allowed(sent) is None:
+        if not self.allows(sent):
             raise Problem(
                 403,
                 "pages of this origin may not send requests to this service; LOCALRANK_CORS_ORIGINS "
@@ -115,6 +115,10 @@ class Cors:
                 "vary": "access-control-request-method, access-control-request-headers",
             },
         )
+
+    def allows(self, sent: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Tell whether the page that sends this may ask."""
+        return self._allowed(sent) is not None
 
     def _allowed(self, sent: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         """Return the origin that is allowed, as the answer names it."""

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from localrank.errors import LocalRankError
 from localrank_service.http.heads import REQUEST_ID
+from localrank_service.http.origin import is_unasked, page_elsewhere
 from localrank_service.http.problems import FAILED, Problem, problem_of, respond
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ __all__ = ["Edge"]
 _log = logging.getLogger("localrank.service")
 #: Callers may send any method names; the number of counters must not grow with them.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: Headers that browsers add.
+_OF_PAGES = frozenset({b"origin", b"sec-fetch-site"})
+#: Methods whose answers a page elsewhere cannot read; they change nothing and have no body.
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Edge:
@@ -62,7 +67,7 @@ class Edge:
             return
         method = scope["method"]
         headers = scope["headers"]
-        request_id, traced = _identity(headers)
+        request_id, traced, by_page = _identity(headers)
         scope["request_id"] = request_id.decode()
         if method == "HEAD":
             # Whatever GET answers, without its body.
@@ -90,6 +95,8 @@ class Edge:
                 # Without a key: the browser sends it with the request that may follow.
                 await self._cors.answer(headers)(scope, receive, send_on)
                 return
+            if by_page and method not in _READING:
+                self._check_page(headers)
             self._keys.check(scope)
             # A route that is known by its whole path needs neither the router nor the framework's layers before it.
             if route := None if scope.get("root_path") else self._direct.get((method, scope["path"])):
@@ -117,15 +124,29 @@ class Edge:
             if observation is not None:
                 observation.finish(status, path)
 
+    def _check_page(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Refuse a body that a page elsewhere sends without having asked, unless such pages may ask."""
+        page = page_elsewhere(headers)
+        if page is None or not is_unasked(headers) or (self._cors is not None and self._cors.allows(headers)):
+            return
+        raise Problem(
+            403,
+            f"{page}; pages of other origins may send this only if LOCALRANK_CORS_ORIGINS lists their origin",
+        )
 
-def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool]:
-    """Return the request's id, a new one if the caller sent none that is well formed, and whether it is traced."""
-    request_id, traced = b"", False
+
+def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool, bool]:
+    """Return the request's id, a new one if the caller sent none that is well formed, whether it is traced, and whether
+    a browser sends it for a page.
+    """
+    request_id, traced, by_page = b"", False, False
     for name, sent in headers:
         if name == b"x-request-id":
             request_id = request_id or sent
         elif name == b"traceparent":
             traced = True
+        elif name in _OF_PAGES:
+            by_page = True
     if not request_id or not REQUEST_ID.fullmatch(request_id):
         request_id = secrets.token_hex(16).encode()
-    return request_id, traced
+    return request_id, traced, by_page

@@ -2,8 +2,9 @@
 
 A page can make the browser of its reader send requests. If the page has a host name that leads to this service, it can
 also read the answers (DNS rebinding). Such a request has the page's host name in ``Host``. So a request that needs no
-key, or changes something, must address the service by IP address, as localhost or by a configured name; and one that
-changes something must not come from another origin's page.
+key, or changes something, must address the service by IP address, as localhost or by a configured name. One that
+changes something must not come from another origin's page. Neither may one whose type of content a browser sends without
+asking the service first, unless the page's origin is allowed (`localrank_service.http.cors`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 
     from starlette.datastructures import Headers
 
-__all__ = ["Hosts"]
+__all__ = ["Hosts", "is_unasked", "page_elsewhere"]
 
 #: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+#: Types of content that a page may send to any server; others need a preflight.
+_UNASKED = frozenset({b"", b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data"})
 
 
 class Hosts:
@@ -65,10 +68,26 @@ class Hosts:
     def check_change(self, headers: Headers) -> None:
         """Refuse a foreign host, or a page of another origin, with 403."""
         self.check(headers.raw)
-        host, origin = headers.get("host", ""), headers.get("origin")
+        if (page := page_elsewhere(headers.raw)) is not None:
+            raise Problem(403, f"{page}; expected no page, or one of {headers.get('host', '')!r}")
+
+
+def page_elsewhere(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return what shows that a page of another origin sends this; None if nothing does."""
+    host = next((value for name, value in headers if name == b"host"), b"").lower()
+    for name, value in headers:
+        if name == b"sec-fetch-site" and value == b"cross-site":
+            return "Sec-Fetch-Site is 'cross-site'"
         # Hosts only: behind a proxy that speaks TLS, the scheme seen here is not the page's.
-        if origin is not None and origin.lower().partition("://")[2] != host.lower():
-            raise Problem(403, f"origin {origin!r}; expected none or that of {host!r}")
+        if name == b"origin" and value.lower().partition(b"://")[1:] != (b"://", host):
+            return f"origin {value.decode('latin-1')!r}"
+    return None
+
+
+def is_unasked(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Tell whether a browser sends a body of this type to another origin without a preflight."""
+    kinds = [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"]
+    return not kinds or not _UNASKED.isdisjoint(kinds)
 
 
 def _is_address(name: str) -> bool:

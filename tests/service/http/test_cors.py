@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+ROOT = Path(__file__).parents[3]
 SHOP, LOCAL, EVIL = "https://shop.example", "http://localhost:3000", "https://evil.example"
 BODY = {"features": [[1, 2, 3, 4]]}
 PREFLIGHT = {
@@ -162,6 +165,83 @@ async def test_off_by_default(client: httpx.AsyncClient) -> None:
         assert not {
             name for name in one.headers if name.startswith(("access-control-", "timing-allow", "vary"))
         }
+
+
+#: What a browser sends to any server without asking it first.
+UNASKED = (
+    "text/plain",
+    "TEXT/plain; charset=utf-8",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    None,
+)
+ELSEWHERE: list[dict[str, str]] = [
+    {"origin": EVIL},
+    {"origin": "null"},
+    {"origin": "http://localhost:3000"},
+    {"sec-fetch-site": "cross-site"},
+    {"origin": EVIL, "sec-fetch-site": "same-site"},
+    {"origin": "http://localhost", "sec-fetch-site": "cross-site"},
+]
+TEXT = "1 qid:1 1:1 2:2\n"
+
+
+def with_type(kind: str | None, headers: dict[str, str]) -> dict[str, str]:
+    return headers if kind is None else headers | {"content-type": kind}
+
+
+def routes_with_a_body() -> list[tuple[str, str]]:
+    paths = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
+    return [
+        (method, path.replace("{name}", "tiny").replace("{version}", "3"))
+        for path, operations in paths.items()
+        for method in operations
+        if method != "get"
+    ]
+
+
+@pytest.mark.parametrize("page", ELSEWHERE, ids=str)
+async def test_no_page_elsewhere_can_send_what_needs_no_preflight(
+    page: dict[str, str], client: httpx.AsyncClient
+) -> None:
+    routes = routes_with_a_body()
+    assert ("post", "/v1/evaluate") in routes
+    assert ("post", "/v2/repository/index") in routes
+
+    for method, path in [*routes, ("post", "/v2/models/tiny/infer"), ("post", "/nowhere")]:
+        for kind in UNASKED:
+            answer = await client.request(method, path, content=TEXT, headers=with_type(kind, page))
+            assert 403 == answer.status_code, (path, kind, answer.text)
+            assert "LOCALRANK_CORS_ORIGINS" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "http://localhost"},
+        {"origin": "HTTPS://Localhost", "sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+    ],
+    ids=str,
+)
+async def test_the_page_of_the_service_and_clients_that_are_no_browser_may_send_text(
+    headers: dict[str, str], client: httpx.AsyncClient
+) -> None:
+    answer = await client.post("/v1/evaluate", content=TEXT, headers=with_type("text/plain", headers))
+    assert 200 == answer.status_code, answer.text
+    assert 200 == (await client.post("/v2/repository/index", headers=headers)).status_code
+
+
+async def test_pages_that_are_allowed_may_send_text(connect: Any, tiny_model: LiveModel) -> None:
+    page = {"origin": SHOP, "sec-fetch-site": "cross-site", "content-type": "text/plain"}
+    for origins in (SHOP, "*"):
+        async with connect(Settings(cors_origins=origins), models=[tiny_model]) as client:
+            answer = await client.post("/v1/evaluate", content=TEXT, headers=page)
+            other = await client.post("/v1/evaluate", content=TEXT, headers=page | {"origin": EVIL})
+
+        assert 200 == answer.status_code, answer.text
+        assert (200 if origins == "*" else 403) == other.status_code
 
 
 def test_a_repeated_origin_is_no_origin() -> None:
