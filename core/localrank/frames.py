@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
 
-__all__ = ["Indexed", "as_numbers", "as_tuple", "columns_of", "matrix", "names_of"]
+__all__ = ["Indexed", "as_numbers", "as_tuple", "columns_of", "is_missing", "matrix", "names_of"]
 
 #: Kinds of numpy's types that are numbers: bool, integers, floats.
 _NUMBERS = "biuf"
@@ -130,9 +130,18 @@ def as_numbers(values: Any, where: str) -> NDArray[Any]:
     return np.array([_number(value, where) for value in array.ravel()], np.float64).reshape(array.shape)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether it stands for no value: None, NaN, NaT or ``pandas.NA``."""
+    # NaN and NaT are not equal to themselves; `pandas.NA` cannot be asked.
+    return _is_null(value) or bool(value != value)  # noqa: PLR0124
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value is getattr(sys.modules.get("pandas"), "NA", None)
+
+
 def _number(value: Any, where: str) -> float:
-    pandas = sys.modules.get("pandas")
-    if value is None or (pandas is not None and value is pandas.NA):
+    if _is_null(value):
         return np.nan
     if not isinstance(value, Real | Decimal | np.bool_):
         found = "text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"

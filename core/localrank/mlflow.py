@@ -22,7 +22,8 @@ import numpy as np
 
 from localrank._version import __version__
 from localrank.artifact import Artifact, load
-from localrank.frames import as_tuple
+from localrank.errors import InvalidDocuments
+from localrank.frames import as_tuple, is_missing
 from localrank.registry import Registry
 
 if TYPE_CHECKING:
@@ -99,8 +100,11 @@ class PyFunc:
         documents, unknown = self.ranker.contract.matrix(model_input)
         if _QID not in unknown:
             return documents, np.zeros(len(documents), np.int64)
-        ids = [str(value) for value in as_tuple(model_input[_QID])]
-        _, queries = np.unique(np.array(ids, dtype=object).astype(str), return_inverse=True)
+        ids = as_tuple(model_input[_QID])
+        unknown_at = next((row for row, value in enumerate(ids) if is_missing(value)), None)
+        if unknown_at is not None:
+            raise InvalidDocuments(f"qid: expected a query for each row, found none in row {unknown_at}")
+        _, queries = np.unique(np.array([str(value) for value in ids], np.str_), return_inverse=True)
         return documents, queries
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,13 +10,14 @@ from decimal import Decimal
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from localrank.client import Query
+from localrank.client import Client, Query
 from localrank.contract import FeatureContract
 from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank.mlflow import PyFunc
@@ -263,3 +265,21 @@ def test_no_library_of_frames_is_imported() -> None:
     )
 
     assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode
+
+
+@pytest.mark.parametrize(
+    "labels", [pd.Series([2, 0, 1], index=[1, 2, 0]), pl.Series([2, 0, 1]), pa.array([2, 0, 1]), (2, 0, True)]
+)
+def test_labels_may_be_any_sequence_of_numbers(labels: Any) -> None:
+    sent: list[Any] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content)["queries"][0]["labels"])
+        return httpx.Response(200, json={})
+
+    with Client(transport=httpx.MockTransport(answer)) as client:
+        client.evaluate([Query(ROWS[:3])], [labels])
+        with pytest.raises(InvalidDocuments, match="expected numbers in the labels, found text"):
+            client.evaluate([Query(ROWS[:3])], [["2", "0", "1"]])
+
+    assert [[2.0, 0.0, 1.0]] == sent

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 
 import localrank
+from localrank.errors import InvalidDocuments
 from localrank.mlflow import PyFunc
 from tests.environments import environment_with
 
@@ -111,6 +113,14 @@ def test_a_table_is_scored_query_by_query_by_the_names_of_its_columns(
     for qid in (2, 10):
         of_query = np.flatnonzero(frame["qid"] == qid)
         assert ranker.rank(rows[of_query]).scores.tolist() == scores[of_query].tolist()
+
+
+@pytest.mark.parametrize(
+    "qid", [[1.0, np.nan, 2.0] * 2, ["a", None, "b"] * 2, pd.array([1, None, 2] * 2, "Int64")]
+)
+def test_a_row_of_no_query_is_refused(frame: pd.DataFrame, qid: Any) -> None:
+    with pytest.raises(InvalidDocuments, match="qid: expected a query for each row, found none in row 1"):
+        PyFunc(localrank.load(DEMO)).predict(frame.assign(qid=qid))
 
 
 def test_an_array_is_one_query() -> None:

@@ -256,6 +256,7 @@ def test_queries_are_numbered_as_they_first_appear(
         (["a", "b"], r"^qid: expected a query for each of 3 rows, found 2$"),
         ([1.0, 2.0], r"^qid: expected a query for each of 3 rows, found 2$"),
         ([1, None, None], r"^qid: expected a query for each row, found none in row 1$"),
+        (pd.array([1, 2, None], dtype="Int64"), r"^qid: expected a query for each row, found none in row 2$"),
         (np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]"), r"found none in row 1$"),
         (np.ones((3, 2)), r"^qid: expected one query for each row, found an array of shape \(3, 2\)$"),
         (np.ones((3, 1, 2)), r"^qid: expected one query for each row, found an array of shape \(3, 1, 2\)$"),

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from localrank.errors import InvalidDocuments, LocalRankError
-from localrank.frames import as_numbers, columns_of, names_of
+from localrank.frames import as_numbers, columns_of, is_missing, names_of
 from localrank.metrics import Judgements
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig, read_tables
@@ -261,8 +261,7 @@ def _numbered(qid: Any, n_docs: int) -> tuple[Indices, tuple[str, ...]]:
             else ""
         )
         raise ValueError(f"qid: expected a query for each of {n_docs} rows, found {len(values)}{hint}")
-    # NaN and NaT are not equal to themselves.
-    unknown = np.flatnonzero([value is None or bool(value != value) for value in values.tolist()])  # noqa: PLR0124
+    unknown = np.flatnonzero([is_missing(value) for value in values.tolist()])
     if len(unknown):
         raise ValueError(f"qid: expected a query for each row, found none in row {unknown[0]}")
     if values.dtype.kind == "O":

@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from localrank.client.retrying import Budget, Patience
+from localrank.frames import as_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,7 +96,11 @@ class Caller:
         for query, judged in zip(queries, labels, strict=True):
             about = query.options(None)
             body = {name: about[name] for name in ("query_id", "feature_names") if name in about}
-            bodies.append(body | _documents(query) | {"labels": np.asarray(judged, np.float64).tolist()})
+            bodies.append(
+                body
+                | _documents(query)
+                | {"labels": as_numbers(judged, "the labels").astype(np.float64).tolist()}
+            )
         members = {
             "queries": bodies,
             "metrics": list(metrics),

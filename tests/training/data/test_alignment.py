@@ -54,6 +54,14 @@ def test_data_without_names_are_taken_by_position() -> None:
     np.testing.assert_array_equal(queries.documents, found.documents)
 
 
+def test_names_that_a_model_has_in_another_order_are_no_positions() -> None:
+    queries = named("f1", "f2", "f3")
+
+    found = aligned(queries, contract("f3", "f1", "f2"))
+
+    np.testing.assert_array_equal(queries.documents[:, [2, 0, 1]], found.documents)
+
+
 @pytest.mark.parametrize("n", [2, 4])
 def test_data_without_names_have_as_many_features_as_the_model(n: int) -> None:
     names = [f"f{i + 1}" for i in range(n)]

@@ -47,7 +47,8 @@ def _with_columns(queries: QuerySet, contract: FeatureContract, say: Callable[[s
     names = queries.feature_names
     if names == contract.names:
         return queries
-    if names == default_names(len(names)):
+    # A model may have these names too, in another order.
+    if names == default_names(len(names)) and set(names) != set(contract.names):
         if len(names) != contract.n_features:
             raise InvalidData(
                 f"expected {contract.n_features} features per document, as the model has, found {len(names)}"
