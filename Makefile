@@ -105,7 +105,7 @@ NIGHT := reports/nightly/$(shell git describe --always --dirty --abbrev=12 2>/de
 
 AT_sanitize := tests/hostile/test_sanitizers.py
 AT_fuzz := tests/fuzzing tests/hostile --ignore=$(AT_sanitize)
-AT_faults := tests/faults
+AT_faults := tests/faults tests/training --ignore=tests/training/experiments
 AT_clients := tests/end_to_end/test_generated_clients.py tests/end_to_end/test_kserve_client.py
 AT_wheels := tests/end_to_end/test_wheel.py
 AT_papers := tests/training/experiments tests/benchmarks
@@ -123,7 +123,7 @@ $(NIGHT)/%.done:
 .PHONY: sanitize fuzz faults clients wheels papers soak
 sanitize: ## Part of nightly: compiled kernels under sanitizers
 fuzz: ## Part of nightly: damaged bodies, files and artifacts
-faults: ## Part of nightly: killed and hung workers, full disks, promotions under load
+faults: ## Part of nightly: killed and hung workers, also of Dask, full disks, promotions under load
 clients: ## Part of nightly: clients generated from docs/openapi.json
 wheels: ## Part of nightly: the repaired wheel on every Python that is here
 papers: ## Part of nightly: the papers' experiments

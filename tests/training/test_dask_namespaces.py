@@ -80,7 +80,7 @@ def published(models: Path) -> dict[str, str]:
     return {name: one["sha256"] for name, one in manifest["files"].items()}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_machines_with_addresses_of_their_own_learn_the_model_of_one_machine(
     machines: Machines, tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ def test_without_a_cluster_they_are_grown_here_and_it_says_so() -> None:
     assert any("spread needs a Dask cluster" in note.text for note in notes)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_worker_that_is_killed_ends_the_fit_with_a_sentence(tmp_path: Path) -> None:
     queries = of_few_values()
     (learner,) = config_of("lambdamart").learner.candidates()

@@ -62,6 +62,7 @@ def test_what_is_taken_apart_comes_together_again(value: Any) -> None:
     np.testing.assert_equal(module._together(content, arrays), value)
 
 
+@pytest.mark.slow
 def test_pieces_come_back_in_their_order_and_an_array_is_sent_once(cluster: Cluster) -> None:
     matrix = np.arange(100_000.0).reshape(100, -1)
 
@@ -74,6 +75,7 @@ def test_pieces_come_back_in_their_order_and_an_array_is_sent_once(cluster: Clus
         assert {} == workers._sent
 
 
+@pytest.mark.slow
 def test_what_is_mapped_from_a_file_that_workers_see_is_read_by_them(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_what_is_mapped_from_a_file_that_workers_see_is_read_by_them(
         assert [] == workers.notes
 
 
+@pytest.mark.slow
 def test_what_workers_do_not_see_is_sent_and_said(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +109,7 @@ def test_what_workers_do_not_see_is_sent_and_said(
     assert "matrix.npy" in note
 
 
+@pytest.mark.slow
 def test_what_a_worker_no_longer_sees_is_sent(cluster: Cluster, tmp_path: Path) -> None:
     """As for a worker that joined later, on a machine without the volume."""
     np.save(tmp_path / "matrix.npy", np.arange(100_000.0))
@@ -120,11 +124,13 @@ def test_what_a_worker_no_longer_sees_is_sent(cluster: Cluster, tmp_path: Path) 
         assert 1 == len(workers._sent) == len(workers.notes)
 
 
+@pytest.mark.slow
 def test_an_error_of_a_piece_is_the_callers(cluster: Cluster) -> None:
     with dask_workers(cluster.address), pytest.raises(InvalidData, match="line 3"):
         in_parallel(dask_pieces.refuse, [("line 3",)], workers=2)
 
 
+@pytest.mark.slow
 def test_outside_of_it_nothing_runs_on_the_cluster(cluster: Cluster) -> None:
     with dask_workers(cluster.address):
         away = in_parallel(dask_pieces.where, [(0.0,)], workers=2)
@@ -133,6 +139,7 @@ def test_outside_of_it_nothing_runs_on_the_cluster(cluster: Cluster) -> None:
     assert [os.getpid()] == here != away
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tables",
     [
@@ -166,7 +173,7 @@ def test_training_there_gives_the_model_of_training_here(tables: dict[str, Any],
         )
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_worker_that_is_killed_costs_time_only(tmp_path: Path) -> None:
     matrix = np.ones((300, 300))
     with started(tmp_path, 2) as own, dask_workers(own.address) as workers:
@@ -178,7 +185,7 @@ def test_a_worker_that_is_killed_costs_time_only(tmp_path: Path) -> None:
     assert [90_000.0 * factor for factor in range(40)] == found
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_only_a_dead_worker_held_is_sent_again(tmp_path: Path) -> None:
     matrix, marker = np.ones((300, 300)), tmp_path / "died"
     with started(tmp_path, 1) as own, dask_workers(own.address):
@@ -188,7 +195,7 @@ def test_what_only_a_dead_worker_held_is_sent_again(tmp_path: Path) -> None:
         assert [180_000.0] == in_parallel(dask_pieces.scaled, [(matrix, 2.0)], workers=2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_worker_that_joins_gets_its_share(tmp_path: Path) -> None:
     with started(tmp_path, 1) as own, dask_workers(own.address) as workers:
         pieces = workers.each(dask_pieces.where, [(0.3,)] * 400)
@@ -204,7 +211,7 @@ def test_a_worker_that_joins_gets_its_share(tmp_path: Path) -> None:
     assert 2 == len(seen)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_results_may_be_left_when_the_cluster_is_left(tmp_path: Path) -> None:
     with started(tmp_path, 1) as own, dask_workers(own.address) as workers:
         pieces = workers.each(dask_pieces.where, [(0.1,)] * 20)
@@ -213,7 +220,7 @@ def test_results_may_be_left_when_the_cluster_is_left(tmp_path: Path) -> None:
     pieces.close()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_piece_that_ends_every_worker_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
     with (
         started(tmp_path, 1) as own,
@@ -223,7 +230,7 @@ def test_a_piece_that_ends_every_worker_ends_the_run_with_a_sentence(tmp_path: P
         in_parallel(dask_pieces.die, [()], workers=2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_piece_beyond_the_memory_of_its_worker_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
     with (
         started(tmp_path, 1, "--memory-limit", "400MiB") as own,
@@ -233,7 +240,7 @@ def test_a_piece_beyond_the_memory_of_its_worker_ends_the_run_with_a_sentence(tm
         in_parallel(dask_pieces.fill_memory, [(2**30,)], workers=2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_scheduler_that_is_gone_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
     with started(tmp_path, 1) as own, dask_workers(own.address) as workers:
         pieces = workers.each(dask_pieces.where, [(0.1,)] * 400)
@@ -244,7 +251,7 @@ def test_a_scheduler_that_is_gone_ends_the_run_with_a_sentence(tmp_path: Path) -
             list(pieces)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_client_that_is_killed_leaves_nothing_and_may_come_back(tmp_path: Path, cluster: Cluster) -> None:
     judged, models = tmp_path / "judged.txt", tmp_path / "models"
     localrank = [sys.executable, "-m", "localrank"]
@@ -312,6 +319,7 @@ def test_what_is_no_address_is_refused_before_a_client_is_made(
         pass
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(tmp_path, 0) as own:
         monkeypatch.setattr(module, "_PATIENCE", 3.0)
@@ -324,6 +332,7 @@ def test_a_scheduler_without_workers_is_named(tmp_path: Path, monkeypatch: pytes
             pass
 
 
+@pytest.mark.slow
 def test_workers_of_another_version_are_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_versions", lambda: {"numpy": "1.0"})
 
@@ -350,6 +359,7 @@ def test_one_of_workers_and_dask_is_enough() -> None:
     assert 2 == main(["train", "nowhere.txt", "--workers", "2", "--dask", "local"])
 
 
+@pytest.mark.slow
 def test_threads_are_those_of_the_cluster(cluster: Cluster) -> None:
     with dask_workers(cluster.address) as workers:
         deadline = time.monotonic() + 120
