@@ -35,7 +35,7 @@ from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
 from localrank_service.models.remote import Remote
 from localrank_service.models.workers import Workers
-from localrank_service.process import cpus
+from localrank_service.process import cpus, runtime_folder
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly, under_pressure
@@ -80,7 +80,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
     """Make an application that serves ``settings.models_dir``, or exactly the models given."""
     settings = settings or Settings.from_environ(os.environ)
     hosts = Hosts(settings.allowed_hosts)
-    live, workers = LiveModels(settings.model), Workers(settings.runtime_dir)
+    place = None if settings.runtime_dir is None else runtime_folder.join(settings.runtime_dir, settings)
+    live, workers = LiveModels(settings.model), Workers(settings.runtime_dir, place)
     meters = Meters(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
     loader = None
     if models is None:

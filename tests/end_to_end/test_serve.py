@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ import pytest
 from localrank import artifact
 from localrank.artifact import Provenance
 from localrank.registry import Registry
-from localrank_service.models import workers
+from localrank_service.process import runtime_folder
 from localrank_service.process.command import THREADS, run
 from tests.end_to_end.serving import free_port
 from tests.service.telemetry.collector import collecting
@@ -473,7 +473,7 @@ def test_without_room_for_its_runtime_folder_it_says_so(
     def full() -> Path:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/localrank-x")
 
-    monkeypatch.setattr(workers, "make_runtime_dir", full)
+    monkeypatch.setattr(runtime_folder, "make", full)
     for name in THREADS:
         monkeypatch.setenv(name, "1")
 
@@ -499,3 +499,68 @@ def test_a_model_that_is_broken_is_not_announced(folder: Path) -> None:
     assert '"model":"demo"' in command
     assert 503 == ready.status_code
     assert "model 'aaa' is broken" in ready.json()["detail"]
+
+
+@pytest.mark.slow
+def test_one_service_has_the_runtime_folder_and_the_next_one_can_use_it(folder: Path) -> None:
+    given = ("--runtime-dir", str(folder / "run"), "--experiments-file", str(folder / "experiments.json"))
+    models = ("--models-dir", str(folder / "models"), "--port", "0")
+    with serve(folder, "--workers", "2", *given) as server:
+        url = url_of(server.wait_for("LocalRank serves"))
+        definition = {"kind": "split", "model": "demo", "candidate": "demo@2"}
+        put = httpx.put(f"{url}/v1/experiments/one", json=definition, headers=ADMIN)
+        second = fails(folder, *models, *given)
+        server.stop(signal.SIGKILL)
+
+    assert (200, 2) == (put.status_code, second[0])
+    said = "expected a folder that no other service uses, found one in use"
+    assert f"localrank: runtime folder {folder / 'run'}: {said}\n" == second[1]
+
+    # Workers of a supervisor that was killed end by themselves; until then the folder is theirs.
+    deadline = time.monotonic() + 60
+    while said in (again := _tried(folder, *given)):
+        assert time.monotonic() < deadline
+    assert "LocalRank serves demo@1" in again
+
+
+def _tried(folder: Path, *flags: str) -> str:
+    """Start a service; return what it says until it serves or ends."""
+    with serve(folder, "--workers", "1", *flags) as server:
+        server.until(
+            lambda: any(line.startswith(("LocalRank serves", "localrank: ")) for line in server.lines)
+        )
+        return "".join(server.lines)
+
+
+@pytest.mark.slow
+def test_workers_of_another_server_share_the_runtime_folder(folder: Path) -> None:
+    port = free_port()
+    more = {"LOCALRANK_MODELS_DIR": str(folder / "models"), "LOCALRANK_RUNTIME_DIR": str(folder / "run")}
+    command = ["-m", "uvicorn", "localrank_service.app:app", "--workers", "2", "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(**more),
+    )
+    server = Server(process, folder)
+
+    def workers() -> int:
+        with suppress(httpx.TransportError):
+            answer = httpx.get(f"http://127.0.0.1:{port}/info")
+            return int(answer.json()["workers"])
+        return 0
+
+    try:
+        server.until(lambda: 2 == workers())
+        key = (folder / "run" / "admin.key").read_text().strip()
+        promoted = httpx.post(
+            f"http://127.0.0.1:{port}/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": key}
+        )
+    finally:
+        server.stop()
+        assert process.stdout is not None
+        process.stdout.close()
+
+    assert (200, 2) == (promoted.status_code, len(promoted.json()["workers"]))

@@ -145,7 +145,7 @@ def test_the_workers_share_one_copy_that_is_removed_when_nobody_serves_it(large:
         (copies,) = (large.parent / "tmp").glob("localrank-*/versions")
 
         def kept() -> set[str]:
-            return {path.name for path in copies.iterdir()} - {".lock"}
+            return {path.name for path in copies.iterdir() if not path.name.endswith(".lock")}
 
         def mapped() -> list[set[str]]:
             maps = [Path(f"/proc/{pid}/maps").read_text().splitlines() for pid in service.workers]

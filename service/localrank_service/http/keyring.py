@@ -143,7 +143,6 @@ def generate(folder: Path) -> Path:
 
     Processes that share the folder get the same file; the one that makes it logs its path.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = folder / GENERATED
     draft = folder / f".{GENERATED}-{secrets.token_hex(8)}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -7,36 +7,30 @@ process needs no folder.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
-import shutil
-import tempfile
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from localrank_service.models import notes
-from localrank_service.models.locks import hold, is_free, take
+from localrank_service.models.locks import is_free, take
 from localrank_service.models.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-__all__ = ["Report", "Workers", "make_runtime_dir", "sweep_runtime_dirs"]
+    from localrank_service.process.runtime_folder import Place
+
+__all__ = ["Report", "Workers"]
 
 _log = logging.getLogger("localrank.service")
 
-_PREFIX = "localrank-"
-_MASTER = "master.lock"
 _WORKER = "worker-"
 _NOTE = ".note"
 _UNLOADED = f"unloaded{_NOTE}"
-#: Seconds in which a new folder may have no lock yet.
-_GRACE = 60.0
 
 
 class Report(NamedTuple):
@@ -58,12 +52,17 @@ _NOTHING = Report(0, {}, {})
 class Workers:
     """The workers that share ``folder``; only this one where that is ``None``.
 
+    Args:
+        folder: that they share.
+        place: of this worker in the folder, held until it leaves.
+
     Attributes:
         replaces: whether this worker has taken the place of one that served models and died.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, place: Place | None = None) -> None:
         self.replaces = False
+        self._place = place
         self._folder = folder
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
@@ -82,7 +81,6 @@ class Workers:
         """
         if self._folder is None:
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         Note(self._folder / _UNLOADED).close()
         self._path, self._lock = take(self._folder, _WORKER)
         note = self._path.with_suffix(_NOTE)
@@ -97,7 +95,7 @@ class Workers:
         self.report({}, {})
         self._note.close()
         os.close(self._lock)
-        self._path = self._note = self._lock = None
+        self._path = self._note = self._lock = self._place = None
 
     def report(
         self,
@@ -180,21 +178,3 @@ class Workers:
                 # One that has only just entered serves nothing.
                 reports.append(_NOTHING if text is None else Report(**orjson.loads(text)))
         return reports
-
-
-def make_runtime_dir() -> Path:
-    """Make a folder for the workers of one service; it is swept away once this process is gone."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    hold(folder / _MASTER)
-    return folder
-
-
-def sweep_runtime_dirs() -> None:
-    """Remove the folders that killed services left."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            master = folder / _MASTER
-            status = folder.stat()
-            ours = status.st_uid == os.getuid() and time.time() - status.st_mtime > _GRACE
-            if ours and master.exists() and is_free(master):
-                shutil.rmtree(folder)

@@ -110,9 +110,10 @@ def _serve(settings: Settings) -> None:
     if settings.require_signature is not None:
         _check_trusted_keys(settings.require_signature)
     settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
-    with _listening(settings) as listener, _runtime_dir(settings) as runtime_dir:
-        settings = settings.model_copy(update={"port": listener.getsockname()[1], "runtime_dir": runtime_dir})
-        _run(settings, listener)
+    with _listening(settings) as listener:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        with _sharing(settings) as shared:
+            _run(shared, listener)
 
 
 def _run(settings: Settings, listener: socket.socket) -> None:
@@ -192,13 +193,9 @@ def _check_paths(settings: Settings) -> None:
     if file is not None and os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise
         found = "a folder" if os.path.isdir(file) else "a pipe or a device"  # noqa: PTH112
         raise InvalidConfiguration(f"--experiments-file {file}: expected a file, found {found}")
-    folders = {
-        "runtime-dir": settings.runtime_dir,
-        "impression-log-dir": settings.impression_log_dir if settings.impression_log else None,
-    }
-    for flag, folder in folders.items():
-        if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112
-            raise InvalidConfiguration(f"--{flag} {folder}: expected a folder, found a file")
+    folder = settings.impression_log_dir
+    if settings.impression_log and os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112
+        raise InvalidConfiguration(f"--impression-log-dir {folder}: expected a folder, found a file")
 
 
 def _pull(url: str, models_dir: Path, default: str | None, preload: Sequence[str] = ()) -> None:
@@ -333,23 +330,26 @@ def _cannot_listen(settings: Settings, error: OSError) -> _CannotServe:
 
 
 @contextmanager
-def _runtime_dir(settings: Settings) -> Iterator[Path]:
-    """Give the workers a folder to share, and remove it afterwards."""
-    from localrank_service.models.workers import make_runtime_dir, sweep_runtime_dirs
+def _sharing(settings: Settings) -> Iterator[Settings]:
+    """Give the workers a folder to share: the one in the settings, else a new one that is removed afterwards."""
+    from localrank_service.process import runtime_folder
 
     if settings.runtime_dir is not None:
-        yield settings.runtime_dir
+        place = runtime_folder.join(settings.runtime_dir, settings)
+        yield settings
+        del place
         return
-    sweep_runtime_dirs()
+    runtime_folder.sweep()
     try:
-        folder = make_runtime_dir()
+        folder = runtime_folder.make()
     except OSError as error:
         raise _CannotServe(
             f"{error.filename or tempfile.gettempdir()}: cannot make the runtime folder: {error.strerror or error}; "
             "set LOCALRANK_RUNTIME_DIR to a folder that can be written"
         ) from None
     try:
-        yield folder
+        with _sharing(settings.model_copy(update={"runtime_dir": folder})) as shared:
+            yield shared
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -21,6 +21,7 @@ from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModel, LiveModels
 from localrank_service.models.loading import Loader
 from localrank_service.models.workers import Workers
+from localrank_service.process import runtime_folder
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
 from tests.service.telemetry.clock import Clock
@@ -340,8 +341,8 @@ async def test_the_default_model_is_a_setting(connect: Any, loaded: Any, models_
 
 @contextlib.contextmanager
 def endless(folder: Path, version: str) -> Iterator[None]:
-    """Let a version take for ever: another process copies it and never ends."""
-    folder.mkdir(exist_ok=True, parents=True)
+    """Let a version take for ever: another process of the service copies it and never ends."""
+    folder.mkdir(exist_ok=True)
     with (folder / f".{version}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -358,6 +359,7 @@ async def test_a_model_that_loads_for_ever_is_given_up_and_holds_up_no_other(
         admin_key="the-admin-key",
     )
 
+    other = runtime_folder.join(tmp_path / "run", patient)
     with endless(tmp_path / "run" / "versions", "web@1"):
         async with connect(patient) as client:
 
@@ -370,12 +372,13 @@ async def test_a_model_that_loads_for_ever_is_given_up_and_holds_up_no_other(
                 "/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": "the-admin-key"}
             )
             versions = await version_of(client, "demo")
-            other = await client.post("/v1/rerank", json={"model": "web", "features": ROWS})
+            broken = await client.post("/v1/rerank", json={"model": "web", "features": ROWS})
 
     assert {"demo": 1} == ready["models"]
     assert {"web": "version 1: given up: expected to be loaded within 0.05 seconds"} == ready["broken"]
-    assert (200, 2, 503) == (promoted.status_code, versions, other.status_code)
-    assert "given up: expected to be loaded within 0.05 seconds" in other.json()["detail"]
+    assert (200, 2, 503) == (promoted.status_code, versions, broken.status_code)
+    assert "given up: expected to be loaded within 0.05 seconds" in broken.json()["detail"]
+    del other
 
 
 async def test_while_one_model_loads_the_others_answer_and_it_is_served_when_it_comes_after_all(

@@ -3,13 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from localrank_service.models.locks import hold
-from localrank_service.models.workers import Report, Workers, make_runtime_dir, sweep_runtime_dirs
+from localrank_service.models.workers import Report, Workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,28 +62,6 @@ def test_a_single_process_knows_itself_without_a_folder() -> None:
     workers.report({"demo": {"champion": 1}}, {})
 
     assert [Report(os.getpid(), {"demo": {"champion": 1}}, {})] == workers.living()
-
-
-def test_folders_of_dead_services_are_swept_away_and_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    old = time.time() - 3600
-    ours = make_runtime_dir()
-    dead = tmp_path / "localrank-dead"
-    dead.mkdir()
-    (dead / "master.lock").touch()
-    fresh = tmp_path / "localrank-fresh"
-    fresh.mkdir()
-    (fresh / "master.lock").touch()
-    foreign = tmp_path / "localrank-notes"
-    foreign.mkdir()
-    for folder in (ours, dead, foreign):
-        os.utime(folder, (old, old))
-
-    sweep_runtime_dirs()
-
-    assert {ours, fresh, foreign} == set(tmp_path.iterdir())
 
 
 def test_a_worker_can_tell_what_it_serves_when_the_disk_is_full(
@@ -203,9 +180,7 @@ def test_models_are_unloaded_for_all_workers_until_they_are_loaded_again(
 
 
 def test_what_workers_tell_each_other_is_private(tmp_path: Path) -> None:
-    folder = tmp_path / "of" / "workers"
-    Workers(folder).enter()
+    Workers(tmp_path).enter()
 
-    assert 0o700 == folder.stat().st_mode & 0o777
-    assert {0o600} == {path.stat().st_mode & 0o777 for path in folder.iterdir()}
-    assert {16 * 1024} == {path.stat().st_size for path in folder.glob("*.note")}
+    assert {0o600} == {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert {16 * 1024} == {path.stat().st_size for path in tmp_path.glob("*.note")}

@@ -24,7 +24,7 @@ from localrank.errors import InvalidConfiguration
 from localrank.registry import Registry
 from localrank_service.models.workers import Report
 from localrank_service.process import command, cpus
-from localrank_service.process.command import THREADS, _listening, _runtime_dir, run
+from localrank_service.process.command import THREADS, _listening, run
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def test_keys_to_trust_must_be_readable(tmp_path: Path, capsys: pytest.CaptureFi
             ["--experiments-file", "/dev/null"],
             "--experiments-file /dev/null: expected a file, found a pipe or a device",
         ),
-        (["--runtime-dir", "file"], "--runtime-dir file: expected a folder, found a file"),
         (
             ["--impression-log-dir", "file", "--impression-log", "0.1"],
             "--impression-log-dir file: expected a folder, found a file",
@@ -114,8 +113,6 @@ def test_a_folder_where_a_file_is_needed_is_refused_in_one_sentence_and_so_is_th
         ["--experiments-file", "file"],
         ["--experiments-file", "missing/file"],
         ["--experiments-file", "n" * 300],
-        ["--runtime-dir", "folder"],
-        ["--runtime-dir", "missing"],
         ["--impression-log-dir", "folder", "--impression-log", "0.1"],
         ["--impression-log-dir", "missing", "--impression-log", "0.1"],
         ["--impression-log-dir", "file"],
@@ -139,22 +136,6 @@ def test_a_host_that_is_no_name_is_refused_in_one_sentence(host: str) -> None:
         _listening(Settings(host=host)),
     ):
         pass
-
-
-def test_the_runtime_folder_is_private_and_goes_with_the_service() -> None:
-    with _runtime_dir(Settings()) as folder:
-        (folder / "left").touch()
-        mode = folder.stat().st_mode & 0o777
-
-    assert 0o700 == mode
-    assert not folder.exists()
-
-
-def test_a_runtime_folder_of_the_operator_stays(tmp_path: Path) -> None:
-    with _runtime_dir(Settings(runtime_dir=tmp_path)) as folder:
-        assert tmp_path == folder
-
-    assert tmp_path.is_dir()
 
 
 def test_the_port_is_taken_before_anything_starts() -> None:
@@ -271,7 +252,9 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, 
             pass
 
     monkeypatch.setattr(command, "_listening", lambda _settings: Given(Listener()))
-    monkeypatch.setattr(command, "_runtime_dir", lambda _settings: Given(tmp_path))
+    monkeypatch.setattr(
+        command, "_sharing", lambda settings: Given(settings.model_copy(update={"runtime_dir": tmp_path}))
+    )
     monkeypatch.setattr(command, "_run", lambda settings, _: done.append(("run", settings)))
     monkeypatch.setattr(command, "_pull", lambda *given: done.append(("pull", given)))
     monkeypatch.setattr(command, "check_installed", lambda: done.append(("otel", None)))
