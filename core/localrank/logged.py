@@ -6,13 +6,14 @@ them is checked before use; a record with errors counts as damaged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank.journal import Journal, journals_in
+from localrank.journal import FEEDBACK, IMPRESSIONS, NAME, Journal, journals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,15 @@ __all__ = ["Logged"]
 _ID = (str, int)
 
 
+@dataclass(slots=True)
+class _Pass:
+    """What is wrong with the files: damaged records, files that end within a record, and files of others."""
+
+    damaged: int = 0
+    torn: int = 0
+    foreign: list[Path] = field(default_factory=list)
+
+
 class Logged:
     """The impression log: files of records, or folders that hold such files among others.
 
@@ -32,18 +42,13 @@ class Logged:
     Attributes:
         files: in the order given; those of a folder from the oldest to the newest.
         names: of the features, by the digest of their contract, as far as a pass has met them.
-        torn: files of the last pass whose end is not a whole record.
-        foreign: files of folders that have the name of a file of records, but another content.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self.files: list[Path] = []
         self.names: dict[str, tuple[str, ...]] = {}
-        self.torn = 0
-        self.foreign: list[Path] = []
-        #: Records of an unknown kind, and incomplete records.
-        self._unreadable = 0
-        self._wrong = {"impression": 0, "feedback": 0}
+        #: What the last pass over each kind of records has found.
+        self._passes = {kind: _Pass() for kind in ("impression", "feedback")}
         self._named: set[Path] = set()
         for path in map(Path, paths):
             if path.is_dir():
@@ -60,7 +65,17 @@ class Logged:
     @property
     def damaged(self) -> int:
         """Records that could not be read by the last pass over impressions, or by the last one over feedback."""
-        return self._unreadable + sum(self._wrong.values())
+        return sum(one.damaged for one in self._passes.values())
+
+    @property
+    def torn(self) -> int:
+        """Files of these passes whose end is not a whole record."""
+        return sum(one.torn for one in self._passes.values())
+
+    @property
+    def foreign(self) -> list[Path]:
+        """Files of folders that have the name of a file of records, but another content."""
+        return [path for one in self._passes.values() for path in one.foreign]
 
     def impressions(self) -> Iterator[dict[str, Any]]:
         """Yield what was shown: the members of each record, its arrays ``features``, ``scores`` and ``order`` among them.
@@ -71,7 +86,7 @@ class Logged:
             if _is_impression(record):
                 yield record.members | record.arrays
             else:
-                self._wrong["impression"] += 1
+                self._passes["impression"].damaged += 1
 
     def feedback(self) -> Iterator[dict[str, Any]]:
         """Yield what callers said of documents."""
@@ -79,28 +94,31 @@ class Logged:
             if _is_feedback(record.members):
                 yield record.members
             else:
-                self._wrong["feedback"] += 1
+                self._passes["feedback"].damaged += 1
 
     def _records(self, kind: str) -> Iterator[Record]:
-        self._unreadable = self._wrong[kind] = self.torn = 0
-        self.foreign = []
+        found = self._passes[kind] = _Pass()
+        others = FEEDBACK if kind == "impression" else IMPRESSIONS
         for path in self.files:
-            if path not in self._named and not path.exists():
+            name = NAME.fullmatch(path.name)
+            if (name is not None and name["kind"] == others) or (
+                path not in self._named and not path.exists()
+            ):
                 continue
             journal = Journal(path)
             try:
                 for record in journal.records():
-                    found = record.members.get("kind")
-                    if found == "contract":
+                    said = record.members.get("kind")
+                    if said == "contract":
                         self._learn(record.members)
-                    elif found == kind:
+                    elif said == kind:
                         yield record
             except InvalidData:
                 if path in self._named:
                     raise
-                self.foreign.append(path)
-            self._unreadable += journal.damaged
-            self.torn += journal.torn > 0
+                found.foreign.append(path)
+            found.damaged += journal.damaged
+            found.torn += journal.torn > 0
 
     def _learn(self, members: Mapping[str, Any]) -> None:
         digest, names = members.get("contract"), members.get("names")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from localrank import __version__
+from localrank.journal import FEEDBACK
 from localrank_service.describe import openapi
 from localrank_service.experiments.running import Experiments
 from localrank_service.experiments.store import Store
@@ -239,8 +240,12 @@ def _impressions(settings: Settings, meters: Meters) -> ImpressionLog | None:
     if not settings.impression_log:
         return None
     folder = settings.impression_log_dir
-    files = Files(folder, settings.impression_log_bytes, max(1, settings.workers))
-    return ImpressionLog(settings.impression_log, folder, files, meters)
+    writers = max(1, settings.workers)
+    # Feedback has a quarter of the room, because clicks are much smaller than what was shown.
+    quarter = settings.impression_log_bytes // 4
+    files = Files(folder, settings.impression_log_bytes - quarter, writers)
+    feedback = Files(folder, quarter, writers, kind=FEEDBACK)
+    return ImpressionLog(settings.impression_log, folder, files, feedback, meters)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from localrank_service.experiments.taking import Taking
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
-from localrank_service.wire.answer import BASELINE, Ranked, Timing
+from localrank_service.wire.answer import Ranked, Timing
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ LARGE_BODY = 2**20
 class Attempt:
     """One query on its way through the stages; counted however that ends.
 
+    If its request is a trial (header LocalRank-Trial), it counts as work, but not as traffic of users.
+
     Attributes:
         api: the wire, as the metrics name it.
         drawn: the part of the request in an experiment.
@@ -93,25 +95,25 @@ class Attempt:
 
     __slots__ = (
         "_address",
-        "_alone",
+        "_live",
         "_model",
         "_observation",
         "_query",
         "_ranked",
-        "_request_id",
+        "_scope",
         "_service",
         "api",
         "drawn",
         "timing",
     )
 
-    def __init__(self, service: Service, api: str, request_id: str, query: int = 0) -> None:
+    def __init__(self, service: Service, api: str, scope: Scope, query: int = 0) -> None:
         self.api = api
         self.drawn: Drawn | None = None
-        self._request_id = request_id
+        self._scope = scope
+        self._live = not scope["trial"]
         self._query = query
         self._address: str | None = None
-        self._alone = False
         self._observation = OBSERVATION.get()
         self.begin()
         self._service = service
@@ -142,9 +144,10 @@ class Attempt:
                 done.out_of_range,
                 self.timing.stop(),
                 degraded=done.degraded,
+                live=self._live,
             )
-            if (impressions := self._service.impressions) is not None and not self._alone:
-                impressions.show(self.api, self._request_id, self._query, done)
+            if (impressions := self._service.impressions) is not None and self._live:
+                impressions.show(self.api, self._scope, self._query, done)
             if self._observation is not None:
                 self._note(self._observation)
 
@@ -162,16 +165,16 @@ class Attempt:
     async def find(
         self,
         address: str | None,
-        scope: Scope,
         *,
         at: str | None = "/model",
         found: dict[str | None, LiveModel | None] | None = None,
     ) -> LiveModel:
         """Return the model addressed; a problem with the address points ``at`` it.
 
+        A version that is not loaded is loaded if the request has an admin key.
+
         Args:
             address: of the model.
-            scope: of the request; a version that is not loaded is loaded if it has an admin key.
             at: where in the request the address stands.
             found: the models that earlier queries of the same request have asked for; this query adds its own. So if an
                 alias moves meanwhile, the request does not notice.
@@ -185,7 +188,7 @@ class Attempt:
                     said = f"expected at most {MOST_MODELS} different models in one request, found another"
                     raise Problem(422, f"{said}; send several requests", pointer=at)
                 model = found.setdefault(address, None)
-            model = model or service.live.find(address) or await service.resolve(address, scope, at=at)
+            model = model or service.live.find(address) or await service.resolve(address, self._scope, at=at)
         self._model = model
         if found is not None:
             found[address] = model
@@ -218,11 +221,12 @@ class Attempt:
             model: that was asked for.
             documents: to rank.
             options: of the request.
-            alone: whether the request takes no part in experiments, and is no impression.
+            alone: whether the request is treated as a trial: it takes no part in experiments, is no impression, and
+                says nothing of the traffic.
         """
-        self._alone = alone
+        self._live = self._live and not alone
         experiments = self._service.experiments
-        if experiments is not None and experiments.active and not alone:
+        if experiments is not None and experiments.active and self._live:
             self._ranked = ranked = await self._rank_in_experiment(experiments, model, documents, options)
             return ranked
         self._ranked = ranked = await self._rank(model, documents, options)
@@ -250,33 +254,39 @@ class Attempt:
             return await self._rank(model, documents, options)
         # One call of the Open Inference Protocol uses one version for all its queries.
         whole = not self._query or self.api == "v2"
-        request = self._request_id if whole else f"{self._request_id}/{self._query}"
+        request_id: str = self._scope["request_id"]
+        request = request_id if whole else f"{request_id}/{self._query}"
         if self.drawn is None:
             teams = self.api != "v2" and options.explain == "none"
             self.drawn = experiments.draw(model, options, request, teams=teams)
         if self.drawn is None:
             ranked = await self._rank(model, documents, options)
+            plain: Ranked | None = ranked
         else:
-            taking = Taking(experiments, self._rank, self.timing)
+            deadline = None if options.timeout_ms is None else self._deadline(options.timeout_ms)
+            taking = Taking(experiments, self._rank, self.timing, deadline)
             ranked = await taking.part(self.drawn, model, documents, options, request=request)
             self._model = self.drawn.running.candidate if taking.by_candidate else model
-        if ranked.degraded is None and (ranked.experiment is None or ranked.experiment.arm == BASELINE):
-            experiments.offer(model, options, request, ranked)
+            plain = taking.baseline
+        if plain is not None and plain.degraded is None:
+            experiments.offer(model, options, request, plain)
         return ranked
 
     def _in_time(self, work: float, timeout_ms: float) -> tuple[float, Rank]:
-        """Return the work, and what ranks before the time has passed, which began when the whole request had arrived.
+        """Return the work, and what ranks before the time has passed.
 
         If the time will have passed before the thread for large requests is free, there is no work that it should do.
         """
-        now, permit = monotonic(), PERMIT.get()
-        begun = now - (perf_counter() - self.timing.begun)
-        if permit is not None and permit.arrived:
-            begun = permit.arrived
-        deadline = begun + timeout_ms / 1e3
-        if work >= LARGE and now + RANKER.wait() > deadline:
+        deadline = self._deadline(timeout_ms)
+        if work >= LARGE and monotonic() + RANKER.wait() > deadline:
             return 0.0, partial(_rank_in_time, deadline=0.0)
         return work, partial(_rank_in_time, deadline=deadline)
+
+    def _deadline(self, timeout_ms: float) -> float:
+        """Return when the time has passed, on the monotonic clock; it began when the whole request had arrived."""
+        permit = PERMIT.get()
+        begun = permit.arrived if permit is not None else 0.0
+        return (begun or monotonic() - (perf_counter() - self.timing.begun)) + timeout_ms / 1e3
 
 
 def rank_plainly(model: LiveModel, documents: Documents, options: Options, timing: Stopwatch) -> Ranked:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from starlette.types import Scope
 
     from localrank_service.experiments.running import Experiments
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from localrank_service.reranking import Rank
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
-    from localrank_service.wire.feedback import Event
     from localrank_service.wire.query import Limits
 
 __all__ = ["Service"]
@@ -41,7 +38,6 @@ class Service:
         rank: ranks one query, in the way that the settings have chosen.
         impressions: logs what was shown, and feedback to it; none if the settings do not ask for it.
         evaluating: held by the evaluation that runs in this worker.
-        feedback_listeners: get every event of feedback, whether or not its request is logged.
         experiments: which version answers; none if the settings name no file for them.
     """
 
@@ -59,7 +55,6 @@ class Service:
     connections: Connections
     rank: Rank
     impressions: ImpressionLog | None = None
-    feedback_listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     evaluating: asyncio.Lock = field(default_factory=asyncio.Lock)
     experiments: Experiments | None = None
     draining: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from localrank import journal as journal_module
 from localrank.errors import InvalidData
-from localrank.journal import MAGIC, Journal, file_name, frame, journals_in, size_of
+from localrank.journal import FEEDBACK, MAGIC, Journal, file_name, frame, journals_in, size_of
 from localrank.logged import Logged
 
 if TYPE_CHECKING:
@@ -128,6 +129,64 @@ def test_a_frame_is_as_long_as_its_parts() -> None:
     assert 8 + 3 * 4 + 13 + 3 + 8 == size_of(parts) == len(b"".join(parts))
 
 
+def with_floats(content: bytes) -> bytes:
+    """A frame whose features are these bytes: callers choose them."""
+    content += bytes(-len(content) % 4)
+    head = {"number": 1, "arrays": {"features": ["<f4", [len(content) // 4]]}}
+    return b"".join(frame(json.dumps(head).encode(), [content]))
+
+
+@pytest.mark.parametrize("damage", ["torn", "length", "magic", "check"])
+def test_no_damage_makes_a_record_of_what_a_caller_sent(tmp_path: Path, damage: str) -> None:
+    forged = one(666)
+    path = tmp_path / "a.journal"
+    whole = with_floats(b"\0\0\0\0" + forged + forged)
+    damaged = bytearray(whole)
+    if damage == "torn":
+        damaged = damaged[:-5]
+    else:
+        damaged[{"length": 8, "magic": 3, "check": 16}[damage]] ^= 0xFF
+    path.write_bytes(one(0) + damaged + one(2))
+    journal = Journal(path)
+
+    assert [0, 2] == numbers(journal)
+    assert (1, 0) == (journal.damaged, journal.torn)
+
+
+@pytest.mark.parametrize(
+    "tail", [MAGIC, MAGIC[:-1], MAGIC[:-1] + b"\0", 3 * MAGIC, MAGIC[:-1] + b"\0\n", b"x" + MAGIC]
+)
+def test_arrays_that_hold_the_magic_come_back(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "a.journal"
+    content = with_floats(tail)
+    path.write_bytes(content + one(2))
+
+    first, _ = Journal(path).records()
+
+    assert 1 == content.count(MAGIC)
+    assert tail == first.arrays["features"].tobytes()[: len(tail)]
+
+
+def test_many_magics_are_passed_over_in_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that says that it is long is read up to the next magic only."""
+    path = tmp_path / "a.journal"
+    false = MAGIC + (2**23).to_bytes(4, "little") * 2 + bytes(5000)
+    path.write_bytes(one(0) + false * 2000 + bytes(2**24) + one(2))
+    checked: list[int] = []
+    crc32 = zlib.crc32
+
+    def counting(content: bytes, before: int = 0) -> int:
+        checked.append(len(content))
+        return crc32(content, before)
+
+    monkeypatch.setattr(zlib, "crc32", counting)
+    journal = Journal(path)
+
+    assert [0, 2] == numbers(journal)
+    assert sum(checked) < 2 * path.stat().st_size
+    assert 2000 == journal.damaged
+
+
 @pytest.mark.parametrize("before", range(20))
 def test_a_magic_is_found_wherever_the_pieces_that_are_read_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
@@ -233,7 +292,7 @@ def test_an_impression_that_contradicts_itself_is_damage(tmp_path: Path, changed
 )
 def test_feedback_that_says_nothing_is_damage(tmp_path: Path, changed: dict[str, Any]) -> None:
     event = {"kind": "feedback", "time": 1, "request_id": "r", "query": 0, "id": "d", "click": True}
-    path = tmp_path / file_name(1, 1)
+    path = tmp_path / file_name(1, 1, FEEDBACK)
     path.write_bytes(b"".join(b"".join(frame(json.dumps(one).encode())) for one in (event, event | changed)))
     logged = Logged([path])
 

@@ -61,7 +61,6 @@ def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
     assert (None, None, None) == (plain.experiments, plain.cors, plain.impressions)
     assert None not in {full.experiments, full.cors, full.impressions}
     assert not plain.draining
-    assert [] == plain.feedback_listeners
 
 
 def test_models_that_are_given_are_served_at_once_and_nothing_else(tiny_model: LiveModel) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ROW = np.array([[1, 2, 3, 4]], np.float32)
+SCOPE = {"request_id": "id", "trial": False}
 
 
 def documents(matrix: Matrix = ROW) -> Documents:
@@ -41,8 +42,10 @@ class Meters:
     def refused(self, api: str, model: Any, status: int, seconds: float) -> None:
         self.told.append(("refused", api, model, status, 0 <= seconds < 1))
 
-    def ranked(self, api: str, model: Any, ranking: Any, beyond: int, timing: Any, *, degraded: Any) -> None:
-        self.told.append(("ranked", api, model, ranking, beyond, "total" in timing, degraded))
+    def ranked(
+        self, api: str, model: Any, ranking: Any, beyond: int, timing: Any, *, degraded: Any, live: bool
+    ) -> None:
+        self.told.append(("ranked", api, model, ranking, beyond, "total" in timing, degraded, live))
 
 
 class Lane:
@@ -80,7 +83,7 @@ async def test_work_goes_to_a_thread_from_half_a_million_numbers_on(lanes: dict[
         given.append(arguments)
         return len(given)
 
-    attempt = Attempt(service(rank), "rerank", "id")
+    attempt = Attempt(service(rank), "rerank", SCOPE)
     few, many = (documents(np.zeros((count, 4), np.float32)) for count in (99_999, 100_000))
     model: Any = SimpleNamespace(work=5)
     contributions = Options(explain="contributions")
@@ -103,7 +106,7 @@ async def test_work_goes_to_a_thread_from_half_a_million_numbers_on(lanes: dict[
 async def test_a_body_goes_to_a_thread_from_a_mebibyte_on(
     lanes: dict[str, Lane], cost: int, aside: list[int]
 ) -> None:
-    attempt = Attempt(service(), "rerank", "id")
+    attempt = Attempt(service(), "rerank", SCOPE)
 
     assert (1, 2) == await attempt.read(lambda *given, more: (*given, more), cost, 1, more=2)
     assert (1, 2) == await attempt.write(lambda *given, more: (*given, more), cost, 1, more=2)
@@ -125,7 +128,7 @@ async def test_a_body_goes_to_a_thread_from_a_mebibyte_on(
 async def test_a_failure_is_counted_with_its_status(error: Exception, status: int) -> None:
     one = service()
 
-    with pytest.raises(type(error)), Attempt(one, "v2", "id"):
+    with pytest.raises(type(error)), Attempt(one, "v2", SCOPE):
         raise error
 
     assert [("refused", "v2", None, status, True)] == one.meters.told
@@ -134,9 +137,9 @@ async def test_a_failure_is_counted_with_its_status(error: Exception, status: in
 async def test_who_hangs_up_and_what_was_not_ranked_is_not_counted() -> None:
     one = service()
 
-    with pytest.raises(asyncio.CancelledError), Attempt(one, "v2", "id"):
+    with pytest.raises(asyncio.CancelledError), Attempt(one, "v2", SCOPE):
         raise asyncio.CancelledError
-    with Attempt(one, "v2", "id"):
+    with Attempt(one, "v2", SCOPE):
         pass
 
     assert [] == one.meters.told
@@ -150,20 +153,20 @@ async def test_a_ranking_is_counted_and_shown_unless_it_is_for_comparison(
     log = SimpleNamespace(show=lambda *given: shown.append(given))
     one = service(impressions=log)
 
-    with Attempt(one, "rerank", "id", 3) as attempt:
+    with Attempt(one, "rerank", SCOPE, 3) as attempt:
         ranked = await attempt.rank(tiny_model, documents(), alone=alone)
 
     assert [
-        ("ranked", "rerank", tiny_model, ranked.ranking, ranked.out_of_range, True, None)
+        ("ranked", "rerank", tiny_model, ranked.ranking, ranked.out_of_range, True, None, not alone)
     ] == one.meters.told
-    assert ([] if alone else [("rerank", "id", 3, ranked)]) == shown
+    assert ([] if alone else [("rerank", SCOPE, 3, ranked)]) == shown
 
 
 async def test_documents_are_held_before_they_are_ranked(tiny_model: LiveModel) -> None:
     held: list[int] = []
     token = PERMIT.set(SimpleNamespace(hold=held.append))
     try:
-        await Attempt(service(), "rerank", "id").rank(tiny_model, documents(np.ones((7, 4), np.float32)))
+        await Attempt(service(), "rerank", SCOPE).rank(tiny_model, documents(np.ones((7, 4), np.float32)))
     finally:
         PERMIT.reset(token)
 
@@ -180,11 +183,8 @@ async def test_a_model_is_looked_for_once_in_a_request(tiny_model: LiveModel) ->
     one = service(live=SimpleNamespace(find=lambda _: None), resolve=resolve)
     found: dict[str | None, LiveModel | None] = {}
 
-    models = [await Attempt(one, "x", "id").find("a", {}, found=found) for _ in range(2)]
-    models += [
-        await Attempt(one, "x", "id").find("a", {}, at=None),
-        await Attempt(one, "x", "id").find(None, {}),
-    ]
+    models = [await Attempt(one, "x", SCOPE).find("a", found=found) for _ in range(2)]
+    models += [await Attempt(one, "x", SCOPE).find("a", at=None), await Attempt(one, "x", SCOPE).find(None)]
 
     assert [tiny_model] * 4 == models
     assert [("a", "/model"), ("a", None), (None, "/model")] == asked
@@ -206,7 +206,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 def test_the_time_for_a_ranking_begins_when_its_whole_request_has_arrived(
     clocks: dict[str, float], lanes: dict[str, Lane], arrived: float | None, deadline: float
 ) -> None:
-    attempt = Attempt(service(), "rerank", "id")
+    attempt = Attempt(service(), "rerank", SCOPE)
     attempt.timing.begun = clocks["perf_counter"] - 0.25
     token = PERMIT.set(None if arrived is None else SimpleNamespace(arrived=arrived))
     try:
@@ -231,7 +231,7 @@ def test_no_work_is_sent_to_a_thread_that_is_free_too_late(
     clocks: dict[str, float], monkeypatch: pytest.MonkeyPatch, work: float, wait: float, left: float
 ) -> None:
     monkeypatch.setattr(reranking, "RANKER", Lane(wait))
-    attempt = Attempt(service(), "rerank", "id")
+    attempt = Attempt(service(), "rerank", SCOPE)
     attempt.timing.begun = clocks["perf_counter"]
 
     found, rank = attempt._in_time(work, 1000.0)
@@ -314,7 +314,7 @@ async def test_laps_are_noted_if_they_are_wanted() -> None:
     noted: list[Any] = []
     token = OBSERVATION.set(SimpleNamespace(laps=True, add=noted.append))  # type: ignore[arg-type]
     try:
-        attempt = Attempt(service(), "rerank", "id")
+        attempt = Attempt(service(), "rerank", SCOPE)
     finally:
         OBSERVATION.reset(token)
     for stage in ("decode", "decode", "sign", "decode"):

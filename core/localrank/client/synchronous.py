@@ -92,7 +92,7 @@ class Client(Caller):
             timeout: in seconds.
 
         Returns:
-            How many events were ``accepted``, were ``unsampled`` (their request is not logged), and were ``dropped``.
+            How many events were ``accepted`` and ``dropped``.
         """
         found: Mapping[str, Any] = self._send(self._feedback(answer, clicks, grades or {}, query), timeout)
         return found

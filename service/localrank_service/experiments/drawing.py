@@ -1,8 +1,9 @@
 r"""Which units get the candidate: always the same ones, in every process, although nothing is stored about them.
 
-The place of a unit :math:`u`, from 0 to 1, is its hash divided by the number of hashes:
+The place of a unit :math:`u`, from 0 to 1, is its hash divided by the number of hashes. The hash has a key :math:`k` that
+only the service knows, so nobody can choose a unit by its arm:
 
-.. math:: h(s, u) = \mathrm{BLAKE2b}_{64}(s \,\|\, 0 \,\|\, u) / 2^{64}
+.. math:: h_k(s, u) = \mathrm{BLAKE2b}_{64}(k; s \,\|\, 0 \,\|\, u) / 2^{64}
 
 Units get the candidate if their place is below the share. So if the share grows, its units stay in it. Places of
 different salts :math:`s` are independent.
@@ -23,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["coins", "place", "unit_of"]
 
 
-def place(salt: str, unit: str) -> float:
+def place(key: bytes, salt: str, unit: str) -> float:
     """Return the place of a unit, from 0 to below 1."""
-    digest = blake2b(_message(salt, unit), digest_size=8).digest()
+    digest = blake2b(_message(salt, unit), digest_size=8, key=key).digest()
     # 53 bits are what a float holds; more could round up to 1.
     return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
-def coins(salt: str, unit: str) -> Iterator[bool]:
+def coins(key: bytes, salt: str, unit: str) -> Iterator[bool]:
     """Yield tosses of a fair coin, always the same ones for a unit, independent of its place."""
     number = 0
     while True:
-        digest = blake2b(_message(salt, unit), digest_size=16, person=b"coins%d" % number).digest()
+        digest = blake2b(_message(salt, unit), digest_size=16, key=key, person=b"coins%d" % number).digest()
         bits = int.from_bytes(digest, "big")
         for bit in range(128):
             yield bool(bits >> bit & 1)

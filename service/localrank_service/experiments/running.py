@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localrank_service.experiments.definition import CANARY, INTERLEAVING, SHADOW
+from localrank_service.experiments.definition import CANARY, INTERLEAVING, SHADOW, Guardrails
 from localrank_service.experiments.drawing import place, unit_of
 from localrank_service.experiments.judging import judged
+from localrank_service.experiments.pacing import Pace
 from localrank_service.experiments.shadowing import Job, Shadow
 from localrank_service.experiments.store import Written
 from localrank_service.http.problems import Problem
+from localrank_service.ladder import OVERLOAD
 from localrank_service.telemetry.experiments import Arm
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part
 
@@ -51,15 +53,20 @@ RUNNING, RETURNED, WAITING, OVER = "running", "returned", "waiting", "over"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Running:
-    """An experiment that requests take part in, with its candidate."""
+    """An experiment that requests take part in, with its candidate, and how long its baseline takes here."""
 
     definition: Definition
     run: str
     candidate: LiveModel
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def share(self) -> float:
         return self.definition.percent / 100
+
+    def tests(self, model: LiveModel) -> bool:
+        """Tell whether the model is the candidate itself."""
+        return (self.candidate.name, self.candidate.version) == (model.name, model.version)
 
 
 class Drawn(NamedTuple):
@@ -77,6 +84,7 @@ class Experiments:
         active: whether any request may take part in one.
         written: the file and the notes, as last read.
         looked: set once all experiments were looked at with the models loaded.
+        key: of the draws.
     """
 
     store: Store
@@ -89,6 +97,7 @@ class Experiments:
     written: Written = field(default_factory=Written)
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     shadow: Shadow = field(init=False)
+    key: bytes = b""
     _answering: Mapping[str, Running] = field(default_factory=dict)
     _shadows: Mapping[str, tuple[Running, ...]] = field(default_factory=dict)
     _states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -116,7 +125,8 @@ class Experiments:
             teams: whether its answer can be interleaved.
         """
         running = self._answering.get(model.name)
-        if running is None:
+        if running is None or running.tests(model):
+            # The candidate was promoted, and the next look ends the experiment.
             return None
         definition = running.definition
         interleaving = definition.kind == INTERLEAVING
@@ -124,7 +134,7 @@ class Experiments:
         if unit is None or (interleaving and not teams):
             self.outside(running)
             return None
-        chosen = place(definition.salt, unit) < running.share
+        chosen = place(self.key, definition.salt, unit) < running.share
         if interleaving and not chosen:
             return None
         arm = INTERLEAVED if interleaving else CANDIDATE if chosen else BASELINE
@@ -134,10 +144,29 @@ class Experiments:
         """Count a request that could have taken part, but cannot."""
         self._count(running, "", "outside")
 
-    def ranked(self, running: Running, arm: str, ranked: Ranked, seconds: float) -> None:
-        """Count the answer of an arm, and how long its ranking took."""
-        self._count(running, arm, "ok" if ranked.degraded is None else "degraded")
-        self.meters.experiments.seconds.of(running.definition.name, running.run, arm).observe(seconds)
+    def is_fair(self, running: Running, documents: int, left: float | None) -> bool:
+        """Tell whether a ranking that has so many seconds left will say something about its arm.
+
+        It does if there is time for the baseline, as often as the candidate may take longer. Otherwise the caller decides
+        how it ends.
+        """
+        if left is None:
+            return True
+        guardrails = running.definition.guardrails or Guardrails()
+        expected = running.pace.expected(documents)
+        return expected is not None and guardrails.latency * expected <= left
+
+    def ranked(self, running: Running, arm: str, ranked: Ranked, seconds: float, *, fair: bool) -> None:
+        """Count the answer of an arm, and how long its ranking took, unless the caller or the load is the cause."""
+        degraded, documents = ranked.degraded, len(ranked.ranking.order)
+        if degraded is None and arm == BASELINE:
+            running.pace.learn(documents, seconds)
+        if not fair or (degraded is not None and degraded.reason == OVERLOAD):
+            self.outside(running)
+            return
+        self._count(running, arm, "ok" if degraded is None else "degraded")
+        if degraded is None and (scaled := running.pace.scaled(documents, seconds)) is not None:
+            self.meters.experiments.seconds.of(running.definition.name, running.run, arm).observe(scaled)
 
     def failed(self, running: Running, arm: str) -> None:
         """Count a failure of an arm."""
@@ -150,10 +179,12 @@ class Experiments:
         """Let shadows also rank a request that the model has ranked."""
         for running in self._shadows.get(model.name, ()):
             definition = running.definition
+            if running.tests(model):
+                continue
             unit = unit_of(definition.unit, options, request)
             if unit is None:
                 self.outside(running)
-            elif place(definition.salt, unit) < running.share:
+            elif place(self.key, definition.salt, unit) < running.share:
                 job = Job(
                     definition.name, running.run, running.candidate, ranked.documents.matrix, ranked.ranking
                 )
@@ -184,6 +215,8 @@ class Experiments:
         async with self._changing:
             tried = self._loaded.is_set()
             written = await asyncio.to_thread(self.store.read)
+            if written.definitions and not self.key:
+                self.key = await asyncio.to_thread(self.store.secret)
             candidates = {one.candidate for one in written.definitions if one.run not in written.returned}
             if self.loader is not None:
                 await self.loader.pin(candidates)
@@ -200,6 +233,7 @@ class Experiments:
         answering: dict[str, Running] = {}
         shadows: dict[str, tuple[Running, ...]] = {}
         states: dict[str, tuple[str, str | None]] = {}
+        paces = {running.run: running.pace for running in self._answering.values()}
         for one in self.written.definitions:
             run = one.run
             state, reason = states[run] = self._state(one, run)
@@ -211,7 +245,7 @@ class Experiments:
                 if before != (state, reason) and state != RETURNED and self.live.loaded:
                     _log.warning("experiment %s is %s: %s", one.name, state, reason)
                 continue
-            running = Running(one, run, candidate)
+            running = Running(one, run, candidate, paces.get(run) or Pace())
             if one.kind == SHADOW:
                 shadows[one.model] = (*shadows.get(one.model, ()), running)
             else:

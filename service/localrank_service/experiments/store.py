@@ -4,6 +4,8 @@ The file is read again when it changes, by every worker, and written by the admi
 after a restart. If a canary is taken back, this is noted twice: in the folder that the workers share, which works when
 the disk is full, and in ``<file>.returned``, which outlives the service. Both are read; one note is enough to keep the
 canary away.
+
+The key of the draws stands in ``<file>.secret``, made by the first worker that needs it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import secrets
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +39,8 @@ _log = logging.getLogger("localrank.service")
 
 _NOTE = "experiments.note"
 _RETURNED = ".returned"
+_SECRET, _SHARED_SECRET = ".secret", "experiments-secret.note"
+_KEY_BYTES = 32
 #: The texts that are recorded when a canary is taken back.
 #: Bytes of a file that is read at all; the definitions may be fewer.
 _LARGEST = 1 << 20
@@ -74,6 +79,9 @@ class Store:
         self.file = file
         self._beside = file.parent / f"{file.name}{_RETURNED}"
         self._note = None if folder is None else folder / _NOTE
+        self._secrets = [file.parent / f"{file.name}{_SECRET}"]
+        if folder is not None:
+            self._secrets.append(folder / _SHARED_SECRET)
         self._own: dict[str, dict[str, Any]] = {}
         self._before = Written()
         self._content: bytes | None = b""
@@ -100,6 +108,20 @@ class Store:
             self._content = b""  # when the file can be read again, its content counts as new
         self._before = Written(definitions, self._returned(), problem)
         return self._before
+
+    def secret(self) -> bytes:
+        """Return the key of the draws: made once, and known to this service only."""
+        for path in self._secrets:
+            try:
+                return _key_in(path)
+            except (OSError, ValueError) as error:
+                said = error.strerror or error if isinstance(error, OSError) else error
+                _log.error(
+                    "cannot keep the key of the experiments' draws in %s: %s; after a restart, units are drawn anew",
+                    path,
+                    said,
+                )
+        return secrets.token_bytes(_KEY_BYTES)
 
     def note_return(self, run: str, record: dict[str, Any]) -> bool:
         """Note that a run was taken back; return whether nobody had noted it before."""
@@ -199,6 +221,29 @@ class Store:
         file = os.fdopen(os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
         fcntl.flock(file, fcntl.LOCK_EX)
         return file
+
+
+def _key_in(path: Path) -> bytes:
+    """Return the key in this file, which is made if there is none.
+
+    Raises:
+        OSError: it can neither be read nor made.
+        ValueError: it holds no key.
+    """
+    if not path.exists():
+        made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(_KEY_BYTES))
+            # Of several workers, one makes the key that all of them use.
+            with suppress(FileExistsError):
+                path.hardlink_to(made)
+        finally:
+            made.unlink(missing_ok=True)
+    text = path.read_text("ascii").strip()
+    if len(text) != 2 * _KEY_BYTES:
+        raise ValueError(f"expected {2 * _KEY_BYTES} hexadecimal digits, found {len(text)} characters")
+    return bytes.fromhex(text)
 
 
 def _is_record(found: Any) -> bool:

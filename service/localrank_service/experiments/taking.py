@@ -6,6 +6,7 @@ A candidate that fails costs no answer: the failure is counted, and the baseline
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
@@ -40,9 +41,11 @@ class Taking:
         experiments: that count it.
         rank: ranks by one version.
         timing: what that measures.
+        deadline: of the request on the monotonic clock, if it has one.
 
     Attributes:
         by_candidate: whether the candidate answers.
+        baseline: the baseline's own ranking, if it has ranked.
     """
 
     def __init__(
@@ -50,9 +53,12 @@ class Taking:
         experiments: Experiments,
         rank: Callable[[LiveModel, Documents, Options], Awaitable[Ranked]],
         timing: Stopwatch,
+        deadline: float | None = None,
     ) -> None:
         self.by_candidate = False
+        self.baseline: Ranked | None = None
         self._experiments, self._rank, self._timing = experiments, rank, timing
+        self._deadline = deadline
 
     async def part(
         self, drawn: Drawn, model: LiveModel, documents: Documents, options: Options, *, request: str
@@ -70,11 +76,11 @@ class Taking:
             else:
                 self.by_candidate = True
                 return replace(ranked, experiment=part)
-            ranked = await self._rank(model, documents, options)
+            self.baseline = ranked = await self._rank(model, documents, options)
             # The baseline accepts these documents, so the caller is not to blame.
             self._experiments.failed(running, CANDIDATE)
         else:
-            ranked = await self._timed(running, BASELINE, model, documents, options)
+            self.baseline = ranked = await self._timed(running, BASELINE, model, documents, options)
         return replace(ranked, experiment=part)
 
     async def _timed(
@@ -82,14 +88,17 @@ class Taking:
     ) -> Ranked:
         """Rank by one arm, and count how that went if the caller is not to blame."""
         before = _spent(self._timing.milliseconds)
+        left = None if self._deadline is None else self._deadline - monotonic()
+        fair = self._experiments.is_fair(running, len(documents.matrix), left)
         try:
             ranked = await self._rank(model, documents, options)
         except Exception as error:
             # Other failures of the candidate are counted after the answer of the baseline.
-            if _is_late(error) or (arm == BASELINE and _is_ours(error)):
+            if fair if _is_late(error) else arm == BASELINE and _is_ours(error):
                 self._experiments.failed(running, arm)
             raise
-        self._experiments.ranked(running, arm, ranked, (_spent(self._timing.milliseconds) - before) / 1e3)
+        seconds = (_spent(self._timing.milliseconds) - before) / 1e3
+        self._experiments.ranked(running, arm, ranked, seconds, fair=fair)
         return ranked
 
     async def _interleaved(
@@ -97,7 +106,7 @@ class Taking:
     ) -> Ranked:
         running, part = drawn
         definition = running.definition
-        ranked = await self._timed(running, BASELINE, model, documents, options)
+        self.baseline = ranked = await self._timed(running, BASELINE, model, documents, options)
         if ranked.degraded is not None:
             return ranked
         try:
@@ -113,7 +122,7 @@ class Taking:
             ranked.ranking.order,
             other.ranking.order,
             definition.depth or 1,
-            coins(definition.salt, request),
+            coins(self._experiments.key, definition.salt, request),
         )
         return replace(
             ranked,

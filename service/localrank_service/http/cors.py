@@ -29,7 +29,7 @@ _REQUEST_HEADERS = ", ".join(
             "Content-Encoding",
             "Inference-Header-Content-Length",
         ),
-        *("X-Request-Id", "traceparent", "tracestate"),
+        *("X-Request-Id", "LocalRank-Trial", "traceparent", "tracestate"),
     )
 )
 #: What a page may read beside what every page may read.

@@ -67,7 +67,7 @@ class Edge:
             return
         method = scope["method"]
         headers = scope["headers"]
-        request_id, traced, by_page = _identity(headers)
+        request_id, traced, by_page, trial = _identity(headers)
         scope["request_id"] = request_id.decode()
         if method == "HEAD":
             # Whatever GET answers, without its body.
@@ -98,6 +98,7 @@ class Edge:
             if by_page and method not in _READING:
                 self._check_page(headers)
             self._keys.check(scope)
+            scope["trial"] = _is_trial(trial)
             # A route that is known by its whole path needs neither the router nor the framework's layers before it.
             if route := None if scope.get("root_path") else self._direct.get((method, scope["path"])):
                 scope["route"] = route
@@ -135,11 +136,18 @@ class Edge:
         )
 
 
-def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool, bool]:
-    """Return the request's id, a new one if the caller sent none that is well formed, whether it is traced, and whether
-    a browser sends it for a page.
+def _is_trial(sent: bytes | None) -> bool:
+    """Tell whether the request is a trial, by its header."""
+    if sent not in {None, b"true", b"false"}:
+        raise Problem(400, "header LocalRank-Trial: expected true or false, found another value")
+    return sent == b"true"
+
+
+def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool, bool, bytes | None]:
+    """Return the request's id, a new one if the caller sent none that is well formed; whether it is traced; whether a
+    browser sends it for a page; and whether the caller calls it a trial.
     """
-    request_id, traced, by_page = b"", False, False
+    request_id, traced, by_page, trial = b"", False, False, None
     for name, sent in headers:
         if name == b"x-request-id":
             request_id = request_id or sent
@@ -147,6 +155,8 @@ def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool, bool
             traced = True
         elif name in _OF_PAGES:
             by_page = True
+        elif name == b"localrank-trial":
+            trial = sent
     if not request_id or not REQUEST_ID.fullmatch(request_id):
         request_id = secrets.token_hex(16).encode()
-    return request_id, traced, by_page
+    return request_id, traced, by_page, trial

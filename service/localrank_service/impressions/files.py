@@ -1,7 +1,7 @@
 """The files that one worker writes records to: rotated, bounded in their total size, never torn in the middle.
 
 Each worker has a file of its own and only adds to its end. When it is full, the worker begins another, and the oldest
-files of the folder go, whosever they were. Files of other names are never touched. Whatever goes wrong costs records and
+files of its kind go, whosever they were. Files of other names are never touched. Whatever goes wrong costs records and
 nothing else: a write that fails is taken back, so that the next one begins where the last whole record ends.
 """
 
@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
-from localrank.journal import NAME, file_name, size_of
+from localrank.journal import FEEDBACK, IMPRESSIONS, NAME, file_name, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +41,19 @@ class Files:
 
     Args:
         folder: of all workers; made when the first record is written.
-        most_bytes: of all files in it together.
+        most_bytes: of all files of this kind in it together.
         writers: how many workers write there.
+        kind: of the files.
 
     Attributes:
-        most_bytes: of all files in the folder together.
+        most_bytes: of all files of this kind in the folder together.
+        writers: how many workers write there.
         contracts: digests of the feature contracts whose names stand in the file that is being written.
     """
 
-    def __init__(self, folder: Path, most_bytes: int, writers: int = 1) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, folder: Path, most_bytes: int, writers: int = 1, *, kind: str = IMPRESSIONS) -> None:
+        self.most_bytes, self.writers = most_bytes, writers
+        self._kind = kind
         self.contracts: set[str] = set()
         self._folder = folder
         self._segment = max(_LEAST_SEGMENT, min(_SEGMENT, most_bytes // (4 * writers)))
@@ -89,7 +92,7 @@ class Files:
         while written < len(frames):
             parts: list[Buffer] = []
             end = written
-            while end < len(frames) and (end == written or len(parts) + len(frames[end]) <= _MOST_PARTS):
+            while end < len(frames) and len(parts) + len(frames[end]) <= _MOST_PARTS:
                 parts += frames[end]
                 end += 1
             if not self._write(parts):
@@ -124,7 +127,7 @@ class Files:
             # oldest.
             begun = min(max(begun, int(newest["begun"]) + 1), _LAST)
         for microseconds in islice(count(begun), 1000):
-            path = self._folder / file_name(microseconds, os.getpid())
+            path = self._folder / file_name(microseconds, os.getpid(), self._kind)
             with suppress(FileExistsError):
                 self._file = os.open(path, _NEW, 0o600)
                 self._size = 0
@@ -133,7 +136,7 @@ class Files:
 
     def _remove_oldest(self) -> list[Path]:
         """Make room for a new file; return those that there were, the oldest first."""
-        files = _files(self._folder)
+        files = _files(self._folder, self._kind)
         room = self._most - sum(size for _, size in files)
         for path, size in files:
             if room >= 0:
@@ -155,16 +158,16 @@ class Files:
 def total_bytes(folder: Path) -> int:
     """Return the bytes of all files of records in the folder."""
     try:
-        return sum(size for _, size in _files(folder))
+        return sum(size for kind in (IMPRESSIONS, FEEDBACK) for _, size in _files(folder, kind))
     except OSError:
         return 0
 
 
-def _files(folder: Path) -> list[tuple[Path, int]]:
-    """Return the files of records with their sizes, the oldest first."""
+def _files(folder: Path, kind: str) -> list[tuple[Path, int]]:
+    """Return the files of records of one kind with their sizes, the oldest first."""
     found = []
     for path in folder.iterdir():
-        if not NAME.fullmatch(path.name):
+        if (name := NAME.fullmatch(path.name)) is None or name["kind"] != kind:
             continue
         with suppress(FileNotFoundError):
             status = path.lstat()

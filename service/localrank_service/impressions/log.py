@@ -1,41 +1,49 @@
 """The log of what was shown and of what callers say about it: sampled, queued, written by a thread of its own.
 
 The event loop only puts references into a bounded queue. If the queue is full, or the thread cannot write, records are
-lost and counted; no request waits and none fails. Which requests are logged follows from their ids alone, the same
-in every worker, so that feedback to a request that was not logged need not be kept.
+lost and counted; no request waits and none fails. Which rankings are logged is drawn by the service, so that no caller
+can choose; feedback to others is logged too, because nobody needs to know which they are. Feedback has files of its own,
+and each caller a quota of both, so that neither displaces what others have shown.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections import deque
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import orjson
 
 from localrank.journal import frame, size_of
 from localrank_service.impressions.files import total_bytes
+from localrank_service.impressions.quota import Quota, caller_of
 from localrank_service.wire.answer import route_members
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from starlette.types import Scope
 
     from localrank.contract import FeatureContract
     from localrank.journal import Buffer
     from localrank_service.impressions.files import Files
+    from localrank_service.telemetry.instruments import Counter
     from localrank_service.telemetry.meters import Meters
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.feedback import Event
 
-__all__ = ["ImpressionLog", "sampled"]
+__all__ = ["OUTCOMES", "ImpressionLog"]
 
 _log = logging.getLogger("localrank.service")
+#: What becomes of records.
+OUTCOMES = ("logged", "dropped", "over_quota", "lost")
 #: Records that wait to be written, at most, and the bytes of their documents.
 MOST_RECORDS, MOST_BYTES = 4096, 64 * 2**20
 #: Seconds in which records gather before they are written together.
@@ -46,6 +54,12 @@ _TOGETHER = 2**20
 _PATIENCE = 5.0
 #: Bytes that a record takes in the queue besides its documents.
 _FIXED = 1024
+#: Bytes that an event of feedback takes in a file, about.
+_EVENT = 256
+#: Share of the log, and of the feedback, that one caller may fill.
+_SHARE = 0.5
+#: Nobody can foresee it.
+_RANDOM = random.SystemRandom()
 
 
 class _Shown(NamedTuple):
@@ -65,36 +79,27 @@ class _Said(NamedTuple):
     event: Event
 
 
-def sampled(request_id: str, share: float) -> bool:
-    """Tell whether the request is one of the share that is logged; the same for the same id, everywhere."""
-    # The multiplication mixes the bits of the checksum. Without it, the highest bits of consecutive ids would be almost
-    # equal.
-    return (crc32(request_id.encode()) * 0x9E3779B1 & 0xFFFFFFFF) < share * 2**32
-
-
 class ImpressionLog:
     """The log of one worker.
 
     Args:
-        share: of the requests that are logged.
+        share: of the rankings that are logged.
         folder: of the files.
-        files: that this worker writes.
+        files: of impressions that this worker writes.
+        feedback: the files of feedback that it writes.
         meters: that count what becomes of the records.
     """
 
-    def __init__(self, share: float, folder: Path, files: Files, meters: Meters) -> None:
+    def __init__(self, share: float, folder: Path, files: Files, feedback: Files, meters: Meters) -> None:
         self.share = share
         self._folder = folder
-        self._files = files
+        self._most_bytes = files.most_bytes + feedback.most_bytes
         self._meters = meters
         self._queue: deque[_Shown | _Said] = deque()
         # Each is changed by one thread only, so that no lock is needed.
         self._put = self._taken = 0
-        self._dropped = meters.impressions.of("dropped")
-        self._feedback_dropped = meters.feedback.of("dropped")
-        self._feedback_unsampled = meters.feedback.of("unsampled")
-        self._logged = {_Shown: meters.impressions.of("logged"), _Said: meters.feedback.of("logged")}
-        self._lost = {_Shown: meters.impressions.of("lost"), _Said: meters.feedback.of("lost")}
+        self._shown = _Writer("impression", folder, files, meters.impressions)
+        self._said = _Writer("feedback", folder, feedback, meters.feedback)
         self._waking = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -112,45 +117,43 @@ class ImpressionLog:
         if self._thread is not None:
             self._thread.join(_PATIENCE)
 
-    def show(self, api: str, request_id: str, query: int, ranked: Ranked) -> None:
-        """Log a query that was answered, if its request is one of the share."""
-        if not sampled(request_id, self.share):
+    def show(self, api: str, scope: Scope, query: int, ranked: Ranked) -> None:
+        """Log a query that was answered, if it is one of the share."""
+        if _RANDOM.random() >= self.share:
             return
         size = _size(ranked)
-        if self._is_full(size):
-            self._dropped[0] += 1.0
-            return
-        self._enter(_Shown(time.time(), request_id, query, api, ranked), size)
+        if self._takes(self._shown, caller_of(scope), size, size):
+            self._enter(_Shown(time.time(), scope["request_id"], query, api, ranked), size)
 
-    def say(self, events: Sequence[Event]) -> dict[str, int]:
-        """Log feedback to requests that are logged; return how many events were taken, were not logged and were dropped."""
-        found = {"accepted": 0, "unsampled": 0, "dropped": 0}
-        now = time.time()
+    def say(self, scope: Scope, events: Sequence[Event]) -> dict[str, int]:
+        """Log feedback; return how many events were accepted and dropped."""
+        accepted, now, caller = 0, time.time(), caller_of(scope)
         for event in events:
-            if not sampled(event.request_id, self.share):
-                found["unsampled"] += 1
-            elif self._is_full(_FIXED):
-                found["dropped"] += 1
-            else:
-                found["accepted"] += 1
+            if self._takes(self._said, caller, _FIXED, _EVENT):
+                accepted += 1
                 self._enter(_Said(now, event), _FIXED)
-        self._feedback_unsampled[0] += found["unsampled"]
-        self._feedback_dropped[0] += found["dropped"]
-        return found
+        return {"accepted": accepted, "dropped": len(events) - accepted}
 
     def state(self) -> dict[str, Any]:
         """Return what became of the records of all workers since the start, and what the files take."""
         counted = self._meters.logged()
         return {
             "share": self.share,
-            **_by(("logged", "dropped", "lost"), counted["impressions"]),
-            "feedback": _by(("logged", "unsampled", "dropped", "lost"), counted["feedback"]),
+            **_by(counted["impressions"]),
+            "feedback": _by(counted["feedback"]),
             "bytes": total_bytes(self._folder),
-            "most_bytes": self._files.most_bytes,
+            "most_bytes": self._most_bytes,
         }
 
-    def _is_full(self, size: int) -> bool:
-        return len(self._queue) >= MOST_RECORDS or self._put - self._taken + size > MOST_BYTES
+    def _takes(self, writer: _Writer, caller: str, waiting: int, written: int) -> bool:
+        """Tell whether a record may enter the queue; if not, count why."""
+        if len(self._queue) >= MOST_RECORDS or self._put - self._taken + waiting > MOST_BYTES:
+            writer.outcomes["dropped"][0] += 1.0
+            return False
+        if not writer.quota.take(caller, written):
+            writer.outcomes["over_quota"][0] += 1.0
+            return False
+        return True
 
     def _enter(self, record: _Shown | _Said, size: int) -> None:
         self._put += size
@@ -167,65 +170,92 @@ class ImpressionLog:
             self._waking.clear()
             self._write_all()
             if closing:
-                self._files.close()
+                self._shown.files.close()
+                self._said.files.close()
                 return
 
     def _write_all(self) -> None:
         """Write what waits."""
-        waiting: list[tuple[type, list[Buffer]]] = []
-        size = 0
-        self._files.look()
+        for writer in (self._shown, self._said):
+            writer.files.look()
         while self._queue:
             record = self._queue.popleft()
-            kind = type(record)
-            self._taken += _FIXED if isinstance(record, _Said) else _size(record.ranked)
-            try:
-                contract = None if isinstance(record, _Said) else record.ranked.ranker.contract
-                known = contract is None or contract.digest in self._files.contracts
-                names = [] if contract is None or known else _names(contract)
-                parts = _said(record) if isinstance(record, _Said) else _shown(record)
-            except Exception:  # noqa: BLE001 - after any error the others are written
-                _log.exception("a record for the impression log cannot be written")
-                self._lost[kind][0] += 1.0
-                continue
-            needed = size_of(parts) + size_of(names)
-            if size + needed > min(self._files.room, _TOGETHER):
-                self._flush(waiting)
-                waiting, size = [], 0
-                if not self._files.make_room(needed):
-                    self._lost[kind][0] += 1.0
-                    continue
-            if contract is not None and contract.digest not in self._files.contracts:
-                names = names or _names(contract)
-                waiting.append((type(None), names))
-                self._files.contracts.add(contract.digest)
-            waiting.append((kind, parts))
-            size += needed
-        self._flush(waiting)
+            if isinstance(record, _Said):
+                self._taken += _FIXED
+                self._said.add(partial(_said, record))
+            else:
+                self._taken += _size(record.ranked)
+                self._shown.add(partial(_shown, record), record.ranked.ranker.contract)
+        for writer in (self._shown, self._said):
+            writer.flush()
 
-    def _flush(self, waiting: list[tuple[type, list[Buffer]]]) -> None:
+
+class _Writer:
+    """Writes the records of one kind, many together.
+
+    Attributes:
+        files: that it writes.
+        quota: of each caller.
+        outcomes: the counts of what became of the records.
+    """
+
+    def __init__(self, kind: str, folder: Path, files: Files, counter: Counter) -> None:
+        self.files = files
+        self.quota = Quota(_SHARE * files.most_bytes / files.writers)
+        self.outcomes = {outcome: counter.of(outcome) for outcome in OUTCOMES}
+        self._kind, self._folder = kind, folder
+        #: Frames, and whether each is a record; the others are names of features.
+        self._waiting: list[tuple[list[Buffer], bool]] = []
+        self._size = 0
+        self._complaint: str | None = None
+
+    def add(self, make: Callable[[], list[Buffer]], contract: FeatureContract | None = None) -> None:
+        """Write a record with the others, and the names of its features first if the file does not have them."""
+        known = self.files.contracts
+        try:
+            names = [] if contract is None or contract.digest in known else _names(contract)
+            parts = make()
+        except Exception:  # noqa: BLE001 - after any error the others are written
+            _log.exception("a record for the %s log cannot be written", self._kind)
+            self.outcomes["lost"][0] += 1.0
+            return
+        needed = size_of(parts) + size_of(names)
+        if self._size + needed > min(self.files.room, _TOGETHER):
+            self.flush()
+            if not self.files.make_room(needed):
+                self.outcomes["lost"][0] += 1.0
+                return
+        if contract is not None and contract.digest not in known:
+            self._waiting.append((names or _names(contract), False))
+            known.add(contract.digest)
+        self._waiting.append((parts, True))
+        self._size += needed
+
+    def flush(self) -> None:
+        """Write what waits."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
             return
         try:
-            done = self._files.append([parts for _, parts in waiting])
+            done = self.files.append([parts for parts, _ in waiting])
             reason = "the disk is full" if done < len(waiting) else None
         except OSError as error:
             done, reason = 0, error.strerror or str(error)
-        for position, (kind, _) in enumerate(waiting):
-            if kind is not type(None):
-                (self._logged if position < done else self._lost)[kind][0] += 1.0
+        for position, (_, is_record) in enumerate(waiting):
+            if is_record:
+                self.outcomes["logged" if position < done else "lost"][0] += 1.0
         if reason is not None:
             # The names of features may be among what was not written.
-            self._files.contracts.clear()
+            self.files.contracts.clear()
             if reason != self._complaint:
-                _log.error("the impression log in %s loses records: %s", self._folder, reason)
+                _log.error("the %s log in %s loses records: %s", self._kind, self._folder, reason)
         elif self._complaint is not None:
-            _log.info("the impression log in %s can be written again", self._folder)
+            _log.info("the %s log in %s can be written again", self._kind, self._folder)
         self._complaint = reason
 
 
-def _by(outcomes: Sequence[str], counted: Mapping[str, int]) -> dict[str, int]:
-    return {outcome: counted.get(outcome, 0) for outcome in outcomes}
+def _by(counted: Mapping[str, int]) -> dict[str, int]:
+    return {outcome: counted.get(outcome, 0) for outcome in OUTCOMES}
 
 
 def _size(ranked: Ranked) -> int:

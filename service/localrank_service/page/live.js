@@ -237,7 +237,8 @@ export class LiveView {
   renderOnline() {
     const { impressions } = this.stats;
     const log = impressions
-      ? [`${percent(impressions.share, 1)} of the requests: ${count(impressions.logged)} logged`, impressions.dropped ? `, ${count(impressions.dropped)} dropped` : "",
+      ? [`${percent(impressions.share, 1)} of the rankings: ${count(impressions.logged)} logged`, impressions.dropped ? `, ${count(impressions.dropped)} dropped` : "",
+        impressions.over_quota ? `, ${count(impressions.over_quota)} over the quota of their caller` : "",
         impressions.lost ? `, ${count(impressions.lost)} lost` : "", `; ${bytes(impressions.bytes)} of ${bytes(impressions.most_bytes)}.`,
         ` ${many(Object.values(impressions.feedback ?? {}).reduce((sum, one) => sum + one, 0), "event")} of feedback.`]
       : ["off. Set LOCALRANK_IMPRESSION_LOG to a share of the requests, such as 0.1, and start the service again."];

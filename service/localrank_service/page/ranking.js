@@ -4,7 +4,7 @@ import { element, styled } from "./element.js";
 import { count, number } from "./format.js";
 
 /** The largest number of documents that are shown; a request may hold thousands. */
-const SHOWN = 200;
+export const SHOWN = 200;
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class RankingList {

@@ -36,7 +36,8 @@ export function address(path) {
 
 /** Ask the service; without a body it is a GET. Throws a Refusal. */
 export async function ask(path, body, signal) {
-  const headers = { ...(key && { "X-API-Key": key }), ...(body !== undefined && { "Content-Type": "application/json" }) };
+  // Nothing that the page asks is traffic of users.
+  const headers = { "LocalRank-Trial": "true", ...(key && { "X-API-Key": key }), ...(body !== undefined && { "Content-Type": "application/json" }) };
   let response;
   let text;
   try {

@@ -3,7 +3,7 @@
 import { diverging, waterfall } from "./bars.js";
 import { element } from "./element.js";
 import { count, many, number } from "./format.js";
-import { RankingList } from "./ranking.js";
+import { RankingList, SHOWN } from "./ranking.js";
 import { readRows } from "./rows.js";
 import { ask } from "./service.js";
 import { snippets } from "./snippets.js";
@@ -163,7 +163,9 @@ export class TryView {
   /** Return what each feature adds, or a sentence that says why this is not known. */
   async explained(request) {
     try {
-      return (await ask("v1/rerank", { ...request, explain: "contributions" })).explanation;
+      const { explanation, results } = await ask("v1/rerank", { ...request, top_n: SHOWN, explain: "contributions" });
+      // A row of contributions for each document; the answer above may have another order.
+      return { ...explanation, rows: new Map(results.map((one, place) => [one.index, explanation.contributions[place]])) };
     } catch (error) {
       return { refusal: error.message };
     }
@@ -171,8 +173,16 @@ export class TryView {
 
   report() {
     const { answer, request } = this.trial;
-    this.listTitle.textContent = "Order of the model";
-    this.said.textContent = `Ranked ${many(answer.results.length, "document")} with ${answer.model}, version ${answer.version}. Open a document to see how its score is composed.`;
+    // A proxy may have removed the header that keeps the page out of experiments.
+    const { experiment } = answer;
+    const mixed = experiment?.arm === "interleaved";
+    this.listTitle.textContent = mixed ? "Order of an experiment" : "Order of the model";
+    this.said.textContent = [
+      `Ranked ${many(answer.results.length, "document")} with ${answer.model}, version ${answer.version}.`,
+      mixed && `Experiment ${experiment.name} has interleaved the first results with those of another version.`,
+      experiment && !mixed && `Experiment ${experiment.name} chose this version.`,
+      "Open a document to see how its score is composed.",
+    ].filter(Boolean).join(" ");
     this.facts.replaceChildren(
       element("div", { class: "card" }, element("h2", {}, "The way it took"), ...this.route()),
       element("div", { class: "card" }, element("h2", {}, "Where the time went"), waterfall(answer.timings_ms),
@@ -210,7 +220,9 @@ export class TryView {
     const { explained, answer } = this.trial;
     if (explained.refusal) return [element("p", {}, explained.refusal)];
     const place = answer.results.findIndex((one) => one.index === index);
-    const amounts = explained.features.map((name, i) => ({ name, amount: explained.contributions[place][i] }));
+    const row = explained.rows.get(index);
+    if (!row) return [element("p", {}, "The model itself ranks this document lower than those that are explained here.")];
+    const amounts = explained.features.map((name, i) => ({ name, amount: row[i] }));
     return [
       element("p", { class: "hint" }, `The score ${number(answer.results[place].score, 4)} is the list's mean ${number(explained.base, 4)} plus what each feature adds.`),
       diverging(`What adds to the score of ${this.nameOf(index)}`, amounts),

@@ -263,7 +263,7 @@ class Settings(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the requests in the impression log, from 0 to 1. It holds documents, features and "
+        description="Share of the rankings in the impression log, from 0 to 1. It holds documents, features and "
         "rankings, to learn from. 0 logs none and refuses feedback.",
     )
     impression_log_dir: Path = Field(
@@ -272,7 +272,7 @@ class Settings(BaseModel):
     impression_log_bytes: int = Field(
         default=2**30,
         ge=2**20,
-        description="Largest number of bytes of the impression log; beyond that the oldest files are removed.",
+        description="Largest number of bytes of the impression log, a quarter of them for feedback; beyond that the oldest files are removed.",
     )
     evaluate_seconds: float = Field(
         default=10.0,

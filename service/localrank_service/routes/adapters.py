@@ -41,13 +41,13 @@ async def solr(request: Request) -> Response:
 async def _adapt(engine: str, request: Request) -> Response:
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, engine, request_id) as attempt:
+    with Attempt(service, engine, request.scope) as attempt:
         media_type(request.headers, ("application/json",))
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         asked = request.query_params.multi_items() if request.scope["query_string"] else ()
         query = await attempt.read(adapters.read, len(body), engine, body, asked, service.limits)
-        model = await attempt.find(query.options.model, request.scope, at=None)
+        model = await attempt.find(query.options.model, at=None)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         content = await attempt.write(adapters.encode, len(body), query, ranked, attempt.timing, request_id)

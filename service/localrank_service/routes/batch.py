@@ -38,7 +38,7 @@ async def rerank_batch(request: Request) -> Response:
     """Order the documents of many queries, each by the model of its own kind; a failed query affects no other."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, "rerank_batch", request_id) as attempt:
+    with Attempt(service, "rerank_batch", request.scope) as attempt:
         media_type(request.headers, (rerank_json.MEDIA_TYPE,))
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
@@ -90,10 +90,10 @@ async def _answer(
     """Return the answer to one query, within limits of documents and warnings, and the ranking behind it."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, "rerank_batch", request_id, position) as attempt:
+    with Attempt(service, "rerank_batch", request.scope, position) as attempt:
         attempt.begin()
         query = await attempt.read(rerank_json.read, len(body), body, service.limits)
-        model = await attempt.find(query.options.model, request.scope, found=models)
+        model = await attempt.find(query.options.model, found=models)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         n_documents = len(documents.matrix)
         if n_documents > room:

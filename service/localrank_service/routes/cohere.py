@@ -30,13 +30,13 @@ async def rerank(request: Request) -> Response:
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
     try:
-        with Attempt(service, "cohere", request_id) as attempt:
+        with Attempt(service, "cohere", request.scope) as attempt:
             media_type(request.headers, ("application/json",))
             check_query_string(request.scope["query_string"], _TABLE)
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
             query = await attempt.read(cohere.read, len(body), body, service.limits)
-            model = await attempt.find(query.options.model, request.scope)
+            model = await attempt.find(query.options.model)
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
             returned = await attempt.read(query.returned, query.cost)

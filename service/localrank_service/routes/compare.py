@@ -28,7 +28,7 @@ async def compare(request: Request) -> Response:
     """Order the documents of one query with two versions, and say how far every document moves."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, "compare", request_id) as attempt:
+    with Attempt(service, "compare", request.scope) as attempt:
         media_type(request.headers, ("application/json",))
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
@@ -36,7 +36,7 @@ async def compare(request: Request) -> Response:
         query = await attempt.read(wire.read, len(body), body, service.limits)
         ranked = []
         for address, at in zip(query.addresses, ("/baseline", "/candidate"), strict=True):
-            model = await attempt.find(address, request.scope, at=at)
+            model = await attempt.find(address, at=at)
             documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
             ranked.append(await attempt.rank(model, documents, query.options, alone=True))
         content = await attempt.write(

@@ -24,7 +24,7 @@ async def feedback(request: Request) -> Response:
     """Take clicks or grades for documents that were shown; they go to the impression log."""
     service: Service = request.app.state.service
     log = service.impressions
-    if log is None and not service.feedback_listeners:
+    if log is None:
         raise Problem(
             409,
             "feedback is off: set LOCALRANK_IMPRESSION_LOG to the share of requests to log, such as 0.1, and start again",
@@ -32,9 +32,7 @@ async def feedback(request: Request) -> Response:
         )
     media_type(request.headers, ("application/json",))
     events = read(await read_body(request, min(LARGEST, service.settings.max_body_bytes)))
-    found = {"accepted": 0, "unsampled": len(events), "dropped": 0} if log is None else log.say(events)
-    for listen in service.feedback_listeners:
-        listen(events)
+    found = log.say(request.scope, events)
     return Response(
         orjson.dumps({"request_id": request.scope["request_id"], **found}), media_type="application/json"
     )

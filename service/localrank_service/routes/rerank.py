@@ -30,7 +30,7 @@ async def rerank(request: Request) -> Response:
     """Order one query's documents with the model of its own kind."""
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
-    with Attempt(service, "rerank", request_id) as attempt:
+    with Attempt(service, "rerank", request.scope) as attempt:
         binary = media_type(request.headers, _MEDIA_TYPES) == npy.MEDIA_TYPE
         if binary:
             attempt.api = "rerank_npy"
@@ -44,7 +44,7 @@ async def rerank(request: Request) -> Response:
             check_query_string(request.scope["query_string"], _TABLE)
             query = await attempt.read(rerank_json.read, len(body), body, service.limits)
         at = None if binary else "/model"
-        model = await attempt.find(query.options.model, request.scope, at=at)
+        model = await attempt.find(query.options.model, at=at)
         documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         cost = 0 if binary else len(body)

@@ -53,14 +53,13 @@ async def infer(request: Request) -> Response:
     """Rank the documents of one query, or of several."""
     service: Service = request.app.state.service
     headers = request.headers
-    request_id: str = request.scope["request_id"]
-    with Attempt(service, "v2", request_id) as attempt:
+    with Attempt(service, "v2", request.scope) as attempt:
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         declared = headers.get(v2.HEADER_LENGTH)
         call = await attempt.read(v2.read, len(body), body, declared, service.limits)
-        model = await attempt.find(_address(**request.path_params), request.scope, at=None)
+        model = await attempt.find(_address(**request.path_params), at=None)
         queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         rungs: list[str] = []
@@ -74,7 +73,7 @@ async def infer(request: Request) -> Response:
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
                 continue
             # Each query is counted; what they share is counted with the first.
-            with Attempt(service, "v2", request_id, len(rankings)) as other:
+            with Attempt(service, "v2", request.scope, len(rankings)) as other:
                 other.drawn = attempt.drawn
                 ranked = await other.rank(model, documents, call.options)
                 rankings.append(ranked.ranking)

@@ -66,13 +66,13 @@ class ExperimentMeters:
             counts,
             "localrank_experiment_requests_total",
             "Requests of an experiment by arm and outcome: ok, degraded or error; outside counts requests "
-            "that took no part.",
+            "that took no part, or whose outcome the caller or the load decided.",
             [*run, "arm", "outcome"],
         )
         self.seconds = Histogram(
             counts,
             "localrank_experiment_rank_seconds",
-            "Time of ranking in an experiment, without reading and writing.",
+            "Time of ranking in an experiment, without reading and writing, scaled to a list of 100 documents.",
             [*run, "arm"],
             RANK_BUCKETS,
         )

@@ -164,14 +164,14 @@ class Meters:
         self.impressions = Counter(
             counts,
             "localrank_impressions_total",
-            "Queries of the impression log: logged, dropped because too many waited, or lost because they could not be "
-            "written.",
+            "Queries of the impression log: logged, dropped because too many waited, over_quota because their caller had "
+            "too many, or lost because they could not be written.",
             ["outcome"],
         )
         self.feedback = Counter(
             counts,
             "localrank_feedback_total",
-            "Events of feedback: logged, unsampled because their request is not logged, dropped or lost.",
+            "Events of feedback: logged, dropped, over_quota or lost.",
             ["outcome"],
         )
         self.model_seconds = Counter(
@@ -420,8 +420,19 @@ class Meters:
         milliseconds: Mapping[str, float],
         *,
         degraded: Degraded | None = None,
+        live: bool = True,
     ) -> None:
-        """Count one ranking; ``milliseconds`` are its stages and their ``total``."""
+        """Count one ranking.
+
+        Args:
+            api: the wire.
+            model: that ranked.
+            ranking: its result.
+            out_of_range: values out of the training range.
+            milliseconds: its stages and their ``total``.
+            degraded: which cheaper ranking answered, if one did.
+            live: whether it is a ranking for users; others tell nothing about the traffic.
+        """
         name, version = model.name, model.version
         if degraded is None:
             self.requests.of(api, name, version, "ok")[0] += 1.0
@@ -437,11 +448,13 @@ class Meters:
         seconds(name, version, "output")[0] += after
         self.last.set(time.time(), name, version)
         self.recent.ranked(name, milliseconds)
-        self.documents.of(name).observe(len(ranking.order))
         self.duration.of(api, name).observe(total)
         for stage, elapsed in milliseconds.items():
             if stage != "total":
                 self.stage.of(stage).observe(elapsed / 1e3)
+        if not live:
+            return
+        self.documents.of(name).observe(len(ranking.order))
         route = ranking.route
         cluster: int | str = "global" if route.cluster is None else route.cluster
         if isinstance(cluster, int) and cluster >= MOST_CLUSTERS:

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from localrank.artifact import Provenance
 from localrank.contract import FeatureContract
 from localrank.interleaving import team_draft
+from localrank.logged import Logged
 from localrank.registry import Registry
 from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.experiments.definition import defined
@@ -28,6 +29,7 @@ from localrank_service.experiments.running import Drawn, Experiments
 from localrank_service.experiments.store import Store
 from localrank_service.http.admission import Admission
 from localrank_service.http.problems import Problem
+from localrank_service.ladder import OVERLOAD, TIMEOUT, Degraded
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
 from localrank_service.models.workers import Report, Workers
 from localrank_service.process.settings import Settings
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+#: Of the draws.
+KEY = bytes(32)
 ADMIN = {"x-api-key": "the-admin-key"}
 BASELINE = {"kind": "split", "model": "demo", "candidate": "demo@2", "percent": 50}
 QUERY = queries_of_three_kinds(seed=7)[0].tolist()
@@ -62,6 +66,7 @@ def valid(name: str, found: Any) -> Any:
 @pytest.fixture
 def settings(models_dir: Path, tmp_path: Path) -> Settings:
     """Version 2 of the model demo ranks the opposite way."""
+    (tmp_path / "experiments.json.secret").write_text(KEY.hex())
     return Settings(
         models_dir=models_dir,
         experiments_file=tmp_path / "experiments.json",
@@ -183,7 +188,7 @@ async def test_a_split_gives_each_session_the_version_that_was_drawn_for_it(
         await client.delete("/v1/experiments/half", headers=ADMIN)
         after = await rank(client, session_id="s0")
 
-    drawn = {session: place("half", f"s{session}") < 0.5 for session in range(40)}
+    drawn = {session: place(KEY, "half", f"s{session}") < 0.5 for session in range(40)}
     assert {session: 2 if candidate else 1 for session, candidate in drawn.items()} == {
         session: answer["version"] for session, answer in answers.items()
     }
@@ -201,7 +206,7 @@ async def test_a_split_gives_each_session_the_version_that_was_drawn_for_it(
 async def test_every_wire_takes_part_and_says_so(
     connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
 ) -> None:
-    session = next(f"s{n}" for n in range(100) if place("half", f"s{n}") < 0.5)
+    session = next(f"s{n}" for n in range(100) if place(KEY, "half", f"s{n}") < 0.5)
     array = io.BytesIO()
     np.save(array, np.array(QUERY, np.float32))
     tensor = {"name": "features", "datatype": "FP32", "shape": [20, 4], "data": QUERY}
@@ -266,7 +271,7 @@ async def test_interleaved_results_come_from_both_and_name_their_teams(
     before, after = (np.array([one["index"] for one in answer["results"]]) for answer in (first, second))
     scores = {one["index"]: one["score"] for one in first["results"]}
     for number, answer in enumerate(answers):
-        expected = team_draft(before, after, 6, coins("mixed", f"request-{number}"))
+        expected = team_draft(before, after, 6, coins(KEY, "mixed", f"request-{number}"))
         results = answer["results"]
         assert expected.order.tolist() == [one["index"] for one in results]
         teams = [("baseline", "candidate")[team] for team in expected.teams]
@@ -297,6 +302,110 @@ async def test_a_shadow_ranks_beside_and_agrees_as_far_as_it_does(
     assert -1.0 == found["shadow"]["kendall_tau"]  # the opposite order
     assert (0, 0) == (found["shadow"]["dropped"], found["shadow"]["failed"])
     assert f'localrank_shadow_rbo_count{{experiment="beside",run="{found["run"]}"}} 10.0' in metrics
+
+
+async def test_a_shadow_beside_interleaving_ranks_what_the_baseline_ranked(
+    connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
+) -> None:
+    async with connect(settings) as client:
+        await loaded(client)
+        await put(client, "mixed", kind="interleaving", model="demo", candidate="demo@2")
+        await put(client, "beside", kind="shadow", model="demo", candidate="demo@2")
+        arms = {(await rank(client))["experiment"]["arm"] for _ in range(5)}
+        for _ in range(2000):
+            found = {one["name"]: one for one in (await shown(client))["experiments"]}["beside"]["shadow"]
+            if found["ranked"] == 5:
+                break
+            await asyncio.sleep(0.01)
+
+    assert {"interleaved"} == arms
+    # The opposite of the baseline's order, not of the mixed one.
+    assert (5, -1.0) == (found["ranked"], found["kendall_tau"])
+
+
+@pytest.mark.parametrize("kind", ["split", "interleaving", "shadow"])
+async def test_a_trial_gets_the_champion_and_counts_nowhere_as_traffic(
+    kind: str, connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]], tmp_path: Path
+) -> None:
+    logging = settings.model_copy(update={"impression_log": 1.0, "impression_log_dir": tmp_path / "log"})
+    plain = {"kind": kind, "model": "demo", "candidate": "demo@2", "percent": 100, "unit": "request"}
+    async with connect(logging) as client:
+        await loaded(client)
+        before = await rank(client, model="demo@1")
+        await put(client, "all", **plain)
+        counted = (await client.get("/v1/stats")).json()
+        client.headers["localrank-trial"] = "true"
+        tried = [await rank(client) for _ in range(3)]
+        wrong = await client.post("/v1/rerank", json={"features": QUERY}, headers={"localrank-trial": "yes"})
+        after = (await client.get("/v1/stats")).json()
+        found = await only(client)
+
+    assert all("experiment" not in one and one["version"] == 1 for one in tried)
+    assert [before["results"]] * 3 == [one["results"] for one in tried]
+    assert ({}, 0) == (found["arms"], found["outside"])
+    if kind == "shadow":
+        assert {0} == {found["shadow"][outcome] for outcome in ("ranked", "dropped", "failed")}
+    one, other = (stats["models"]["demo"]["versions"]["1"] for stats in (counted, after))
+    assert (one["clusters"], one["drift"]) == (other["clusters"], other["drift"])
+    assert one["requests"]["ok"] + 3 == other["requests"]["ok"]
+    assert 1 == len(list(Logged([tmp_path / "log"]).impressions()))
+    assert (400, "header LocalRank-Trial: expected true or false, found another value") == (
+        wrong.status_code,
+        wrong.json()["detail"],
+    )
+
+
+async def test_timeouts_that_are_too_short_for_the_baseline_do_not_take_back_a_canary(
+    connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
+) -> None:
+    """Whoever knows from an answer that its session has the candidate may send what it likes."""
+    rails = {"minimum_requests": 10}
+    async with connect(settings) as client:
+        await loaded(client)
+        await put(
+            client, "few", kind="canary", model="demo", candidate="demo@2", percent=50, guardrails=rails
+        )
+        sessions: dict[str, list[int]] = {"baseline": [], "candidate": []}
+        for number in range(40):
+            arm = (await rank(client, session_id=number))["experiment"]["arm"]
+            sessions[arm].append(number)
+        for session in sessions["candidate"] * 10:
+            assert None is not (await rank(client, session_id=session, timeout_ms=0.001))["degraded"]
+            late = {"features": QUERY, "session_id": session, "timeout_ms": 0.001, "allow_degraded": False}
+            assert 504 == (await client.post("/v1/rerank", json=late)).status_code
+        generous = await rank(client, session_id=sessions["candidate"][0], timeout_ms=60_000)
+        found = await only(client)
+
+    assert None is generous["degraded"]
+    n_candidate = len(sessions["candidate"])
+    assert "running" == found["state"]
+    assert {"ok": n_candidate + 1, "degraded": 0, "error": 0} == found["arms"]["candidate"]["requests"]
+    assert 10 * n_candidate == found["outside"]
+
+
+async def test_the_key_of_the_draws_is_kept_and_never_told(
+    connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
+) -> None:
+    assert settings.experiments_file is not None
+    path = settings.experiments_file.with_name("experiments.json.secret")
+    path.unlink()
+    arms, told = [], ""
+    for _ in range(2):
+        async with connect(settings) as client:
+            await loaded(client)
+            await put(client, "half", **BASELINE)
+            answers = [await rank(client, session_id=number) for number in range(30)]
+            told += (await client.get("/v1/experiments")).text + (await client.get("/metrics")).text
+        arms.append([answer["experiment"]["arm"] for answer in answers])
+
+    assert {"baseline", "candidate"} == set(arms[0])
+    assert arms[0] == arms[1]
+    assert 0o600 == path.stat().st_mode & 0o777
+    assert path.read_text() not in told
+    assert arms[0] == [
+        "candidate" if place(bytes.fromhex(path.read_text()), "half", str(number)) < 0.5 else "baseline"
+        for number in range(30)
+    ]
 
 
 async def test_a_canary_that_fails_costs_no_answer_and_is_taken_back(
@@ -427,6 +536,7 @@ class Alone:
 
     def __init__(self, file: Path, make_ranker: Callable[..., Any], *written: dict[str, Any]) -> None:
         self.file = file
+        file.with_name(f"{file.name}.secret").write_text(KEY.hex())
         self.live = LiveModels()
         models = [
             LiveModel(name, version, make_ranker())
@@ -496,7 +606,7 @@ async def test_a_split_draws_by_the_session(alone: Callable[..., Alone]) -> None
     drawn = [one.draw(session_id=number, teams=False) for number in range(100)]
 
     for number, found in enumerate(drawn):
-        arm = "candidate" if place("half", str(number)) < 0.5 else "baseline"
+        arm = "candidate" if place(KEY, "half", str(number)) < 0.5 else "baseline"
         assert found is not None
         assert Part("half", arm, str(number), 0.5) == found.part
         assert (one.models["tiny@2"], 0.5) == (found.running.candidate, found.running.share)
@@ -514,7 +624,7 @@ async def test_interleaving_leaves_the_others_alone_and_needs_room_for_teams(
     drawn = [one.draw(request=f"r{number}") for number in range(100)]
 
     for number, found in enumerate(drawn):
-        chosen = place("mixed", f"r{number}") < 0.5
+        chosen = place(KEY, "mixed", f"r{number}") < 0.5
         assert (None if found is None else found.part) == (
             Part("mixed", "interleaved", f"r{number}", 0.5) if chosen else None
         )
@@ -546,7 +656,7 @@ async def test_shadows_are_offered_what_was_ranked(alone: Callable[..., Alone]) 
     await one.experiments.refresh()
     matrix, ranking = np.zeros((2, 4)), object()
     ranked: Any = SimpleNamespace(documents=SimpleNamespace(matrix=matrix), ranking=ranking)
-    session = next(f"s{n}" for n in range(100) if place("beside", f"s{n}") < 0.5)
+    session = next(f"s{n}" for n in range(100) if place(KEY, "beside", f"s{n}") < 0.5)
 
     for options in (Options(session_id=session), Options()):
         one.experiments.offer(one.models["tiny@1"], options, "r", ranked)
@@ -570,23 +680,32 @@ async def test_answers_are_counted_by_outcome_with_their_time(alone: Callable[..
     await one.experiments.refresh()
     drawn = one.draw(session_id="s")
     assert drawn is not None
-    answered: Any = SimpleNamespace(degraded=None)
-    cheaper: Any = SimpleNamespace(degraded=("global", "timeout"))
+    hundred: Any = SimpleNamespace(order=np.arange(100))
+    late: Any
+    busy: Any
+    answered: Any = SimpleNamespace(degraded=None, ranking=hundred)
+    late, busy = (
+        SimpleNamespace(degraded=Degraded("global", reason), ranking=hundred)
+        for reason in (TIMEOUT, OVERLOAD)
+    )
 
-    one.experiments.ranked(drawn.running, "candidate", answered, 0.00123)
-    one.experiments.ranked(drawn.running, "candidate", cheaper, 0.00123)
+    drawn.running.pace.learn(100, 0.001)
+    one.experiments.ranked(drawn.running, "candidate", answered, 0.00123, fair=True)
+    for cheaper, fair in ((late, True), (late, False), (busy, True)):
+        one.experiments.ranked(drawn.running, "candidate", cheaper, 0.00123, fair=fair)
     one.experiments.failed(drawn.running, "baseline")
 
     [shown] = one.experiments.shown()["experiments"]
     assert {
-        ("half", "candidate", "ok"): 1, ("half", "candidate", "degraded"): 1, ("half", "baseline", "error"): 1
+        ("half", "candidate", "ok"): 1, ("half", "candidate", "degraded"): 1, ("half", "baseline", "error"): 1,
+        ("half", "", "outside"): 2,
     } == one.counted  # fmt: skip
     assert {"baseline", "candidate"} == shown["arms"].keys()
     assert {"ok": 1, "degraded": 1, "error": 0} == shown["arms"]["candidate"]["requests"]
     bound = min(bound for bound in RANK_BUCKETS if bound >= 0.00123)
     assert dict.fromkeys(("p50", "p95"), float(f"{1e3 * bound:.3g}")) == shown["arms"]["candidate"]["rank_ms"]
     assert {"p50": None, "p95": None} == shown["arms"]["baseline"]["rank_ms"]
-    assert 0 == shown["outside"]
+    assert 2 == shown["outside"]
 
 
 async def test_what_is_shown_is_what_is_written_and_how_it_is(alone: Callable[..., Alone]) -> None:
@@ -689,9 +808,9 @@ async def test_a_canary_that_fails_is_noted_once_and_counted_by_who_noted_it(
     [definition] = one.store.read().definitions
     drawn = one.draw(request="r")
     assert drawn is not None
-    answered: Any = SimpleNamespace(degraded=None)
+    answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
     for _ in range(200):
-        one.experiments.ranked(drawn.running, "baseline", answered, 0.001)
+        one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
         one.experiments.failed(drawn.running, "candidate")
 
     await one.experiments._judge()
@@ -718,9 +837,9 @@ async def test_a_canary_that_another_worker_noted_is_not_counted_again(
     await one.experiments.refresh()
     drawn = one.draw(request="r")
     assert drawn is not None
-    answered: Any = SimpleNamespace(degraded=None)
+    answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
     for _ in range(200):
-        one.experiments.ranked(drawn.running, "baseline", answered, 0.001)
+        one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
         one.experiments.failed(drawn.running, "candidate")
     record = {"experiment": "few", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
     one.store.note_return(drawn.running.run, record)
@@ -738,7 +857,8 @@ async def test_splits_are_not_judged(alone: Callable[..., Alone]) -> None:
     drawn = one.draw(session_id="s")
     assert drawn is not None
     for _ in range(200):
-        one.experiments.ranked(drawn.running, "baseline", SimpleNamespace(degraded=None), 0.001)  # type: ignore[arg-type]
+        answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
+        one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
         one.experiments.failed(drawn.running, "candidate")
 
     await one.experiments._judge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +40,18 @@ class Counting:
     def __init__(self) -> None:
         self.counted: list[tuple[str, str]] = []
         self.seconds: list[float] = []
+        self.key = b""
+        self.left: list[float | None] = []
+        self.fair = True
 
-    def ranked(self, _running: Running, arm: str, ranked: Ranked, seconds: float) -> None:
+    def is_fair(self, _running: Running, documents: int, left: float | None) -> bool:
+        assert len(MATRIX) == documents
+        self.left.append(left)
+        return self.fair
+
+    def ranked(self, _running: Running, arm: str, ranked: Ranked, seconds: float, *, fair: bool) -> None:
+        if not fair:
+            return
         self.counted.append((arm, "ok" if ranked.degraded is None else "degraded"))
         self.seconds.append(seconds)
 
@@ -187,7 +198,7 @@ async def test_interleaving_mixes_both_rankings(method: str, depth: int, trial: 
         rank_plainly(model, DOCUMENTS, Options(), Timing()).ranking.order
         for model in (one.one, one.running.candidate)
     )
-    expected = METHODS[method](first, second, depth, coins("s", "r-1"))
+    expected = METHODS[method](first, second, depth, coins(b"", "s", "r-1"))
 
     ranked = await one.part(INTERLEAVED)
 
@@ -249,3 +260,34 @@ async def test_a_cheaper_ranking_of_one_arm_is_counted_as_such(trial: Callable[.
 
     assert (2, [(CANDIDATE, "degraded")]) == (ranked.version, one.experiments.counted)
     assert ranked.degraded == Degraded("global", "timeout")
+
+
+@pytest.mark.parametrize(
+    ("error", "counted"),
+    [(None, []), (Problem(504, "late"), []), (ValueError("broken"), [(BASELINE, "error")])],
+)
+async def test_what_the_caller_decides_is_not_counted(
+    error: Exception | None, counted: list[tuple[str, str]], trial: Callable[..., Trial]
+) -> None:
+    one = trial()
+    one.experiments.fair = False
+    if error is not None:
+        one.errors[1] = error
+
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        await one.part(BASELINE)
+
+    assert counted == one.experiments.counted
+
+
+@pytest.mark.parametrize("arm", [BASELINE, CANDIDATE, INTERLEAVED])
+async def test_the_own_ranking_of_the_baseline_is_kept_for_shadows(
+    arm: str, trial: Callable[..., Trial]
+) -> None:
+    one = trial(kind="interleaving") if arm == INTERLEAVED else trial()
+    own = rank_plainly(one.one, DOCUMENTS, Options(), Timing()).ranking.order.tolist()
+
+    await one.part(arm)
+
+    kept = one.taking.baseline
+    assert (None if arm == CANDIDATE else own) == (None if kept is None else kept.ranking.order.tolist())

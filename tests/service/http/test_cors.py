@@ -57,7 +57,7 @@ async def test_a_preflight_says_what_a_page_may_send(
     assert {"get", "head", "post"} == words(answer, "access-control-allow-methods")
     assert {
         *("authorization", "x-api-key", "content-type", "content-encoding", "x-request-id"),
-        *("traceparent", "tracestate", "inference-header-content-length"),
+        *("localrank-trial", "traceparent", "tracestate", "inference-header-content-length"),
     } == words(answer, "access-control-allow-headers")
     assert 0 < int(answer.headers["access-control-max-age"]) <= 7200
     assert {"origin", "access-control-request-method", "access-control-request-headers"} == words(

@@ -192,25 +192,8 @@ def test_a_folder_that_is_not_there_has_no_bytes(tmp_path: Path) -> None:
     assert 0 == total_bytes(tmp_path / "none")
 
 
-def test_one_write_has_at_most_512_parts_but_a_record_stays_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A frame of `one` has three parts."""
-    writev, written = os.writev, []
-
-    def counting(descriptor: int, parts: list[Buffer]) -> int:
-        written.append(len(parts))
-        return writev(descriptor, parts)
-
-    monkeypatch.setattr(os, "writev", counting)
-    files = Files(tmp_path, 64 * LEAST_BYTES)
-    many = frame(b"{}", [b"1234"] * 600)
-
-    assert 174 == put(files, *(one(number, 8) for number in range(171)), many, one(171, 8), one(172, 8))
-    assert [510, 3, 602, 6] == written
-
-
-def test_exactly_512_parts_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_write_has_at_most_512_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame has three parts."""
     writev, written = os.writev, []
 
     def counting(descriptor: int, parts: list[Buffer]) -> int:
@@ -220,9 +203,8 @@ def test_exactly_512_parts_are_written_at_once(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "writev", counting)
     files = Files(tmp_path, 64 * LEAST_BYTES)
 
-    files.append([frame(b"{}", [b"1"] * 254)] * 3)
-
-    assert [512, 256] == written
+    assert 172 == put(files, *(one(number, 8) for number in range(172)))
+    assert [510, 6] == written
 
 
 def test_after_a_write_that_fails_in_the_middle_the_first_ones_are_in_the_file(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from localrank.journal import Journal, journals_in
+from localrank.journal import FEEDBACK, Journal, journals_in
 from localrank.logged import Logged
 from localrank_service.impressions import log as log_module
 from localrank_service.impressions.files import LEAST_BYTES, Files
-from localrank_service.impressions.log import ImpressionLog, sampled
+from localrank_service.impressions.log import ImpressionLog
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ROWS: list[list[float | None]] = [[1.5, 2.25, 3, 4], [4.75, 3, 2, None], [0, 0, 1, 9]]
+SCOPE: dict[str, Any] = {"request_id": "r", "trial": False, "client": ("1.2.3.4", 5)}
 BODY: dict[str, Any] = {
     "ids": ["a", 2, "c"],
     "features": ROWS,
@@ -139,7 +139,7 @@ async def test_feedback_is_logged_next_to_what_was_shown(
         answer = await client.post("/v1/feedback", json={"events": events}, headers={"x-request-id": "r-2"})
         metrics = (await client.get("/metrics")).text
 
-    assert {"request_id": "r-2", "accepted": 2, "unsampled": 0, "dropped": 0} == answer.json()
+    assert {"request_id": "r-2", "accepted": 2, "dropped": 0} == answer.json()
     first, second = Logged([tmp_path]).feedback()
     assert ("r-1", 0, "a", None, True, None, "e1") == tuple(
         first[name] for name in ("request_id", "query", "id", "index", "click", "grade", "event_id")
@@ -148,37 +148,76 @@ async def test_feedback_is_logged_next_to_what_was_shown(
     assert "localrank_feedback_total" in metrics
 
 
-async def test_the_share_is_logged_and_feedback_to_the_rest_is_not(
-    connect: Any, tiny_model: LiveModel, tmp_path: Path
-) -> None:
-    names = [f"r-{number}" for number in range(100)]
+async def test_no_caller_chooses_what_is_logged(connect: Any, tiny_model: LiveModel, tmp_path: Path) -> None:
+    """Neither the id of a request nor the answer to feedback tells whether it is logged."""
     async with connect(settings(tmp_path, impression_log=0.3), models=[tiny_model]) as client:
-        for name in names:
-            await client.post("/v1/rerank", json=BODY, headers={"x-request-id": name})
-        events = [{"request_id": name, "index": 0, "click": True} for name in names]
+        for _ in range(200):
+            await client.post("/v1/rerank", json=BODY, headers={"x-request-id": "always-the-same"})
+        events = [{"request_id": f"r-{number}", "index": 0, "click": True} for number in range(100)]
         answer = (await client.post("/v1/feedback", json={"events": events})).json()
 
-    logged = Logged([tmp_path])
-    shown = {one["request_id"] for one in logged.impressions()}
-    assert {name for name in names if sampled(name, 0.3)} == shown
-    assert shown == {one["request_id"] for one in logged.feedback()}
-    assert (len(shown), 100 - len(shown)) == (answer["accepted"], answer["unsampled"])
+    # Binomial: 60 +- 6 standard deviations of 6.5.
+    assert 21 < len(list(Logged([tmp_path]).impressions())) < 99
+    assert (100, 0) == (answer["accepted"], answer["dropped"])
 
 
-@pytest.mark.parametrize("form", ["{}", "r-{}", "0{:031x}", "{:09d}-a"])
-async def test_ids_that_count_up_are_sampled_evenly(form: str) -> None:
-    taken = [sampled(form.format(number), 0.1) for number in range(50_000)]
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 400)])
+async def test_none_and_all_are_exact(share: float, expected: int, ranked: Ranked, tmp_path: Path) -> None:
+    log = made(tmp_path, share=share)
+    for number in range(400):
+        log.show("rerank", SCOPE, number, ranked)
+    log.close()
+    log._write_all()
 
-    # Binomial: 5,000 +- 5 standard deviations of 67.
-    assert abs(sum(taken) - 5000) < 335
-    runs = np.array(taken[:50_000]).reshape(50, 1000).sum(axis=1)
-    assert runs.max() < 100 + 6 * 9.5
-    assert runs.min() > 100 - 6 * 9.5
+    assert expected == log.state()["logged"]
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 1000)])
-async def test_none_and_all_are_exact(share: float, expected: int) -> None:
-    assert expected == sum(sampled(f"{number}", share) for number in range(1000))
+async def test_one_caller_fills_half_of_the_log_and_no_more(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_RECORDS", 10**6)
+    now = 0.0
+    monkeypatch.setattr("localrank_service.impressions.quota.monotonic", lambda: now)
+    log = made(tmp_path)
+    greedy, other, keyed = (
+        {**SCOPE, "client": (address, 1)} for address in ("1.2.3.4", "5.6.7.8", "1.2.3.4")
+    )
+    keyed["key"] = "search"
+    half = LEAST_BYTES // 2 // (1024 + 2 * 4 * 4 + 2 * 64)
+
+    for number in range(2 * half):
+        log.show("rerank", greedy, number, ranked)
+    first = log._meters.logged()["impressions"]["over_quota"]
+    for scope in (other, keyed):
+        log.show("rerank", scope, 0, ranked)
+    now = 1800.0
+    for number in range(half):
+        log.show("rerank", greedy, number, ranked)
+    second = log._meters.logged()["impressions"]["over_quota"]
+    event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    said = log.say(greedy, [event] * 3000)
+
+    assert (half, True) == (first, abs(second - first - half / 2) <= 1)
+    assert {"accepted": LEAST_BYTES // 2 // 256, "dropped": 3000 - LEAST_BYTES // 2 // 256} == said
+    assert log.say(other, [event]) == {"accepted": 1, "dropped": 0}
+
+
+async def test_feedback_does_not_displace_what_was_shown(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_RECORDS", 10**6)
+    log = made(tmp_path)
+    event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    log.show("rerank", SCOPE, 0, ranked)
+    for caller in range(10):
+        log.say({**SCOPE, "key": f"k{caller}"}, [event] * 2000)
+        log._write_all()
+
+    kinds = {path.name.partition("-")[0] for path in journals_in(tmp_path)}
+    assert {"impressions", "feedback"} == kinds
+    assert 1 == len(list(Logged([tmp_path]).impressions()))
+    assert 0 < len(list(Logged([tmp_path]).feedback())) < 20_000
+    assert sum(map(len, contents(tmp_path))) < 2 * LEAST_BYTES
 
 
 async def test_a_queue_that_is_full_drops_and_counts_and_answers_all_the_same(
@@ -257,7 +296,7 @@ async def test_stats_say_how_the_log_is(
 
     assert (1.0, 1, 0, 0) == tuple(stats[name] for name in ("share", "logged", "dropped", "lost"))
     assert 2**30 == stats["most_bytes"]
-    assert {"logged": 0, "unsampled": 0, "dropped": 0, "lost": 0} == stats["feedback"]
+    assert {"logged": 0, "dropped": 0, "over_quota": 0, "lost": 0} == stats["feedback"]
     assert 0 < stats["bytes"] == sum(map(len, contents(tmp_path)))
 
 
@@ -268,8 +307,9 @@ def ranked(tiny_model: LiveModel) -> Ranked:
     return rank_plainly(tiny_model, Documents(matrix, ["a", "b"], lambda *_: ""), Options(), Timing())
 
 
-def made(folder: Path) -> ImpressionLog:
-    return ImpressionLog(1.0, folder, Files(folder, LEAST_BYTES), Meters())
+def made(folder: Path, *, share: float = 1.0) -> ImpressionLog:
+    files, feedback = Files(folder, LEAST_BYTES), Files(folder, LEAST_BYTES, kind=FEEDBACK)
+    return ImpressionLog(share, folder, files, feedback, Meters())
 
 
 async def test_a_log_that_was_never_written_to_ends_at_once(tmp_path: Path) -> None:
@@ -298,17 +338,17 @@ async def test_what_was_written_makes_room_in_the_queue(
     found = []
 
     for _ in range(3):
-        for number in range(2):
-            log.show("rerank", f"r-{number}", 0, ranked)
-        found.append(log.say([event, event]))
-        log.show("rerank", "r-2", 0, ranked)
+        for _ in range(2):
+            log.show("rerank", SCOPE, 0, ranked)
+        found.append(log.say(SCOPE, [event, event]))
+        log.show("rerank", SCOPE, 0, ranked)
         log._write_all()
     log.close()
 
     state = log.state()
-    assert [{"accepted": 1, "unsampled": 0, "dropped": 1}] * 3 == found
+    assert [{"accepted": 1, "dropped": 1}] * 3 == found
     assert (6, 3, 0) == (state["logged"], state["dropped"], state["lost"])
-    assert {"logged": 3, "unsampled": 0, "dropped": 3, "lost": 0} == state["feedback"]
+    assert {"logged": 3, "dropped": 3, "over_quota": 0, "lost": 0} == state["feedback"]
     assert 6 == len(list(Logged([tmp_path]).impressions()))
 
 
@@ -319,7 +359,7 @@ async def test_so_many_records_wait_and_no_more(
     log = made(tmp_path)
 
     for number in range(5):
-        log.show("rerank", f"r-{number}", number, ranked)
+        log.show("rerank", SCOPE, number, ranked)
     log._write_all()
 
     assert [0, 1, 2] == [one["query"] for one in Logged([tmp_path]).impressions()]
@@ -332,9 +372,9 @@ async def test_a_record_larger_than_a_file_is_lost_and_the_others_are_written(
     log = made(tmp_path)
     large = replace(ranked, documents=replace(ranked.documents, ids=["x" * LEAST_BYTES, "b"]))
 
-    log.show("rerank", "r-0", 0, ranked)
+    log.show("rerank", SCOPE, 0, ranked)
     for record in (large, ranked):
-        log.show("rerank", "r-1", 1, record)
+        log.show("rerank", SCOPE, 1, record)
     log._write_all()
 
     logged = Logged([tmp_path])
@@ -347,29 +387,20 @@ async def test_a_record_larger_than_a_file_is_lost_and_the_others_are_written(
 async def test_ids_of_any_kind_are_texts_numbers_or_nothing(ranked: Ranked, tmp_path: Path) -> None:
     log = made(tmp_path)
     for ids in ([b"\xffa", 7], [None, "b"], None):
-        log.show("rerank", "r", 0, replace(ranked, documents=replace(ranked.documents, ids=ids)))
+        log.show("rerank", SCOPE, 0, replace(ranked, documents=replace(ranked.documents, ids=ids)))
     log._write_all()
 
     assert [["\ufffda", 7], [None, "b"], None] == [one["ids"] for one in Logged([tmp_path]).impressions()]
 
 
-@pytest.mark.parametrize("name", ["r-1", "", "0f9d3c1e", "\u00e9"])
-async def test_the_share_of_an_id_is_its_checksum_times_the_golden_ratio(name: str) -> None:
-    """Knuth's multiplicative hash; a service of another version must take the same requests."""
-    place = zlib.crc32(name.encode()) * 2654435761 % 2**32
-
-    assert not sampled(name, place / 2**32)
-    assert sampled(name, (place + 1) / 2**32)
-
-
 async def test_the_names_of_features_stand_once_in_each_file(ranked: Ranked, tmp_path: Path) -> None:
     log = made(tmp_path)
-    for number in range(2):
+    for _ in range(2):
         for query in range(2):
-            log.show("rerank", f"r-{number}", query, ranked)
+            log.show("rerank", SCOPE, query, ranked)
         log._write_all()
-    log._files.close()
-    log.show("rerank", "r-2", 2, ranked)
+    log._shown.files.close()
+    log.show("rerank", SCOPE, 2, ranked)
     log._write_all()
 
     kinds = [[record.members["kind"] for record in Journal(path).records()] for path in journals_in(tmp_path)]
@@ -382,7 +413,7 @@ async def test_why_records_are_lost_is_said_once_and_so_is_that_they_no_longer_a
     caplog.set_level("INFO")
     log = made(tmp_path)
     event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
-    append = log._files.append
+    append = log._shown.files.append
     outcomes: list[OSError | int | None] = [
         OSError(errno.EIO, "Input/output error"), OSError(errno.EIO, "Input/output error"), OSError("gone"), 1, None, None
     ]  # fmt: skip
@@ -393,10 +424,10 @@ async def test_why_records_are_lost_is_said_once_and_so_is_that_they_no_longer_a
             raise outcome
         return append(frames if outcome is None else frames[:outcome])
 
-    monkeypatch.setattr(log._files, "append", appended)
+    monkeypatch.setattr(log._shown.files, "append", appended)
     for _ in range(6):
-        log.show("rerank", "r", 0, ranked)
-        log.say([event])
+        log.show("rerank", SCOPE, 0, ranked)
+        log.say(SCOPE, [event])
         log._write_all()
 
     lost = f"the impression log in {tmp_path} loses records: "
@@ -407,13 +438,13 @@ async def test_why_records_are_lost_is_said_once_and_so_is_that_they_no_longer_a
         f"the impression log in {tmp_path} can be written again",
     ] == caplog.messages
     state = log.state()
-    assert (2, 4, {"logged": 2, "unsampled": 0, "dropped": 0, "lost": 4}) == (
+    assert (2, 4, {"logged": 6, "dropped": 0, "over_quota": 0, "lost": 0}) == (
         state["logged"],
         state["lost"],
         state["feedback"],
     )
     # The fourth time only the names fitted, and they were written anew afterwards.
-    assert ["contract", "contract", "impression", "feedback", "impression", "feedback"] == [
+    assert [*["feedback"] * 6, "contract", "contract", "impression", "impression"] == [
         record.members["kind"] for path in journals_in(tmp_path) for record in Journal(path).records()
     ]
 
@@ -425,7 +456,7 @@ async def test_a_record_that_cannot_be_written_is_lost_and_the_others_are_not(
     broken = replace(ranked, options=replace(ranked.options, query_id=object()))  # type: ignore[arg-type]
 
     for query, one in enumerate((broken, ranked)):
-        log.show("rerank", "r", query, one)
+        log.show("rerank", SCOPE, query, one)
     log._write_all()
 
     assert ["a record for the impression log cannot be written"] == caplog.messages
@@ -440,15 +471,15 @@ async def test_records_are_written_together_up_to_a_number_of_bytes(
 ) -> None:
     monkeypatch.setattr(log_module, "_TOGETHER", together)
     log = made(tmp_path)
-    append, sizes = log._files.append, []
+    append, sizes = log._shown.files.append, []
 
     def appended(frames: Sequence[Any]) -> int:
         sizes.append(len(frames))
         return append(frames)
 
-    monkeypatch.setattr(log._files, "append", appended)
+    monkeypatch.setattr(log._shown.files, "append", appended)
     for query in range(3):
-        log.show("rerank", "r", query, ranked)
+        log.show("rerank", SCOPE, query, ranked)
     log._write_all()
 
     assert (writes, 4) == (len(sizes), sum(sizes))
@@ -461,21 +492,21 @@ async def test_as_many_bytes_as_are_written_together_are_written_at_once(
     log = made(tmp_path)
     event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
     monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9)
-    log.say([event])
+    log.say(SCOPE, [event])
     log._write_all()
     [path] = journals_in(tmp_path)
     size = path.stat().st_size
     sizes = []
-    append = log._files.append
+    append = log._said.files.append
 
     def appended(frames: Sequence[Any]) -> int:
         sizes.append(len(frames))
         return append(frames)
 
-    monkeypatch.setattr(log._files, "append", appended)
+    monkeypatch.setattr(log._said.files, "append", appended)
     for together in (3 * size, 3 * size - 1):
         monkeypatch.setattr(log_module, "_TOGETHER", together)
-        log.say([event] * 3)
+        log.say(SCOPE, [event] * 3)
         log._write_all()
 
     assert [3, 2, 1] == sizes
@@ -486,7 +517,7 @@ async def test_as_many_documents_were_shown_as_were_asked_for(
     top_n: int | None, shown: int, ranked: Ranked, tmp_path: Path
 ) -> None:
     log = made(tmp_path)
-    log.show("rerank", "r", 0, replace(ranked, options=replace(ranked.options, top_n=top_n)))
+    log.show("rerank", SCOPE, 0, replace(ranked, options=replace(ranked.options, top_n=top_n)))
     log._write_all()
 
     [one] = Logged([tmp_path]).impressions()
@@ -499,8 +530,8 @@ async def test_times_have_microseconds_and_so_has_feedback(
 ) -> None:
     monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9 + 0.12345678)
     log = made(tmp_path)
-    log.show("rerank", "r", 0, ranked)
-    log.say([Event("r", 0, "a", None, True, None, None)])  # noqa: FBT003
+    log.show("rerank", SCOPE, 0, ranked)
+    log.say(SCOPE, [Event("r", 0, "a", None, True, None, None)])  # noqa: FBT003
     log._write_all()
 
     records = [
@@ -524,7 +555,7 @@ async def test_records_gather_before_they_are_written_and_what_waits_is_written_
     log = made(tmp_path)
     log.start()
     for query in range(3):
-        log.show("rerank", "r", query, ranked)
+        log.show("rerank", SCOPE, query, ranked)
     before = log.state()["logged"]
 
     log.close()
@@ -532,4 +563,4 @@ async def test_records_gather_before_they_are_written_and_what_waits_is_written_
     assert log._thread is not None
     assert (0, False, True) == (before, log._thread.is_alive(), log._thread.daemon)
     assert 3 == log.state()["logged"] == len(list(Logged([tmp_path]).impressions()))
-    assert -1 == log._files._file
+    assert -1 == log._shown.files._file

@@ -384,7 +384,7 @@ def test_stats_tell_what_is_going_on_since_the_start_of_the_first_worker(
         meters.refused_requests.of("queue")[0] += count
         meters.worker_deaths.of("SIGKILL")[0] += 1
         meters.impressions.of("logged")[0] += count
-        meters.feedback.of("unsampled")[0] += 1
+        meters.feedback.of("over_quota")[0] += 1
         meters.feedback.of("dropped")[0] += 0
 
     stats = other.stats()
@@ -396,7 +396,7 @@ def test_stats_tell_what_is_going_on_since_the_start_of_the_first_worker(
         stats[name] for name in ("uptime_seconds", "in_flight", "connections", "refused", "deaths")
     )
     assert "series" not in stats
-    assert {"impressions": {"logged": 5}, "feedback": {"unsampled": 2, "dropped": 0}} == one.logged()
+    assert {"impressions": {"logged": 5}, "feedback": {"over_quota": 2, "dropped": 0}} == one.logged()
 
 
 def test_a_worker_that_takes_the_place_of_another_goes_on_counting_the_time(

@@ -14,8 +14,6 @@ from localrank_service.wire.feedback import LARGEST, MOST_EVENTS, read
 from localrank_service.wire.members import EVALUATE, FEEDBACK, JUDGED
 
 if TYPE_CHECKING:
-    import httpx
-
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.feedback import Event
 
@@ -116,20 +114,6 @@ async def test_huge_bodies_other_types_and_callers_without_a_key_are_refused(
 
     assert (413, 415, 401) == (huge.status_code, text.status_code, nobody.status_code)
     assert not (tmp_path / "log").exists()
-
-
-@pytest.mark.anyio
-async def test_listeners_get_every_event_even_if_nothing_is_logged(
-    connect: Any, tiny_model: LiveModel
-) -> None:
-    heard: list[Event] = []
-    async with connect(models=[tiny_model]) as client:
-        service = client._transport.app.state.service
-        service.feedback_listeners.append(heard.extend)
-        answer: httpx.Response = await client.post("/v1/feedback", json={"events": [EVENT, EVENT]})
-
-    assert (200, 2) == (answer.status_code, answer.json()["unsampled"])
-    assert ["a", "a"] == [event.id for event in heard]
 
 
 @pytest.mark.parametrize("table", [FEEDBACK, EVALUATE, JUDGED[-1:]])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.journal import file_name, frame
+from localrank.journal import FEEDBACK, file_name, frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,18 +17,20 @@ __all__ = ["Log"]
 
 
 class Log:
-    """A file of records, as a service writes them."""
+    """Files of records, as a service writes them."""
 
     def __init__(self, folder: Path, names: Sequence[str] = ("bm25", "age")) -> None:
         self.folder = folder
         self.path = folder / file_name(1, 1)
+        self.feedback = folder / file_name(1, 1, FEEDBACK)
         self.time = 0.0
         self._write({"kind": "contract", "contract": "c", "names": list(names)})
 
     def _write(self, members: dict[str, Any], *arrays: np.ndarray) -> None:
         self.time += 1
         members = {"time": self.time, **members}
-        with self.path.open("ab") as file:
+        path = self.feedback if members["kind"] == "feedback" else self.path
+        with path.open("ab") as file:
             for part in frame(json.dumps(members).encode(), [array.tobytes() for array in arrays]):
                 file.write(part)
 

@@ -362,7 +362,7 @@ def test_a_csv_that_cannot_be_written_leaves_nothing_behind(log: Log) -> None:
 
     with pytest.raises(InvalidData, match=r"out\.csv: Is a directory"):
         export([log.folder], out, overwrite=True)
-    assert {log.path, out} == set(log.folder.iterdir())
+    assert {log.path, log.feedback, out} == set(log.folder.iterdir())
     with pytest.raises(InvalidData, match="No such file or directory"):
         export([log.folder], log.folder / "nowhere" / "out.csv")
 

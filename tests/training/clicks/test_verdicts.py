@@ -12,7 +12,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.interleaving import METHODS
-from localrank.journal import file_name, frame
+from localrank.journal import FEEDBACK, IMPRESSIONS, file_name, frame
 from localrank.sequential import Sample, log_wealth, needed
 from localrank_training.clicks.joining import Judged
 from localrank_training.clicks.outcomes import Outcomes, outcomes_of
@@ -200,10 +200,13 @@ def test_what_is_no_part_is_left_out(part: Any) -> None:
 
 
 def write(folder: Path, records: list[tuple[dict[str, Any], list[Any]]]) -> None:
-    with (folder / file_name(1, 1)).open("wb") as file:
-        for members, arrays in records:
-            for part in frame(json.dumps(members).encode(), [array.tobytes() for array in arrays]):
-                file.write(part)
+    for kind in (IMPRESSIONS, FEEDBACK):
+        with (folder / file_name(1, 1, kind)).open("wb") as file:
+            for members, arrays in records:
+                if (members["kind"] == "feedback") == (kind == FEEDBACK):
+                    file.writelines(
+                        frame(json.dumps(members).encode(), [array.tobytes() for array in arrays])
+                    )
 
 
 def test_the_report_reads_the_log_of_a_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

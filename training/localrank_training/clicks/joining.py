@@ -106,6 +106,10 @@ class _Said:
         return len(self.clicks) + len(self.grades)
 
 
+#: Most impressions have no feedback.
+_NOTHING_SAID: Final = _Said()
+
+
 class Judged(NamedTuple):
     """One impression with what was said of its documents.
 
@@ -123,14 +127,19 @@ class Judged(NamedTuple):
 
 
 class _Feedback:
-    """All feedback of a log, by impression."""
+    """The feedback to the impressions of a log. A service logs all feedback, and only a share of the impressions."""
 
     def __init__(self, logged: Logged) -> None:
-        self.events = self.repeated = 0
-        self.said: dict[_Key, _Said] = {}
-        self._matched: set[_Key] = set()
+        self.events = self.repeated = self.unmatched = 0
+        self.said = {_Key(one["request_id"], one["query"]): _NOTHING_SAID for one in logged.impressions()}
         seen: set[str | int] = set()
         for event in logged.feedback():
+            key = _Key(event["request_id"], event["query"])
+            said = self.said.get(key)
+            if said is None:
+                self.events += 1
+                self.unmatched += 1
+                continue
             name = event["event_id"]
             if name is not None:
                 if name in seen:
@@ -138,25 +147,21 @@ class _Feedback:
                     continue
                 seen.add(name)
             self.events += 1
-            said = self.said.setdefault(_Key(event["request_id"], event["query"]), _Said())
+            if said is _NOTHING_SAID:
+                said = self.said[key] = _Said()
             document = ("id", event["id"]) if event.get("id") is not None else ("index", event["index"])
             if event["click"]:
                 said.clicks.add(document)
             elif (before := said.grades.get(document)) is None or before[0] <= event["time"]:
                 said.grades[document] = event["time"], float(event["grade"])
 
-    def unmatched(self) -> int:
-        """Return the number of judgements whose impression was not found."""
-        return sum(len(said) for key, said in self.said.items() if key not in self._matched)
-
     def judge(self, key: _Key, impression: dict[str, Any]) -> tuple[Judged, int]:
         """Return the impression with its judgements, and how many of them are of documents that it does not have."""
-        self._matched.add(key)
         order, n_documents = impression["order"], len(impression["order"])
         places = np.zeros(n_documents, np.int64)
         places[order[: impression["shown"]]] = np.arange(1, impression["shown"] + 1)
-        said = self.said.get(key)
-        if said is None:
+        said = self.said.get(key, _NOTHING_SAID)
+        if not said:
             return Judged(impression, places, set(), {}), 0
         found = {("index", position): position for position in range(n_documents)}
         for position in range(n_documents - 1, -1, -1):
@@ -178,7 +183,6 @@ def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -
     seen: set[_Key] = set()
     for impression in logged.impressions():
         if impression not in which:
-            feedback.judge(_Key(impression["request_id"], impression["query"]), impression)
             continue
         key = _Key(impression["request_id"], impression["query"])
         if key in seen:
@@ -190,7 +194,7 @@ def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -
         judged, lacking = feedback.judge(key, impression)
         joined.unmatched += lacking
         yield judged
-    joined.unmatched += feedback.unmatched()
+    joined.unmatched += feedback.unmatched
 
 
 def judged(logged: Logged, *, which: Which = ALL) -> Iterator[Judged]:

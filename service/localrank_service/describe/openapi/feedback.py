@@ -40,8 +40,10 @@ SCHEMAS: dict[str, Any] = {
         {
             "request_id": TEXT,
             "accepted": COUNT | {"description": "Events that will be logged."},
-            "unsampled": COUNT | {"description": "Events that belong to requests which are not logged."},
-            "dropped": COUNT | {"description": "Events that the queue had no room for; send them again."},
+            "dropped": COUNT
+            | {
+                "description": "Events that the queue or the caller's quota had no room for; send them again."
+            },
         }
     ),
 }

@@ -51,9 +51,10 @@ SCHEMAS: dict[str, Any] = {
             "impressions": maybe(
                 closed(
                     {
-                        "share": NUMBER | {"description": "Share of the requests that are logged."},
+                        "share": NUMBER | {"description": "Share of the rankings that are logged."},
                         "logged": COUNT,
                         "dropped": COUNT,
+                        "over_quota": COUNT,
                         "lost": COUNT,
                         "feedback": map_of(COUNT) | {"description": "Events since the start, by outcome."},
                         "bytes": COUNT | {"description": "Bytes of all files of the log."},
