@@ -76,6 +76,10 @@ openapi: $(VENV)/.dev ## Write docs/openapi.json anew
 http-page: $(VENV)/.dev ## Write the answers in docs/http.md anew from a running service
 	$(BIN)/python -m tests.end_to_end.http_page
 
+.PHONY: golden
+golden: $(VENV)/.dev ## Write the golden files anew (G="--only http" for one scene); see tests/golden
+	$(BIN)/python -m tests.golden $(G)
+
 .PHONY: licences
 licences: $(VENV)/.dev ## Write docs/licences.md from what is installed
 	$(BIN)/python -m tests.architecture.licences > docs/licences.md
