@@ -7,7 +7,7 @@ import re
 import struct
 from typing import NamedTuple
 
-__all__ = ["Said", "float32", "letor_lines"]
+__all__ = ["Said", "figures", "float32", "letor_lines"]
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -71,6 +71,26 @@ def _letor_line(line: bytes, number: int, max_features: int) -> Said | None:
         values.append((position, value))
         before = position
     return Said(number, grade, others[0][4:], values, comment)
+
+
+def figures(labels: list[float], order: list[int]) -> dict[str, float]:
+    """Return what one ranking is worth in the convention ``standard``; ``order`` is best first."""
+    ranked = [labels[position] for position in order]
+    relevant = [label > 0 for label in ranked]
+    hits = [place for place, good in enumerate(relevant, 1) if good]
+
+    def gain(grades: list[float], cutoff: int) -> float:
+        return math.fsum(
+            (2.0**grade - 1) / math.log2(place + 1) for place, grade in enumerate(grades[:cutoff], 1)
+        )
+
+    best = gain(sorted(labels, reverse=True), 3)
+    return {
+        "ndcg@3": gain(ranked, 3) / best if best else 0.0,
+        "mrr": 1 / hits[0] if hits else 0.0,
+        "p@2": sum(relevant[:2]) / 2,
+        "map": math.fsum(number / place for number, place in enumerate(hits, 1)) / len(hits) if hits else 0.0,
+    }
 
 
 def _number(text: str) -> float:

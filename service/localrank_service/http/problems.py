@@ -156,7 +156,7 @@ def install(app: FastAPI) -> None:
 
 
 def _of_framework(request: Request, error: HTTPException) -> Problem:
-    path = request.url.path
+    path = request.scope["path"]
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = f"no route {path}; /docs lists them"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

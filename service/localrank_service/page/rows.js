@@ -6,6 +6,8 @@
 const IDS = new Set(["id", "doc_id", "docid", "document", "document_id"]);
 const LABELS = new Set(["label", "grade", "relevance", "judgement", "judgment"]);
 const QUERIES = new Set(["qid", "query", "query_id"]);
+/** A feature and its value in LETOR text; "?" is a missing value. */
+const LETOR_PAIR = /^(\d+):(\?|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)$/;
 
 /** Read the documents; `width` is how many features the model has. */
 export function readRows(text, width) {
@@ -70,12 +72,12 @@ function fromLetor(text, width) {
     if (queries.size > 1 && query !== [...queries][0]) continue;
     const row = new Array(width).fill(0);
     for (const word of words.slice(query ? 2 : 1)) {
-      const [, index, value] = /^(\d+):(\S+)$/.exec(word) ?? [];
-      if (!index || Number.isNaN(Number(value))) throw new Error(`Line ${at + 1}: expected feature:value, found “${word.slice(0, 40)}”.`);
+      const [, index, value] = LETOR_PAIR.exec(word) ?? [];
+      if (!index) throw new Error(`Line ${at + 1}: expected feature:value, found “${word.slice(0, 40)}”.`);
       if (Number(index) < 1 || Number(index) > width) {
         throw new Error(`Line ${at + 1}: feature ${index} is out of range; the model has features 1 to ${width}.`);
       }
-      row[Number(index) - 1] = Number(value);
+      row[Number(index) - 1] = value === "?" ? null : Number(value);
     }
     rows.push(row);
     labels.push(words[0]);

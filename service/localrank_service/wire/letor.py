@@ -76,12 +76,13 @@ def read(
     if not known:
         return []
     query_of, label_of, matrix = np.concatenate(queries), np.concatenate(labels), np.concatenate(rows)
-    order = np.argsort(query_of, kind="stable")
-    ends = np.cumsum(np.bincount(query_of))
-    return [
-        Judged(query_id, matrix[places], label_of[places])
-        for query_id, places in zip(known, np.split(order, ends[:-1]), strict=True)
-    ]
+    rows.clear()
+    if bool((np.diff(query_of) < 0).any()):
+        order = np.argsort(query_of, kind="stable")
+        label_of, matrix = label_of[order], matrix[order]
+    ends = np.cumsum(np.bincount(query_of))[:-1]
+    parts = np.split(matrix, ends), np.split(label_of, ends)
+    return [Judged(*one) for one in zip(known, *parts, strict=True)]
 
 
 def _blocks(body: bytes) -> Iterator[bytes]:

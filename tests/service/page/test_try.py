@@ -132,7 +132,7 @@ def test_columns_without_names_are_the_models_in_its_order(visit: Visit) -> None
 
 def test_of_several_queries_the_first_is_ranked_and_its_judgements_are_shown(visit: Visit) -> None:
     page = visit.open()
-    given(page, "2 qid:1 1:3 2:1\n0 qid:1 1:1 3:2\n1 qid:2 1:5 # other\n")
+    given(page, "2 qid:1 1:3 2:1\n0 qid:1 1:+1. 3:2e0\n1 qid:2 1:5 # other\n")
 
     after = ranked(page)
 
@@ -273,6 +273,8 @@ def test_a_file_may_be_dropped(visit: Visit) -> None:
         ("a,b\n1,x", "Line 2, feature 2: expected a number"),
         ("0 qid:1 1:2 99:1", "Line 1: feature 99 is out of range; the model has features 1 to 10."),
         ("0 qid:1 one:2", "Line 1: expected feature:value"),
+        ("0 qid:1 1:Infinity", "Line 1: expected feature:value"),
+        ("0 qid:1 1:?", "is missing"),
         ("1,2\n3,4", "features[0] has 2 values; expected 10"),
         ("[[" + ",".join(["1e39"] * 10) + "]]", "float32"),
     ],
