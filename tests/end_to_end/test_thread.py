@@ -111,6 +111,7 @@ def test_rank_and_the_service_give_the_same_bits_for_every_query(
     assert offline == served_scores(client, model, read(parts[1]))
 
 
+@pytest.mark.soak
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", ["MQ2008", "OHSUMED-raw"])
 def test_they_do_on_real_data(name: str, real_data: Path, tmp_path: Path) -> None:

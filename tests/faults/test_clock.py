@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.faults.load import loaded
 from tests.faults.running import running, until
 
@@ -34,6 +36,7 @@ def more_answers(load: Load) -> None:
     until(lambda: len(load.answers) > asked + 100)
 
 
+@pytest.mark.soak
 def test_a_clock_that_jumps_disturbs_nothing(models_dir: Path, body: bytes, tmp_path: Path) -> None:
     clock, patch = tmp_path / "clock", tmp_path / "patch"
     clock.write_text("0")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.faults.load import Answer
     from tests.faults.running import Running
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 def fill(folder: Path) -> Path:

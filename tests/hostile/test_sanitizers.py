@@ -96,7 +96,7 @@ def check(sanitized: Path, *options: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_tests_of_every_kernel_make_no_sanitizer_speak(sanitized: Path) -> None:
     check(sanitized, "--hypothesis-profile=few", *SHORT)
 

@@ -83,7 +83,7 @@ OF_C = {
     "lanes.h": ["tests/core/native", "tests/core/test_signature.py", "tests/core/test_contract.py"],
 }
 OF_OTHER_C = ["tests/core/native", "tests/service/wire", "tests/hostile"]
-SANITIZERS = "tests/hostile/test_sanitizers.py"
+SANITIZERS = "tests/hostile/test_sanitizers.py::test_the_tests_of_every_kernel_make_no_sanitizer_speak"
 #: What runs for a line that no test executes in its own process: servers and commands do.
 ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/commands"]
 #: What runs last for lines of these folders: other processes execute them too, or they run when a module is imported, which
@@ -239,7 +239,7 @@ class Place:
         """Return the lists of tests that may notice the defect, those first that notice most."""
         source = Path(mutant.path)
         if source.suffix != ".py":
-            return [OF_C.get(source.name, OF_OTHER_C), [SANITIZERS]]
+            return [OF_C.get(source.name, OF_OTHER_C), ["-m", "soak", SANITIZERS]]
         return [
             named_after(self.folder, mutant.path),
             executed.tests_of(mutant) or ELSEWHERE,
