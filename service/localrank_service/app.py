@@ -254,7 +254,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     cpus.keep_to_one_thread()
     service.workers.enter()
     drain_on_sigterm(service)
-    service.connections.start()
+    service.connections.start(service.admission.show)
     if service.impressions is not None:
         service.impressions.start()
     seconds = service.settings.poll_seconds
@@ -275,7 +275,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
                     await service.experiments.looked.wait()
     try:
         # What every connection of this server gets (`localrank_service.http.protocol`).
-        yield {"connections": service.connections, "admission": service.admission, "cors": service.cors}
+        yield {
+            "connections": service.connections,
+            "admission": service.admission,
+            "cors": service.cors,
+            "keys": service.keys,
+        }
     finally:
         service.connections.stop()
         if service.loader is not None and service.loader.remote is not None:

@@ -133,6 +133,11 @@ class Lane:
         self._units = self._running = 0.0
         self._begun = 0.0
 
+    @property
+    def requests(self) -> int:
+        """How many calls are in the thread or wait for it."""
+        return self._handed + sum(not waiter.done() for waiter in self._waiters)
+
     def wait(self) -> float:
         """Return how many seconds it would take until work that comes now could begin."""
         if not self._handed:

@@ -10,6 +10,8 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
+from starlette.requests import ClientDisconnect
+
 from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
@@ -130,6 +132,8 @@ class Attempt:
         if isinstance(error, Exception):
             if isinstance(error, Problem):
                 status = error.status
+            elif isinstance(error, ClientDisconnect):
+                status = 499
             else:
                 status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
             meters.refused(self.api, self._model, status, self.timing.stop()["total"] / 1e3)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from localrank.registry import CHAMPION
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from starlette.types import Scope
 
     from localrank_service.experiments.running import Experiments
@@ -79,12 +83,45 @@ class Service:
             raise self.live.missing(address, at)
         return model
 
-    def unready(self) -> Problem | None:
-        """Return why requests should not be sent here, or ``None``."""
-        if not self.draining and not self.live.loaded:
+    def unstarted(self) -> Problem | None:
+        """Return why the service has not started, or ``None``: it starts when every worker has tried every model."""
+        expected = max(1, self.settings.workers)
+        if self.loader is not None and self.workers.started(expected):
+            return None
+        if not self.live.loaded:
             return self.live.waiting()
-        reason = "the server is shutting down" if self.draining else self._lacking()
-        return None if reason is None else Problem(503, reason, headers={"Retry-After": "1"})
+        left = 0 if self.loader is None else expected - sum(one.loaded for one in self.workers.living())
+        return _unready(f"{left} of {expected} workers are still loading their models") if left > 0 else None
+
+    def unready(self) -> Problem | None:
+        """Return why requests should not be sent here, or ``None``. It is ready as long as one of its workers is."""
+        if self.draining:
+            return _unready("the server is shutting down")
+        if (problem := self.unstarted()) is not None:
+            return problem
+        reasons = self._reasons()
+        if None in reasons.values():
+            return None
+        return _unready("; ".join(dict.fromkeys(map(str, reasons.values()))))
+
+    def unready_workers(self) -> dict[str, str]:
+        """Return why some workers are not ready, by process."""
+        return {str(pid): reason for pid, reason in self._reasons().items() if reason is not None}
+
+    def _reasons(self) -> dict[int, str | None]:
+        """Return why each worker is not ready, if it is not, by process."""
+        loading = "models are being loaded"
+        found = {os.getpid(): self._lacking() if self.live.loaded else loading}
+        for report in self.workers.others():
+            champions = {name for name, aliases in report.serving.items() if CHAMPION in aliases}
+            broken = _broken(report.broken, champions)
+            if not report.loaded:
+                found[report.pid] = loading
+            elif not champions:
+                found[report.pid] = "; ".join(broken) or "it serves no model"
+            else:
+                found[report.pid] = "; ".join(broken) if broken and self.settings.ready == "all" else None
+        return found
 
     def _away(self) -> str | None:
         """Return why the folder of models at a URL cannot be read, if it cannot."""
@@ -95,15 +132,23 @@ class Service:
     def _lacking(self) -> str | None:
         """Return what is wrong with the models, if requests should not be sent here because of it."""
         champions = self.live.champions
-        # A broken model with an earlier version is reported, but requests can use it.
-        broken = [
-            f"model {name!r} is broken: {reason}"
-            for name, reason in self.live.broken.items()
-            if "@" not in name and name not in champions
-        ]
+        broken = _broken(self.live.broken, champions)
         if not champions:
             unloaded = [f"model {name!r} is unloaded" for name in sorted(self.live.unloaded)]
             away = [f"its URL cannot be read: {error}"] if (error := self._away()) else []
             nothing = [] if broken or unloaded else [f"no model in {self.settings.models_dir} has a champion"]
             return "; ".join([*broken, *unloaded, *nothing, *away])
         return "; ".join(broken) if broken and self.settings.ready == "all" else None
+
+
+def _unready(reason: str) -> Problem:
+    return Problem(503, reason, headers={"Retry-After": "1"})
+
+
+def _broken(broken: Mapping[str, str], champions: Collection[str]) -> list[str]:
+    """Return what is wrong with models that have no champion. One with an earlier version can be used."""
+    return [
+        f"model {name!r} is broken: {reason}"
+        for name, reason in broken.items()
+        if "@" not in name and name not in champions
+    ]

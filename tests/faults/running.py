@@ -80,6 +80,16 @@ class Running:
         samples = [line.rpartition(" ") for line in lines if re.match(rf"{name}[ {{]", line)]
         return {labels.removeprefix(name): float(value) for labels, _, value in samples}
 
+    def in_work(self) -> dict[str, float]:
+        """What is counted although no client waits for an answer; the request for the metrics itself does not count."""
+        found = {
+            **self.metric("localrank_accepted_requests"),
+            "documents": sum(self.metric("localrank_inflight_documents").values()),
+            "requests": sum(self.metric("localrank_inflight_requests").values()) - 1,
+            "connections": sum(self.metric("localrank_connections").values()) - 1,
+        }
+        return {name: count for name, count in found.items() if count}
+
     def stop(self) -> int:
         """End it as an operator does; return its exit code."""
         self.process.terminate()
@@ -137,6 +147,10 @@ def running(
     try:
         service = Running(process)
         yield service
+        if process.poll() is None:
+            # After every fault: when no connection is left, nothing is in work, waits or is in flight.
+            until(lambda: not service.in_work(), 30)
+            assert 0 == service.stop()
     finally:
         if service is not None:
             service.client.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+import select
+import selectors
 import socket
+import statistics
 import struct
 import threading
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import httpx
 import pytest
@@ -120,14 +124,36 @@ def test_clients_that_hang_up_in_the_middle_leave_nothing_behind(models_dir: Pat
         for thread in threads:
             thread.join(30)
         load.stop()
-        # The request for the metrics is in flight itself.
-        until(lambda: service.metric("localrank_inflight_requests") == {"": 1.0})
-        until(lambda: service.metric("localrank_connections") == {"": 1.0})
-
-        assert {"": 0.0} == service.metric("localrank_inflight_documents")
         assert [] == load.failures
-        assert 0 == service.stop()
     assert not [line for line in service.lines if "Traceback" in line or "exception" in line]
+
+
+@pytest.mark.parametrize("how", ["reset", "unread answer"])
+def test_clients_that_are_lost_while_they_are_answered_give_back_their_places(
+    models_dir: Path, how: str
+) -> None:
+    """400 complete requests of 9 kB; afterwards everybody is answered, and the service can be stopped."""
+    content = json.dumps({"features": [[0.123456789] * 10] * 70}).encode()
+    request = HEAD + b"Content-Length: %d\r\n\r\n" % len(content) + content
+    with running(models_dir) as service:
+        for _ in range(4):
+            with ExitStack() as stack:
+                wires = [stack.enter_context(connect(service)) for _ in range(100)]
+                for wire in wires:
+                    wire.sendall(request)
+                    if how == "reset":
+                        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                if how == "reset":
+                    time.sleep(0.03)
+                else:
+                    select.select(wires, [], [], 30)
+        until(lambda: not service.in_work())
+
+        statuses = [
+            service.client.post("/v1/rerank", content=content, headers=JSON).status_code for _ in range(20)
+        ]
+        assert 0 == service.stop()
+    assert [200] * 20 == statuses
 
 
 def test_bad_clients_do_not_fill_the_log(models_dir: Path) -> None:
@@ -142,3 +168,67 @@ def test_bad_clients_do_not_fill_the_log(models_dir: Path) -> None:
         seconds = time.monotonic() - begun
 
         assert len(service.lines) - lines <= 2 * (1 + seconds / 10)
+
+
+@pytest.mark.parametrize(
+    ("count", "sent"),
+    [
+        (60, b"\r\n" * 65_536),
+        (400, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 20_000),
+        (400, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + (b"80\r\n" + b"x" * 128 + b"\r\n") * 900),
+        (400, HEAD + b"".join(b"X-%d: %b\r\n" % (number, b"x" * 600) for number in range(98)) + b"\r\n"),
+    ],
+    ids=["empty lines", "tiny chunks", "small chunks", "headers"],
+)
+def test_clients_that_send_what_is_slow_to_read_do_not_delay_health_checks(
+    models_dir: Path, sent: bytes, count: int
+) -> None:
+    """Each connection sends 60 to 130 kB as often as it can, and comes back when it is closed."""
+    connected, stopped = threading.Event(), threading.Event()
+
+    def flood(service: Running) -> None:
+        with selectors.DefaultSelector() as selector, ExitStack() as stack:
+
+            def begin() -> None:
+                wire = stack.enter_context(connect(service))
+                wire.settimeout(0.0)
+                selector.register(wire, selectors.EVENT_READ | selectors.EVENT_WRITE, [sent])
+
+            for _ in range(count):
+                begin()
+            connected.set()
+            while not stopped.is_set():
+                for key, event in selector.select(0.05):
+                    wire, left = cast("socket.socket", key.fileobj), key.data
+                    try:
+                        if event & selectors.EVENT_READ and not wire.recv(1 << 16):
+                            raise ConnectionResetError
+                        if event & selectors.EVENT_WRITE:
+                            left[0] = left[0][wire.send(left[0]) :] or sent
+                    except BlockingIOError:
+                        continue
+                    except OSError:
+                        selector.unregister(wire)
+                        wire.close()
+                        begin()
+
+    with running(models_dir, "--hang-seconds", "3") as service:
+        workers = service.workers
+        attacker = threading.Thread(target=flood, args=(service,), daemon=True)
+        attacker.start()
+        waits = []
+        try:
+            assert connected.wait(30)
+            begun = time.monotonic()
+            while time.monotonic() - begun < 4.0:
+                asked = time.monotonic()
+                assert 200 == service.client.get("/livez").status_code
+                waits.append(time.monotonic() - asked)
+        finally:
+            stopped.set()
+            attacker.join(30)
+        log(f"{count} connections, {sent[-20:]!r}: {len(waits)} checks, the slowest {max(waits):.2f} s")
+        assert workers == service.workers
+    # A busy machine delays them, too; a worker that reads everything at once delays them for many seconds.
+    assert statistics.median(waits) < 1.0
+    assert max(waits) < 3.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModels, addresses_of
+from localrank_service.models.workers import Report, Workers
 from localrank_service.service import Service
 
 if TYPE_CHECKING:
@@ -33,12 +35,15 @@ def service(
     if models is not None:
         live.replace(models, broken or {}, frozenset(unloaded))
     parts: dict[str, Any] = dict.fromkeys(
-        ("hosts", "cors", "meters", "observer", "limits", "workers", "admission", "rank")
+        ("hosts", "cors", "meters", "observer", "limits", "admission", "rank")
     )
+    workers = Workers(None)
+    workers.report({}, {}, loaded=models is not None)
     return Service(
-        settings=SimpleNamespace(ready=ready, models_dir=Path("models")),  # type: ignore[arg-type]
+        settings=SimpleNamespace(ready=ready, models_dir=Path("models"), workers=1),  # type: ignore[arg-type]
         live=live,
         keys=SimpleNamespace(is_admin=lambda scope: "key" in scope),  # type: ignore[arg-type]
+        workers=workers,
         loader=loader,
         connections=SimpleNamespace(draining=False),  # type: ignore[arg-type]
         **parts,
@@ -101,6 +106,32 @@ def test_a_service_that_drains_is_not_ready(tiny_model: LiveModel) -> None:
 
     assert "the server is shutting down" == reason(one) == reason(unloaded)
     assert one.connections.draining
+
+
+def test_it_starts_with_all_workers_and_stays_ready_with_one(tiny_model: LiveModel, tmp_path: Path) -> None:
+    one = service(addresses_of([tiny_model]), loader=SimpleNamespace(remote=None))
+    one.settings.workers = 2
+    one.workers = Workers(tmp_path)
+    found: list[str | None] = []
+
+    def tell(*reports: Report) -> None:
+        one.workers.living = lambda: [Report(os.getpid(), {}, {}, loaded=True), *reports]  # type: ignore[method-assign]
+        found.append(reason(one))
+
+    serving = Report(71, {"tiny": {"champion": 3}}, {}, loaded=True)
+    tell()
+    tell(Report(71, {}, {}))
+    tell(serving)
+    tell()
+    tell(Report(71, {}, {}))
+    one.live.replace({}, {"tiny": "cut short"})
+    tell(serving)
+    told = one.unready_workers()
+    tell(Report(71, {}, {"tiny": "cut short"}, loaded=True))
+
+    waits = "1 of 2 workers are still loading their models"
+    assert [waits, waits, None, None, None, None, "model 'tiny' is broken: cut short"] == found
+    assert {str(os.getpid()): "model 'tiny' is broken: cut short"} == told
 
 
 class Loader:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import LANES, RANKER
+from localrank_service.aside import LANES, RANKER, READER
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -52,8 +52,12 @@ _SHARE = 2.0
 _AHEAD, _BEHIND = 0.5, 1.5
 #: Kinds of requests that are told apart. Clients make them up, so their number is limited.
 _MOST_KINDS = 512
+#: Requests of administrators at once.
+_MOST_CHANGES = 8
 #: Seconds over which the connections that ask are counted.
 _PERIOD = 0.5
+
+_CHANGE = (b"", b"", 0)
 
 #: Path, content type, and binary digits of the length of the body.
 Kind: TypeAlias = tuple[bytes, bytes, int]
@@ -138,16 +142,19 @@ class Admission:
         working: requests with a complete body that are not answered yet.
         waiting: those of them whose turn has not come.
         documents: of all of them; a request that is not decoded yet counts as the usual number.
+        changing: requests of administrators that change something; they have places of their own and no turns, so that
+            an overloaded service can be mended.
         accepted: whether a connection was accepted since that was looked at last.
     """
 
     def __init__(self, settings: Settings, meters: Meters) -> None:
-        self.working = self.waiting = self.documents = 0
+        self.working = self.waiting = self.documents = self.changing = 0
         self._most = settings.max_concurrent_requests
         self._most_documents = settings.max_documents_in_flight
         self._refused = meters.refused_requests
         self._waited = meters.queue_wait.of()
         self._shown = meters.documents_in_flight.of()
+        self._states = meters.accepted
         self._longest = burst = settings.max_queue_ms / 1e3
         overload = settings.overload_queue_ms / 1e3
         self._pressure = Pressure(burst, overload, _LEAST)
@@ -192,6 +199,25 @@ class Admission:
                 return self._refuse("requests", pressure, now, wait)
             client.due = max(client.due, now) + self._active * seconds / _SHARE
         return Claim(self, kind, 0 if usual is None else round(usual.documents))
+
+    def admit_change(self) -> Claim | int:
+        """Take on a request of an administrator, or return after how many seconds to ask again."""
+        if self.changing >= _MOST_CHANGES:
+            self._refused.of("changes")[0] += 1.0
+            return 1
+        return _Change(self, _CHANGE, 0)
+
+    def show(self) -> None:
+        """Let the meters know how many requests there are."""
+        states = {
+            "all": self.working + self.changing,
+            "waiting": self.waiting,
+            "reading": READER.requests,
+            "ranking": RANKER.requests,
+            "changing": self.changing,
+        }
+        for state, count in states.items():
+            self._states.set(count, state)
 
     def strain(self) -> float:
         """Return how long a request would wait now, as a share of the allowed time. Above 1 the request is refused."""
@@ -386,4 +412,25 @@ class Claim:
             self._admission.hold(-self._documents)
             if self._counted or self._used:
                 self._admission.learn(self._kind, self._counted, self._used)
+        self._state = 3
+
+
+class _Change(Claim):
+    """What a request of an administrator takes: one of a few places, from its head to its end."""
+
+    __slots__ = ()
+
+    def __init__(self, admission: Admission, kind: Kind, documents: int) -> None:
+        super().__init__(admission, kind, documents)
+        admission.changing += 1
+
+    def arrive(self) -> None:
+        self.arrived = monotonic()
+
+    def begin(self) -> bool:
+        return True
+
+    def finish(self) -> None:
+        if self._state != 3:
+            self._admission.changing -= 1
         self._state = 3

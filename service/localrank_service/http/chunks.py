@@ -6,10 +6,13 @@ import re
 
 from localrank_service.http.problems import Problem
 
-__all__ = ["MOST_CHUNKS", "Chunks"]
+__all__ = ["FREE_CHUNKS", "LEAST_CHUNK", "Chunks"]
 
-#: Reading a chunk takes as long as reading some thousand bytes, so that a body of tiny ones would be slow to read.
-MOST_CHUNKS = 1 << 16
+#: Reading a chunk takes as long as reading some thousand bytes, so a body of tiny ones would be slow to read. A body may
+#: have `FREE_CHUNKS` of any size, and one more for each `LEAST_CHUNK` bytes of content.
+FREE_CHUNKS, LEAST_CHUNK = 2048, 128
+#: Lines that are read in one step, which takes half a millisecond.
+_LINES = 256
 #: Bytes of a line that says how long the next chunk is, extensions included.
 _LONGEST_LINE = 256
 #: Bytes of the headers after the last chunk. They are not used.
@@ -26,11 +29,13 @@ class Chunks:
         complete: whether the body has ended.
     """
 
-    __slots__ = ("_count", "_line", "_room", "_trailer", "complete")
+    __slots__ = ("_count", "_line", "_most", "_room", "_trailer", "complete")
 
     def __init__(self) -> None:
         self.complete = False
         self._count = 0
+        #: Bytes of content that are announced, added to those that `FREE_CHUNKS` stand for.
+        self._most = FREE_CHUNKS * LEAST_CHUNK
         #: Bytes left of a chunk and of the line end after it.
         self._room = 0
         #: Beginning of a line that has not ended.
@@ -39,10 +44,10 @@ class Chunks:
         self._trailer = -1
 
     def feed(self, data: memoryview) -> tuple[bytes, int]:
-        """Return the content that the data brings, and how many bytes of it were the body's."""
+        """Read a part of the data; return the content it brings, and how many bytes were read."""
         content: list[memoryview] = []
-        at, size = 0, len(data)
-        while at < size and not self.complete:
+        at, size, lines = 0, len(data), 0
+        while at < size and not self.complete and lines < _LINES:
             if self._room > 2:
                 part = data[at : at + self._room - 2]
                 content.append(part)
@@ -56,6 +61,7 @@ class Chunks:
                 self._room -= len(end)
             else:
                 at += self._read_line(data[at : at + _LONGEST_LINE + 2])
+                lines += 1
         return b"".join(content), at
 
     def _read_line(self, data: memoryview) -> int:
@@ -89,10 +95,14 @@ class Chunks:
         found = _SIZE.fullmatch(line)
         if found is None:
             raise _malformed("the size of a chunk is not a number")
-        self._count += 1
-        if self._count > MOST_CHUNKS:
-            raise Problem(413, f"the body comes in more than {MOST_CHUNKS} chunks")
         size = int(found[1], 16)
+        self._count += 1
+        self._most += size
+        if self._count * LEAST_CHUNK > self._most:
+            raise Problem(
+                413,
+                f"the body comes in more than {FREE_CHUNKS} chunks of less than {LEAST_CHUNK} bytes; send larger ones",
+            )
         if size:
             self._room = size + 2
         else:

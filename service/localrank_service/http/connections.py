@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import resource
-from collections import Counter
+from collections import Counter, deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ from localrank_service.http.problems import Problem
 from localrank_service.http.refusals import Refusals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank_service.http.protocol import Http
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
@@ -42,6 +44,11 @@ _GRACE = 5.0
 _LINGER = 1.0
 #: Seconds that an idle client has to send a last request when the server stops.
 _FAREWELL = 1.0
+#: Seconds in which a worker that has nothing to do refuses everything before it counts as broken.
+_STUCK = 60.0
+#: Seconds of one turn of the event loop in which connections read, and how many of them each has. What takes longer is
+#: read in later turns, so that many clients that send what is slow to read do not keep health checks waiting.
+_READING, _SHARE = 0.01, 0.001
 #: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
 _READ = 1 << 17
 #: Descriptors kept for everything else: models to be loaded, logs, meters.
@@ -55,14 +62,19 @@ class Connections:
 
     Attributes:
         buffer: where each connection reads what arrives.
+        held: bytes of requests that are in memory.
         draining: whether every answer is the last on its connection.
         refusals: answers that are made ahead.
         heads: those that were read before.
+        stuck: whether every request was refused for a minute although no connection had one in work. Overload does not
+            do that; something in this process is broken.
     """
 
     def __init__(self, settings: Settings, meters: Meters) -> None:
         self.buffer = memoryview(bytearray(_READ))
-        self.draining = False
+        self.draining = self.stuck = False
+        #: Since when every request was refused although no connection has one in work, on the monotonic clock.
+        self._refusing: float | None = None
         self.refusals = Refusals()
         self.heads = Heads()
         self._settings = settings
@@ -77,17 +89,22 @@ class Connections:
         #: There was no room for these; they also wait for the client to close its side.
         self._refused: dict[Http, None] = {}
         self._stalled: dict[Http, float] = {}
-        self._held = 0
+        #: These read on in a later turn of the event loop; and until when connections may read in this turn.
+        self._later: deque[Http] = deque()
+        self._reading = 0.0
+        self.held = 0
         self._most_held = _BODIES * settings.max_body_bytes
         self._limit = settings.max_connections
         self._ended: Counter[str] = Counter()
         self._logged = self._counted = -_QUIET
         self._stopping: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._show: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
-        """Begin to look at the connections; the event loop runs."""
+    def start(self, show: Callable[[], None] | None = None) -> None:
+        """Begin to look at the connections, and call ``show`` as often; the event loop runs."""
         _raise_limit()
+        self._show = show or self._show
         self._look()
 
     def stop(self) -> None:
@@ -150,10 +167,10 @@ class Connections:
         self._stalled.pop(connection, None)
 
     def hold(self, connection: Http, size: int) -> None:
-        """Count bytes of requests that are kept in memory; give up the largest unfinished request if they are too many."""
-        connection.held += size
-        self._held += size
-        if self._held > self._most_held:
+        """Note how many bytes of requests a connection keeps; give up the largest unfinished one if all are too many."""
+        self.held += size - connection.held
+        connection.held = size
+        if self.held > self._most_held:
             largest = max((*self._bodies, *self._heads, connection), key=lambda one: one.held)
             detail = (
                 f"the requests that are arriving take more than {self._most_held} bytes in all, the limit of "
@@ -164,8 +181,49 @@ class Connections:
 
     def release(self, connection: Http) -> None:
         """No longer count the bytes that this connection kept."""
-        self._held -= connection.held
+        self.held -= connection.held
         connection.held = 0
+
+    def accept(self) -> None:
+        """Take note that a request was not refused."""
+        self._refusing = None
+
+    def refuse(self) -> None:
+        """Take note that a request was refused."""
+        now = monotonic()
+        if self._refusing is None:
+            self._refusing = now
+        elif now - self._refusing > _STUCK:
+            self.stuck = True
+
+    def share(self) -> float:
+        """Return until when a connection may read now, on the monotonic clock."""
+        self._begin_turn()
+        return min(self._reading, monotonic() + _SHARE)
+
+    def is_over(self, until: float) -> bool:
+        """Tell whether this time has come."""
+        return until <= monotonic()
+
+    def put_off(self, connection: Http) -> None:
+        """Let a connection read on in a later turn of the event loop."""
+        self._later.append(connection)
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        if not self._reading:
+            self._reading = monotonic() + _READING
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        """Let connections read that were put off, the first ones first."""
+        self._reading = 0.0
+        if self._later:
+            self._begin_turn()
+        for _ in range(len(self._later)):
+            self._later.popleft().go_on()
+            if self._reading <= monotonic():
+                break
 
     def note(self, reason: str) -> None:
         """Count the reason why a connection was ended; one log line covers many connections."""
@@ -209,6 +267,9 @@ class Connections:
         """End what has taken too long."""
         now = monotonic()
         settings = self._settings
+        if self._refusing is not None and any(connection.working for connection in self._all):
+            self._refusing = None
+        self._show()
         self._close_idle(now)
         for connection in _older(self._heads, now - settings.head_timeout_seconds):
             if connection.held:

@@ -114,6 +114,10 @@ class Exchange:
             pass
         except Exception:  # noqa: BLE001 - the client gets an answer after any error
             _log.exception("the application failed")
+        finally:
+            # Here only, so that no way to end is forgotten: a client that is gone holds no place.
+            if self.claim is not None:
+                self.claim.finish()
         if not self.answered and not self.gone:
             self._connection.fail(self)
 

@@ -19,14 +19,18 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from uvicorn._types import HTTPScope
 
-__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "REQUEST_ID", "Head", "Heads"]
+__all__ = ["LARGEST_HEAD", "MOST_EMPTY_LINES", "MOST_HEADERS", "REQUEST_ID", "Head", "Heads"]
 
 #: Bytes that a request's line and headers may take, the empty line after them included.
 LARGEST_HEAD = 1 << 16
 #: Each header becomes Python objects, so many small ones take more memory than their bytes.
 MOST_HEADERS = 100
 
+#: A client may send this many empty lines before a request; some send one after a body.
+MOST_EMPTY_LINES = 4
+
 _END = b"\r\n\r\n"
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 #: Nearly every head is shorter than this.
 _USUAL = 2048
 #: How many heads are remembered.
@@ -67,6 +71,7 @@ class Head:
     """
 
     __slots__ = (
+        "_empty",
         "_noted",
         "_parser",
         "_tail",
@@ -87,6 +92,7 @@ class Head:
         self.version = ""
         self.keeps = self.waits = False
         self.size = 0
+        self._empty = 0
         self._noted: dict[bytes, bytes] = {}
         self._target = b""
         self._tail = b""
@@ -115,9 +121,12 @@ class Head:
 
     def feed(self, data: memoryview) -> int:
         """Read on; return how many bytes were the head's. Raises a `Problem`: 400, 417, 431, 501 or 505."""
-        if not self.size and bytes(data[:2]) == b"\r\n":
+        if not self.size and (lines := _EMPTY_LINES.match(data[: 2 * MOST_EMPTY_LINES + 2])):
             # RFC 9112, section 2.2: an empty line before the request is skipped.
-            return 2
+            self._empty += lines.end() // 2
+            if self._empty > MOST_EMPTY_LINES:
+                raise Problem(400, f"more than {MOST_EMPTY_LINES} empty lines before the request")
+            return lines.end()
         seen = self._tail + bytes(data[:_USUAL])
         end = seen.find(_END)
         if end < 0 and len(data) > _USUAL:

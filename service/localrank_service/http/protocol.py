@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import re
 import secrets
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
     from localrank_service.http.cors import Cors
+    from localrank_service.http.keys import Keys
 
 __all__ = ["Http"]
 
@@ -43,6 +45,12 @@ _THROWN_AWAY = 1 << 20
 #: Requests to these paths are neither counted nor refused, and do not wait for a turn.
 _ALWAYS = frozenset(
     {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
+)
+
+
+#: Requests to these paths change something. With an admin key they do not wait behind what others ask.
+_CHANGES = re.compile(
+    rb"/v1/models/[^/]+/(?:promote|rollback)|/v2/repository/models/[^/]+/(?:load|unload)|/v1/experiments/[^/]+"
 )
 
 
@@ -57,6 +65,12 @@ class _Phase(enum.Enum):
     WASTE = enum.auto()
     #: Nothing: the connection ends.
     END = enum.auto()
+
+
+#: When there may be something to read.
+_READING = frozenset({_Phase.HEAD, _Phase.BODY, _Phase.WASTE})
+#: A part up to this size in bytes is always read at once.
+_SMALL = 1 << 11
 
 
 class Http(asyncio.BufferedProtocol):
@@ -93,6 +107,7 @@ class Http(asyncio.BufferedProtocol):
         self._connections: Connections = app_state["connections"]
         self._admission: Admission = app_state["admission"]
         self._cors: Cors | None = app_state["cors"]
+        self._keys: Keys = app_state["keys"]
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int | None] | None = None
@@ -155,6 +170,19 @@ class Http(asyncio.BufferedProtocol):
         self._ended = True
         return self._phase is _Phase.AHEAD or bool(self._ahead)
 
+    def go_on(self) -> None:
+        """Read what was kept for later."""
+        if self._ahead and not self.stalled and self._phase in _READING:
+            ahead, self._ahead = self._ahead, b""
+            self._read(memoryview(ahead))
+            if not self._ahead and not (
+                self._phase is _Phase.BODY and self._exchange is not None and self._exchange.full
+            ):
+                self._pause(paused=False)
+            if self._ended and not self._ahead and self._phase in _READING:
+                self.close()  # the rest of the request will not come
+            self._weigh()
+
     def pause_writing(self) -> None:
         """Send no more for now: the client does not take it."""
         self.stalled = True
@@ -167,7 +195,7 @@ class Http(asyncio.BufferedProtocol):
         if self._writable is not None:
             self._writable.set()
         if self._ahead:
-            self._loop.call_soon(self._go_on)
+            self._connections.put_off(self)
 
     def shutdown(self) -> None:
         """End after the request that is being answered, or after the next one if it comes soon."""
@@ -180,6 +208,17 @@ class Http(asyncio.BufferedProtocol):
     def flushing(self) -> bool:
         """Whether something is still to be sent."""
         return self._transport.get_write_buffer_size() > 0
+
+    @property
+    def working(self) -> bool:
+        """Whether a request has arrived that is not answered."""
+        exchange = self._exchange
+        return (
+            exchange is not None
+            and exchange.claim is not None
+            and exchange.complete
+            and not exchange.answered
+        )
 
     def give_up(self, problem: Problem, reason: str) -> None:
         """End a request that does not arrive as it should."""
@@ -200,6 +239,7 @@ class Http(asyncio.BufferedProtocol):
         read = self._phase is _Phase.AHEAD and not self._ahead
         self._phase = _Phase.END
         self._ahead = b""
+        self._connections.release(self)
         if self._transport.is_closing():
             return
         self._connections.end(self)
@@ -255,21 +295,17 @@ class Http(asyncio.BufferedProtocol):
     def answered(self, exchange: Exchange) -> None:
         """Go on with the next request, or end."""
         self._server_state.total_requests += 1
-        if exchange.claim is not None:
-            exchange.claim.finish()
-        self._connections.release(self)
         if not exchange.keeps or (self._ended and not self._ahead):
             self.close()
         elif self._phase is _Phase.BODY:
             self._phase = _Phase.WASTE
+            self._weigh()
             self._pause(paused=False)
         else:
             self._rest()
 
     def fail(self, exchange: Exchange) -> None:
         """Send an answer if the application did not."""
-        if exchange.claim is not None:
-            exchange.claim.finish()
         if exchange.started:
             self.drop()
         else:
@@ -282,26 +318,25 @@ class Http(asyncio.BufferedProtocol):
         """Wait for the next request, or begin with the one that was sent ahead."""
         self._phase = _Phase.HEAD
         self._connections.rest(self)
+        self._weigh()
         if self._ahead:
-            self._connections.hold(self, len(self._ahead))
-            self._loop.call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        """Read what was sent ahead."""
-        if self._phase is _Phase.HEAD and not self.stalled:
-            ahead, self._ahead = self._ahead, b""
-            self._pause(paused=False)
-            self._read(memoryview(ahead))
+            self._connections.put_off(self)
 
     def _read(self, data: memoryview) -> None:
         begun = False
+        # Small parts are read at once: to look at the clock would take longer, and health checks are small.
+        until = self._connections.share() if len(data) > _SMALL else 0.0
         try:
             while data:
+                if len(data) > _SMALL and self._phase in _READING and self._connections.is_over(until):
+                    self._keep(data)
+                    self._connections.put_off(self)
+                    break
                 if self._phase is _Phase.HEAD:
                     if begun or self.stalled:
                         # Only one request in each turn of the event loop, even if more were sent ahead.
                         self._keep(data)
-                        self._loop.call_soon(self._go_on)
+                        self._connections.put_off(self)
                         return
                     used, begun = self._read_head(data)
                 elif self._phase is _Phase.BODY:
@@ -323,7 +358,16 @@ class Http(asyncio.BufferedProtocol):
         """Keep what was sent ahead, and read no more."""
         self._ahead += bytes(data)
         self._pause(paused=True)
-        self._connections.hold(self, len(data))
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Tell how many bytes of requests are in memory here."""
+        if self._phase is not _Phase.END:
+            head, exchange = self._head, self._exchange
+            size = len(self._ahead) + (0 if head is None else head.size)
+            if exchange is not None and not exchange.answered:
+                size += exchange.received
+            self._connections.hold(self, size)
 
     def _read_head(self, data: memoryview) -> tuple[int, bool]:
         """Return how many bytes were the head's, and whether it is complete."""
@@ -340,7 +384,7 @@ class Http(asyncio.BufferedProtocol):
         if not head.complete:
             if not self.held:
                 self._connections.begin_head(self)
-            self._connections.hold(self, used)
+            self._weigh()
             return used, False
         self._head = None
         self._begin(head)
@@ -351,11 +395,20 @@ class Http(asyncio.BufferedProtocol):
         self.arrived, self._missing = 0, head.length or 0
         path, claim = head.path, None
         if path not in _ALWAYS:
-            kind = path, head.content_type, self._missing.bit_length()
-            admitted = self._admission.admit(self, kind)
+            if (
+                _CHANGES.fullmatch(path)
+                and head.method != b"GET"
+                and self._keys.is_admin({"headers": head.headers})
+            ):
+                admitted = self._admission.admit_change()
+            else:
+                kind = path, head.content_type, self._missing.bit_length()
+                admitted = self._admission.admit(self, kind)
             if isinstance(admitted, int):
+                self._connections.refuse()
                 self._refuse(admitted, head)
                 return
+            self._connections.accept()
             claim = admitted
         scope: dict[str, Any] = {
             "type": "http",
@@ -391,7 +444,7 @@ class Http(asyncio.BufferedProtocol):
         self.arrived += used
         if part:
             exchange.put(part)
-            self._connections.hold(self, len(part))
+            self._weigh()
         if self._phase is _Phase.BODY:
             if complete:
                 self._end_body(exchange)

@@ -412,7 +412,7 @@ class Loader:
             if not alias.isdecimal():
                 serving.setdefault(model.name, {})[alias] = model.version
                 self._meters.model_version.set(model.version, model.name, alias)
-        self._workers.report(serving, self._broken, loading=not self._live.loaded)
+        self._workers.report(serving, self._broken, loaded=self._live.loaded)
 
 
 def _given_up(seconds: float) -> ArtifactError:

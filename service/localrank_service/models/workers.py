@@ -36,14 +36,14 @@ _UNLOADED = f"unloaded{_NOTE}"
 class Report(NamedTuple):
     """What one worker serves: ``{model: {alias: version}}``, and what it could not load; which experiments it does.
 
-    ``loading`` is true until it has tried every model.
+    ``loaded`` is true once it has tried every model.
     """
 
     pid: int
     serving: Mapping[str, Mapping[str, int]]
     broken: Mapping[str, str]
     experiments: str = ""
-    loading: bool = False
+    loaded: bool = False
 
 
 _NOTHING = Report(0, {}, {})
@@ -67,6 +67,7 @@ class Workers:
         self._pid = os.getpid()
         self._own = Report(self._pid, {}, {})
         self._told: Report | None = None
+        self._started = False
         self._complained = False
         self._path: Path | None = None
         self._lock: int | None = None
@@ -84,28 +85,24 @@ class Workers:
         Note(self._folder / _UNLOADED).close()
         self._path, self._lock = take(self._folder, _WORKER)
         note = self._path.with_suffix(_NOTE)
-        self.replaces = bool((text := notes.read(note)) and Report(**orjson.loads(text)).serving)
+        self.replaces = bool((text := notes.read(note)) and Report(**orjson.loads(text)).loaded)
         self._note = Note(note)
-        self.report({}, {})
+        self.report({}, {}, loaded=False)
 
     def leave(self) -> None:
         """Be counted no longer."""
         if self._note is None or self._lock is None:
             return
-        self.report({}, {})
+        self.report({}, {}, loaded=False)
         self._note.close()
         os.close(self._lock)
         self._path = self._note = self._lock = self._place = None
 
     def report(
-        self,
-        serving: Mapping[str, Mapping[str, int]],
-        broken: Mapping[str, str],
-        *,
-        loading: bool = False,
+        self, serving: Mapping[str, Mapping[str, int]], broken: Mapping[str, str], *, loaded: bool = True
     ) -> None:
         """Tell the others what this worker serves."""
-        self._own = Report(self._pid, serving, broken, self._own.experiments, loading)
+        self._own = Report(self._pid, serving, broken, self._own.experiments, loaded)
         self.tell()
 
     def follow(self, experiments: str) -> None:
@@ -159,11 +156,20 @@ class Workers:
         """Return what the living workers serve, this one included: ``{model: {alias: version}}``."""
         return {name: aliases for report in self.living() for name, aliases in report.serving.items()}
 
+    def started(self, expected: int) -> bool:
+        """Tell whether so many workers have once loaded their models; one that is replaced later is no new start."""
+        if not self._started:
+            loaded = sum(report.loaded for report in self.living())
+            self._started = self.replaces or loaded >= expected
+        return self._started
+
+    def others(self) -> list[Report]:
+        """Return the reports of the other live workers."""
+        return [report for report in self.living() if report.pid != self._pid]
+
     def others_serve(self) -> bool:
         """Tell whether another worker has loaded its models."""
-        return any(
-            report.serving and not report.loading for report in self.living() if report.pid != self._pid
-        )
+        return any(report.loaded and report.serving for report in self.others())
 
     def living(self) -> list[Report]:
         """Return the reports of all live workers."""

@@ -142,7 +142,10 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     try:
         if settings.workers == 1:
             threading.Thread(target=_announce_once, args=(settings,), daemon=True).start()
-            Server(config).run(sockets=[listener])
+            server = Server(config)
+            server.run(sockets=[listener])
+            if server.stuck:
+                raise _CannotServe("the service refused every request although it had none in work")
             return
         meters = Meters(settings.runtime_dir / "metrics" if settings.runtime_dir else None)
         supervisor = Supervisor(
@@ -291,9 +294,7 @@ def _served(settings: Settings) -> dict[str, int] | None:
     from localrank_service.models.workers import Workers
 
     reports = Workers(settings.runtime_dir).living()
-    if len(reports) < settings.workers or not all(
-        (one.serving or one.broken) and not one.loading for one in reports
-    ):
+    if len(reports) < settings.workers or not all(one.loaded for one in reports):
         return None
     everywhere = set.intersection(*(set(report.serving) for report in reports))
     champions = {name: reports[0].serving[name].get(CHAMPION) for name in sorted(everywhere)}

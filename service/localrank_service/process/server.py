@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import logging
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
+    from localrank_service.http.connections import Connections
+
 __all__ = ["Server"]
+
+_log = logging.getLogger("localrank.service")
 
 
 class Server(uvicorn.Server):
@@ -34,10 +40,14 @@ class Server(uvicorn.Server):
     Args:
         config: of the server.
         last: asked when it stops: whether all other workers with the same listeners stop as well.
+
+    Attributes:
+        stuck: whether it stopped because it refuses everything although it has nothing to do.
     """
 
     def __init__(self, config: uvicorn.Config, last: Callable[[], bool] = lambda: True) -> None:
         super().__init__(config)
+        self.stuck = False
         self._is_last = last
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
@@ -45,6 +55,17 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop."""
+        connections: Connections | None = self.lifespan.state.get("connections")
+        if connections is not None and connections.stuck and not self.stuck:
+            self.stuck = True
+            _log.error(
+                "process %d has refused every request for a minute although it has none in work; it ends",
+                os.getpid(),
+            )
+        return await super().on_tick(counter) or self.stuck
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop listening, let every connection end, and stop."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.config import STARTUP_FAILURE
 
-from localrank_service.process.worker import SERVING, work
+from localrank_service.process.worker import SERVING, STUCK, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,6 +284,8 @@ class Supervisor:
 
 
 def _cause(code: int) -> str:
+    if code == STUCK:
+        return "stuck"
     if code >= 0:
         return f"exit code {code}"
     try:

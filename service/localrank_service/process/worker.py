@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-__all__ = ["SERVING", "STARTING", "work"]
+__all__ = ["SERVING", "STARTING", "STUCK", "work"]
 
 _log = logging.getLogger("localrank.service")
 
 #: What a worker writes to its pipe: its event loop turns, before and after it accepts connections.
 STARTING = b"."
 SERVING = b"s"
+#: Its exit code if it was stuck (`Server.stuck`).
+STUCK = 70
 
 
 def work(
@@ -38,7 +40,10 @@ def work(
         every: seconds between two beats.
         last: tells whether all workers stop.
     """
-    _Server(config, beats, every, last).run(sockets=[listener])
+    server = _Server(config, beats, every, last)
+    server.run(sockets=[listener])
+    if server.stuck:
+        raise SystemExit(STUCK)
 
 
 class _Server(Server):

@@ -35,16 +35,16 @@ async def livez() -> Response:
 
 @router.get("/startupz")
 async def startupz(request: Request) -> Response:
-    """200 once every model was tried, broken ones too; else 503 and the models that are still being loaded."""
+    """200 once every worker has tried every model, broken ones too; else 503 and what is still being loaded."""
     service: Service = request.app.state.service
-    if not service.live.loaded:
-        raise service.live.waiting()
+    if (problem := service.unstarted()) is not None:
+        raise problem
     return _json({"started": True})
 
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """200 when requests should be sent here; else 503 and the reason."""
+    """200 when requests should be sent here, and the workers that are not ready; else 503 and the reason."""
     service: Service = request.app.state.service
     if (problem := service.unready()) is not None:
         raise problem
@@ -53,6 +53,7 @@ async def readyz(request: Request) -> Response:
         "ready": True,
         "models": {name: model.version for name, model in live.champions.items()},
         "broken": dict(live.broken),
+        "unready_workers": service.unready_workers(),
     }
     if service.loader is not None and service.loader.remote is not None:
         members["remote"] = {"error": service.loader.remote.error()}

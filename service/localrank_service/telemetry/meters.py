@@ -81,6 +81,15 @@ class Meters:
         self.documents_in_flight = Gauge(
             counts, "localrank_inflight_documents", "Documents of the requests being answered.", [], "sum"
         )
+        self.accepted = Gauge(
+            counts,
+            "localrank_accepted_requests",
+            "Requests that have arrived and are not answered, counted ten times a second: all, those that wait for "
+            "their turn (waiting), those in the thread that reads large bodies (reading) or ranks large lists "
+            "(ranking), and those of administrators (changing).",
+            ["state"],
+            "sum",
+        )
         self.refused_requests = Counter(
             counts,
             "localrank_refused_total",
@@ -212,7 +221,7 @@ class Meters:
         self.worker_deaths = Counter(
             counts,
             "localrank_worker_deaths_total",
-            "Workers that ended by themselves or hung, by cause: hung, the signal, or the exit code.",
+            "Workers that ended by themselves or hung, by cause: hung, stuck, the signal, or the exit code.",
             ["cause"],
         )
         self.experiments = ExperimentMeters(counts)
@@ -223,6 +232,7 @@ class Meters:
             self.key_checks,
             self.in_flight,
             self.documents_in_flight,
+            self.accepted,
             self.refused_requests,
             self.queue_wait,
             self.connections,

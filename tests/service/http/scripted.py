@@ -11,6 +11,9 @@ from uvicorn.server import ServerState
 
 from localrank_service.http.admission import Admission
 from localrank_service.http.connections import Connections
+from localrank_service.http.keyring import Keyring
+from localrank_service.http.keys import Keys
+from localrank_service.http.origin import Hosts
 from localrank_service.http.protocol import Http
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
     from localrank_service.http.cors import Cors
 
-__all__ = ["Answer", "Clock", "Wire", "Worker", "request"]
+__all__ = ["ADMIN", "Answer", "Clock", "Wire", "Worker", "request"]
+
+ADMIN = b"the-admin-key"
 
 
 class Clock:
@@ -164,7 +169,15 @@ class Worker:
             cast("Any", app), lifespan="off", log_config=None, proxy_headers=False, root_path=root
         )
         self.config.load()
-        self.state = {"connections": self.connections, "admission": self.admission, "cors": cors}
+        self.keys = Keys(
+            Keyring("serving"), Keyring("admin", ADMIN.decode()), Hosts(""), self.meters.key_checks
+        )
+        self.state = {
+            "connections": self.connections,
+            "admission": self.admission,
+            "cors": cors,
+            "keys": self.keys,
+        }
 
     def accept(self) -> Http:
         """Accept a connection that is not made yet."""

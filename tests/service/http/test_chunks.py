@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank_service.http.chunks import MOST_CHUNKS, Chunks
+from localrank_service.http.chunks import FREE_CHUNKS, LEAST_CHUNK, Chunks
 from localrank_service.http.problems import Problem
 
 
@@ -112,12 +112,31 @@ def test_what_two_readers_could_understand_in_two_ways_is_refused(data: bytes, s
     assert 400 == caught.value.status
 
 
-def test_a_body_has_a_largest_number_of_chunks() -> None:
-    data = chunked([b"x"] * MOST_CHUNKS)
+def test_a_body_may_have_some_tiny_chunks_and_more_if_they_are_larger_on_average() -> None:
+    # Their content stands for sixteen further chunks; the last chunk, which is empty, counts too.
+    tiny = [b"x"] * FREE_CHUNKS
+    allowed = len(tiny) + len(tiny) // LEAST_CHUNK - 1
+    few, many = chunked([b"x"] * allowed), chunked([b"x"] * (allowed + 1))
+    large = chunked([*tiny, *[b"x" * LEAST_CHUNK] * 5000])
 
     with pytest.raises(Problem) as caught:
-        read(data, 1 << 16)
+        read(many, 1 << 16)
 
     assert 413 == caught.value.status
-    # The last chunk, which is empty, counts too.
-    assert read(chunked([b"x"] * (MOST_CHUNKS - 1)), 1 << 16)[2]
+    assert read(few, 1 << 16)[2]
+    assert read(large, 1 << 16)[2]
+
+
+def test_one_step_reads_a_few_hundred_lines() -> None:
+    """Between two steps the event loop may do something else."""
+    chunks, data = Chunks(), memoryview(chunked([b"x"] * 2000, trailer=b"A:\r\n" * 2000))
+
+    _, used = chunks.feed(data)
+
+    assert 6 * 200 < used < 6 * 300
+    steps = 1
+    while used < len(data):
+        used += chunks.feed(data[used:])[1]
+        steps += 1
+    assert chunks.complete
+    assert 15 <= steps <= 25

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localrank_service.http import connections as module
-from tests.service.http.scripted import Clock, Wire, Worker, feed, request, settle
+from tests.service.http.scripted import Clock, Wire, Worker, echo, feed, request, settle
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -58,6 +58,50 @@ async def connected(worker: Worker, *sent: bytes) -> list[tuple[Http, Wire]]:
         if data:
             await feed(http, data)
     return made
+
+
+# --- Broken ---
+
+
+async def test_a_worker_that_refuses_everything_although_nothing_is_in_work_is_stuck(clock: Clock) -> None:
+    worker = Worker(max_concurrent_requests=1)
+    http, wire = worker.connect()
+    worker.admission.working = 1  # as if a request had not given back its place
+
+    await feed(http, request())
+    for _ in range(600):
+        assert not worker.connections.stuck
+        clock.now += 0.1
+        look(worker)
+        await feed(http, request())
+    clock.now += 0.2
+    await feed(http, request())
+
+    assert worker.connections.stuck
+    assert {429} == {answer.status for answer in wire.answers()}
+
+
+@pytest.mark.parametrize("instead", ["work", "an answer", "silence"])
+async def test_overload_is_not_taken_for_a_broken_worker(clock: Clock, instead: str) -> None:
+    worker = Worker(silent if instead == "work" else echo, max_concurrent_requests=1)
+    http, _ = worker.connect()
+    busy, _ = worker.connect()
+    if instead == "work":
+        await feed(busy, request(body=b"x"))
+    else:
+        worker.admission.working = 1
+    await feed(http, request())
+    for second in range(200):
+        clock.now += 1.0
+        look(worker)
+        if instead == "an answer" and second % 50 == 0:
+            worker.admission.working = 0
+            await feed(busy, request())
+            worker.admission.working = 1
+        if instead != "silence":
+            await feed(http, request())
+
+    assert not worker.connections.stuck
 
 
 # --- Too many ---

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from localrank_service.http.heads import LARGEST_HEAD, MOST_HEADERS, Head, Heads
+from localrank_service.http.heads import LARGEST_HEAD, MOST_EMPTY_LINES, MOST_HEADERS, Head, Heads
 from localrank_service.http.problems import Problem
 
 
@@ -106,6 +106,24 @@ def test_an_empty_line_before_a_request_is_skipped() -> None:
     head, used = read(b"\r\n" + HEAD)
 
     assert (True, 2 + len(HEAD)) == (head.complete, used)
+
+
+@pytest.mark.parametrize("step", [None, 1, 2, 3])
+def test_only_a_few_empty_lines_are_skipped(step: int | None) -> None:
+    lines = b"\r\n" * MOST_EMPTY_LINES
+    if step in {None, 2}:  # one that comes alone in two pieces is part of the head
+        assert read(lines + HEAD, step=step)[0].complete
+
+        with pytest.raises(Problem) as caught:
+            read(lines + b"\r\n" + HEAD, step=step)
+
+        assert 400 == caught.value.status
+    else:
+        assert read(b"\r\n" + HEAD, step=step)[0].complete
+
+
+def test_empty_lines_are_skipped_in_one_step() -> None:
+    assert 2 * MOST_EMPTY_LINES == Head().feed(memoryview(b"\r\n" * MOST_EMPTY_LINES + HEAD))
 
 
 @pytest.mark.parametrize("over", [0, 1])

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from localrank_service.http.chunks import Chunks
 from localrank_service.http.cors import Cors
 from localrank_service.http.problems import Problem
 from localrank_service.http.protocol import Http
-from tests.service.http.scripted import Worker, arrive, echo, feed, request, settle
+from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed, request, settle
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -734,3 +735,119 @@ async def test_a_connection_finds_the_loop_by_itself() -> None:
     await feed(http, request(body=b"x"))
 
     assert [b"x"] == [answer.body for answer in wire.answers()]
+
+
+# --- Administrators ---
+
+CHANGES = [
+    (b"POST", b"/v1/models/demo/promote"),
+    (b"POST", b"/v1/models/demo/rollback"),
+    (b"POST", b"/v2/repository/models/demo/load"),
+    (b"POST", b"/v2/repository/models/demo/unload"),
+    (b"PUT", b"/v1/experiments/demo"),
+    (b"DELETE", b"/v1/experiments/demo"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGES)
+@pytest.mark.parametrize("key", [b"X-API-Key: " + ADMIN, b"Authorization: Bearer " + ADMIN])
+async def test_a_change_is_made_by_a_worker_that_is_full(
+    full: Worker, method: bytes, path: bytes, key: bytes
+) -> None:
+    cast("Held", full.config.loaded_app).go.set()
+    full.admission._most = 0
+    http, wire = full.connect()
+
+    await feed(http, request(path, b"{}", key, method=method))
+
+    assert [200] == [answer.status for answer in wire.answers()]
+    assert 0 == full.admission.changing
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key"),
+    [
+        (b"POST", b"/v1/models/demo/promote", b"X-API-Key: another"),
+        (b"POST", b"/v1/models/demo/promote", b"X-Key: " + ADMIN),
+        (b"POST", b"/v1/rerank", b"X-API-Key: " + ADMIN),
+        (b"GET", b"/v1/experiments/demo", b"X-API-Key: " + ADMIN),
+    ],
+)
+async def test_other_requests_have_no_place_there(
+    full: Worker, method: bytes, path: bytes, key: bytes
+) -> None:
+    http, wire = full.connect()
+
+    await feed(http, request(path, b"{}", key, method=method))
+
+    assert [429] == [answer.status for answer in wire.answers()]
+
+
+async def test_administrators_have_a_few_places() -> None:
+    worker = Worker(Held())
+    change = request(b"/v1/models/demo/promote", b"{}", b"X-API-Key: " + ADMIN)
+    clients = [worker.connect() for _ in range(10)]
+
+    for http, _ in clients:
+        await feed(http, change)
+    waiting = worker.admission.changing
+    cast("Held", worker.config.loaded_app).go.set()
+    await settle()
+
+    assert [200] * waiting + [429] * (10 - waiting) == [wire.answers()[0].status for _, wire in clients]
+    assert (10.0 - waiting, 0) == (worker.refused("changes"), worker.admission.changing)
+
+
+# --- What is slow to read ---
+
+
+async def test_what_is_slow_to_read_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 200 bytes on many connections; a small request that comes after them is not behind them."""
+    clock = Clock()
+    monkeypatch.setattr("localrank_service.http.connections.monotonic", clock)
+    feed_chunks = Chunks.feed
+
+    def slow(chunks: Chunks, data: memoryview) -> tuple[bytes, int]:
+        clock.now += 0.0006
+        return feed_chunks(chunks, data)
+
+    monkeypatch.setattr(Chunks, "feed", slow)
+    worker = Worker(max_queue_ms=600_000, overload_queue_ms=600_000)
+    body = b"x" * 200 * 500
+    sent = b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sent += b"".join(b"c8\r\n" + body[:200] + b"\r\n" for _ in range(500)) + b"0\r\n\r\n"
+    clients = [worker.connect() for _ in range(50)]
+    begun = clock.now
+    for http, _ in clients:
+        arrive(http, sent)
+    check, checked = worker.connect()
+    arrive(check, request(b"/livez", method=b"GET"))
+    await asyncio.sleep(0)
+    first = clock.now - begun
+
+    for _ in range(60):
+        await settle()
+
+    assert [200] == [answer.status for answer in checked.answers()]
+    assert first < 0.03
+    assert [[body]] * 50 == [[answer.body for answer in wire.answers()] for _, wire in clients]
+    assert 0 == worker.connections.held
+
+
+async def test_a_client_that_closes_its_side_in_the_middle_is_forgotten_when_the_rest_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("localrank_service.http.connections.monotonic", clock)
+    worker = Worker()
+    other, _ = worker.connect()
+    http, wire = worker.connect()
+    arrive(other, request(body=b"x" * 3000, length=9000))
+    clock.now += 1.0  # there is no time left in this turn
+    arrive(http, request(body=b"x" * 3000, length=9000))
+
+    assert http.eof_received()
+    await settle()
+
+    assert wire.did[-1] in {"close", "eof"}
+    assert [] == wire.written

@@ -69,7 +69,7 @@ async def test_every_model_with_a_champion_is_served(connect: Any, loaded: Any, 
     async with connect(settings(models_dir)) as client:
         await loaded(client)
 
-        assert {"ready": True, "models": {"demo": 1, "web": 1}, "broken": {}} == (
+        assert {"ready": True, "models": {"demo": 1, "web": 1}, "broken": {}, "unready_workers": {}} == (
             await client.get("/readyz")
         ).json()
         assert 1 == await version_of(client, "demo")

@@ -61,7 +61,7 @@ def test_a_single_process_knows_itself_without_a_folder() -> None:
     workers.enter()
     workers.report({"demo": {"champion": 1}}, {})
 
-    assert [Report(os.getpid(), {"demo": {"champion": 1}}, {})] == workers.living()
+    assert [Report(os.getpid(), {"demo": {"champion": 1}}, {}, loaded=True)] == workers.living()
 
 
 def test_a_worker_can_tell_what_it_serves_when_the_disk_is_full(

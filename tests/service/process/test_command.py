@@ -445,7 +445,7 @@ def test_several_workers_are_supervised(ran: dict[str, Any], tmp_path: Path) -> 
 def living(
     monkeypatch: pytest.MonkeyPatch, *reports: tuple[dict[str, dict[str, int]], dict[str, str]]
 ) -> None:
-    found = [Report(number, *one) for number, one in enumerate(reports)]
+    found = [Report(number, *one, loaded=any(one)) for number, one in enumerate(reports)]
     monkeypatch.setattr("localrank_service.models.workers.Workers.living", lambda _workers: found)
 
 

@@ -7,6 +7,7 @@ import gc
 import socket
 import sys
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -139,3 +140,18 @@ def test_its_end_stops_listening_before_it_waits_for_connections(monkeypatch: py
 
         assert [[listener], ("shutdown", [listener]), [], ("shutdown", None)] == done
     assert server._is_last()
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_a_server_that_refuses_everything_for_nothing_stops(
+    *, stuck: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(uvicorn.Config(greeting, lifespan="off", log_config=None))
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    server.lifespan.state["connections"] = SimpleNamespace(stuck=stuck)
+
+    stops = [asyncio.run(server.on_tick(1)) for _ in range(2)]
+
+    assert ([stuck, stuck], stuck) == (stops, server.stuck)
+    assert int(stuck) == len(caplog.messages)

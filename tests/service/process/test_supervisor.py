@@ -16,6 +16,7 @@ from uvicorn.config import STARTUP_FAILURE
 
 from localrank_service.process import supervisor as module
 from localrank_service.process.supervisor import Supervisor, _cause, _Place, _Worker
+from localrank_service.process.worker import STUCK
 from localrank_service.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def test_a_worker_that_cannot_be_started_is_tried_again_ever_more_rarely(
     [
         (0, "exit code 0"),
         (3, "exit code 3"),
+        (STUCK, "stuck"),
         (-9, "SIGKILL"),
         (-signal.SIGSEGV, "SIGSEGV"),
         (-40, "signal 40"),

@@ -14,7 +14,7 @@ import uvicorn
 
 from localrank_service.process import worker
 from localrank_service.process.server import Server
-from localrank_service.process.worker import SERVING, STARTING, work
+from localrank_service.process.worker import SERVING, STARTING, STUCK, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +96,17 @@ def test_a_worker_ends_itself_when_its_supervisor_is_gone(
 
     assert [(os.getpid(), signal.SIGTERM)] == sent
     assert f"the supervisor of worker {os.getpid()} is gone; the worker stops" in caplog.messages
+
+
+def test_a_worker_that_is_stuck_says_so_by_its_exit_code(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker._Server, "run", lambda self, sockets: setattr(self, "stuck", bool(sockets)))
+
+    with socket.socket() as listener, pytest.raises(SystemExit) as ended:
+        work(uvicorn.Config("no:app"), listener, pipe[1], 0.005, lambda: True)
+
+    assert STUCK == ended.value.code
 
 
 def test_it_beats_from_its_start_and_is_the_last_if_it_is_told_so(

@@ -24,7 +24,7 @@ async def test_a_service_that_has_started_says_so(client: httpx.AsyncClient) -> 
     assert {
         "/livez": {"live": True},
         "/startupz": {"started": True},
-        "/readyz": {"ready": True, "models": {"tiny": 3}, "broken": {}},
+        "/readyz": {"ready": True, "models": {"tiny": 3}, "broken": {}, "unready_workers": {}},
     } == {path: answer.json() for path, answer in answers.items()}
     assert {"no-store"} == {answer.headers["cache-control"] for answer in answers.values()}
 

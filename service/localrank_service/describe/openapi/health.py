@@ -16,6 +16,7 @@ SCHEMAS: dict[str, Any] = {
             "ready": {"const": True},
             "models": map_of(COUNT),
             "broken": map_of(TEXT),
+            "unready_workers": map_of(TEXT),
             "remote": closed({"error": maybe(TEXT)}),
         },
         optional=("remote",),
