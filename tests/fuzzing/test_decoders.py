@@ -58,7 +58,7 @@ PARTS = (
     ),
 )
 
-#: How many inputs each target gets in `make soak`; the slow ones get fewer.
+#: How many inputs each target gets in `make fuzz`; the slow ones get fewer.
 MANY = 10_000
 SLOW = {"array of a version": 1000, "manifest": 3000, "parquet": 3000}
 

@@ -53,7 +53,7 @@ LONGEST, USUAL_TURNS = 3.0, 0.1
 #: Seconds from one look at how long the server had no processor to the next.
 LOOK = 0.01
 
-#: What CI sends of all that `make soak` sends.
+#: What CI sends of all that `make fuzz` sends.
 SHORT = {
     "v1": (
         "rows: documents are lists",
@@ -289,7 +289,7 @@ def test_the_worst_bodies_stop_nobody(server: Server) -> None:
     worst = [case for wire in WIRES for case in chosen(wire)]
     assert sum(map(len, SHORT.values())) == len(worst)
 
-    # Other tests keep the machine busy: `make soak` has the closer limit.
+    # Other tests keep the machine busy: `make fuzz` has the closer limit.
     assert check(server, chain(worst, empty_members(SIZE)), seconds=1) <= LATEST
 
 

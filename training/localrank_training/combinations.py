@@ -185,7 +185,7 @@ whatever the other steps are. `[clustering] method = "none"`, one global model, 
 
 The tests train, publish, verify, load and serve every pair in the tables, and every learner with every component. The served
 rankings equal the offline rankings to the bit. {runs} runs cover all of these pairs
-(`tests/end_to_end/test_combinations.py`): every run of the tests has a sample of them, `make soak` has all."""
+(`tests/end_to_end/test_combinations.py`): `make test-all` has a sample of them, `make soak` has all."""
 
 
 def _choices(kind: type, name: str) -> tuple[str, ...]:
