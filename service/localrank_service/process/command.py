@@ -38,6 +38,9 @@ __all__ = ["THREADS", "run"]
 #: Workers use one thread for linear algebra; with this setting, the libraries start no others.
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+#: Workers that may be started for each processor; more than one helps only if requests wait for something else.
+_WORKERS_EACH = 8
+
 _EPILOG = "Example: localrank serve --models-dir models --port 8080 --workers 2"
 
 
@@ -100,6 +103,7 @@ def _command() -> Callable[..., None]:
 def _serve(settings: Settings) -> None:
     _check_keys(settings)
     _check_paths(settings)
+    _check_workers(settings.workers)
     if settings.otel:
         check_installed()
     for name, count in THREADS.items():
@@ -187,6 +191,15 @@ def _check_keys(settings: Settings) -> None:
         raise InvalidConfiguration(
             f"--host {settings.host} accepts requests from other machines: set LOCALRANK_API_KEY or "
             "LOCALRANK_API_KEY_FILE, or use --allow-anonymous to answer everybody"
+        )
+
+
+def _check_workers(count: int) -> None:
+    """Refuse more workers than the processors can use: each takes the memory of a process."""
+    processors = cpus.bound()
+    if count > (most := _WORKERS_EACH * processors):
+        raise InvalidConfiguration(
+            f"--workers {count}: expected at most {most}, {_WORKERS_EACH} for each of {processors} processors"
         )
 
 

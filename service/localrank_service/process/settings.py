@@ -61,7 +61,7 @@ class Settings(BaseModel):
     )
     models_url_seconds: float = Field(
         default=10.0,
-        gt=0,
+        ge=0.01,
         le=86_400,
         description="Seconds between two checks of the aliases at that URL.",
     )
@@ -75,7 +75,7 @@ class Settings(BaseModel):
     workers: int = Field(
         default=0,
         ge=0,
-        le=1024,
+        le=256,
         description="Number of worker processes; 0 starts one per processor within the container's quota, at most 8.",
     )
     api_key: SecretStr | None = Field(
@@ -111,7 +111,7 @@ class Settings(BaseModel):
     max_body_bytes: int = Field(
         default=16 * 2**20,
         gt=0,
-        le=2**31,
+        le=2**30,
         description="Largest number of bytes in the body of one request, before and after decompression.",
     )
     max_concurrent_requests: int = Field(
@@ -129,14 +129,14 @@ class Settings(BaseModel):
     )
     max_queue_ms: float = Field(
         default=250.0,
-        gt=0,
+        ge=0.01,
         le=600_000,
         description="Milliseconds that a request may wait for its turn during a burst; a request that would wait "
         "longer gets 429.",
     )
     overload_queue_ms: float = Field(
         default=1.0,
-        gt=0,
+        ge=0.01,
         le=600_000,
         description="Milliseconds that a request may wait for its turn while the worker refuses other requests. Four "
         "requests may always wait.",
@@ -157,13 +157,13 @@ class Settings(BaseModel):
     )
     head_timeout_seconds: float = Field(
         default=10.0,
-        gt=0,
+        ge=0.1,
         le=3600,
         description="Seconds within which the request line and headers must arrive.",
     )
     body_timeout_seconds: float = Field(
         default=30.0,
-        gt=0,
+        ge=0.1,
         le=3600,
         description="Seconds within which the body of a request must arrive, and within which the client must read "
         "the answer.",
@@ -171,11 +171,11 @@ class Settings(BaseModel):
     min_body_rate: int = Field(
         default=1024,
         ge=0,
-        le=2**31,
+        le=2**20,
         description="Lowest average speed of an arriving body in bytes per second; the first 5 seconds do not count.",
     )
     keep_alive_seconds: float = Field(
-        default=75.0, gt=0, le=86_400, description="Seconds until the service closes an idle connection."
+        default=75.0, ge=0.1, le=86_400, description="Seconds until the service closes an idle connection."
     )
     extra_features: Literal["ignore", "refuse"] = Field(
         default="ignore",
@@ -212,7 +212,7 @@ class Settings(BaseModel):
     )
     poll_seconds: float = Field(
         default=0.5,
-        gt=0,
+        ge=0.01,
         le=3600,
         description="Seconds between two checks for moved aliases and changed experiments.",
     )
@@ -224,7 +224,7 @@ class Settings(BaseModel):
     )
     switch_timeout_seconds: float = Field(
         default=30.0,
-        gt=0,
+        ge=0.1,
         le=3600,
         description="Seconds that a promotion waits until all workers have switched.",
     )
@@ -236,7 +236,7 @@ class Settings(BaseModel):
     )
     hang_seconds: float = Field(
         default=10.0,
-        gt=0,
+        ge=0.5,
         le=3600,
         description="Seconds until a worker whose event loop does not respond is replaced; only with several "
         "workers.",
@@ -272,6 +272,7 @@ class Settings(BaseModel):
     impression_log_bytes: int = Field(
         default=2**30,
         ge=2**20,
+        le=2**44,
         description="Largest number of bytes of the impression log, a quarter of them for feedback; beyond that the oldest files are removed.",
     )
     evaluate_seconds: float = Field(

@@ -206,7 +206,7 @@ async def test_keys_in_files_are_rotated_while_the_service_runs(
     (serving, admin) = (tmp_path / "serving.keys", tmp_path / "admin.keys")
     serving.write_text("old-key-1\n")
     admin.write_text("old-admin\n")
-    settings = Settings(api_key_file=serving, admin_key_file=admin, poll_seconds=0.005)
+    settings = Settings(api_key_file=serving, admin_key_file=admin, poll_seconds=0.01)
     async with connect(settings, models=[tiny_model]) as client:
 
         async def status(key: str) -> int:

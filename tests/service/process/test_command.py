@@ -63,6 +63,21 @@ def test_loopback_keys_and_permission_are_enough(arguments: list[str]) -> None:
         main(["serve", *arguments, *MODELS])
 
 
+def test_workers_are_limited_by_the_processors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("localrank_service.process.cpus.bound", lambda: 2)
+
+    assert 2 == main(["serve", "--workers", "17", *MODELS])
+
+    assert (
+        "localrank: --workers 17: expected at most 16, 8 for each of 2 processors\n"
+        == capsys.readouterr().err
+    )
+    with pytest.raises(AssertionError, match="it went on"):
+        main(["serve", "--workers", "16", *MODELS])
+
+
 def test_a_default_model_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert 1 == main(["serve", "--model", "absent", *MODELS])
 
