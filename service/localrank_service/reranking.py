@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
-from localrank_service.describe.explanation import explain
+from localrank_service.describe.explanation import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.experiments.taking import Taking
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
@@ -82,6 +82,8 @@ EXPLAINING = 10
 MOST_MODELS = 32
 #: A body of at least this size in bytes is checked in a thread, without the interpreter. Smaller ones take 1 ms if they are plain.
 LARGE_BODY = 2**20
+#: Bytes of one contribution in an answer, about.
+CELL = 20
 
 
 class Attempt:
@@ -97,6 +99,7 @@ class Attempt:
 
     __slots__ = (
         "_address",
+        "_cells",
         "_live",
         "_model",
         "_observation",
@@ -116,6 +119,7 @@ class Attempt:
         self._live = not scope["trial"]
         self._query = query
         self._address: str | None = None
+        self._cells = 0
         self._observation = OBSERVATION.get()
         self.begin()
         self._service = service
@@ -206,7 +210,8 @@ class Attempt:
             return await READER.run(cost, read, *arguments, **named)
 
     async def write(self, write: Callable[_P, _T], cost: int, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        """Return what ``write`` makes of the arguments, in a thread if it repeats as much as a large body holds."""
+        """Return what ``write`` makes of the arguments, in a thread if it writes as much as a large body holds."""
+        cost += CELL * self._cells
         if cost < LARGE_BODY:
             return write(*arguments, **named)
         return await READER.run(cost, write, *arguments, **named)
@@ -239,9 +244,16 @@ class Attempt:
     async def _rank(self, model: LiveModel, documents: Documents, options: Options) -> Ranked:
         self._model = model
         n_documents = len(documents.matrix)
+        work: float = n_documents * model.work
+        held = n_documents
+        if options.explain == "contributions":
+            work *= EXPLAINING
+            held += self._claim_contributions(model, n_documents, options)
+        elif options.explain == "route":
+            work += routing_work(model)
+            self._claim_route()
         if (permit := PERMIT.get()) is not None:
-            permit.hold(n_documents)
-        work: float = n_documents * model.work * (EXPLAINING if options.explain == "contributions" else 1)
+            permit.hold(held)
         rank = self._service.rank
         if options.timeout_ms is not None:
             work, rank = self._in_time(work, options.timeout_ms)
@@ -249,6 +261,33 @@ class Attempt:
         if work < LARGE:
             return rank(*given)
         return await RANKER.run(work, rank, *given)
+
+    def _claim_contributions(self, model: LiveModel, n_documents: int, options: Options) -> int:
+        """Return for how many documents contributions are answered, if there is room in the answer to the request."""
+        n_features = model.ranker.contract.n_features
+        rows = rows_of(options, n_documents)
+        before: int = self._scope.get("contributions", 0)
+        self._cells = rows * n_features
+        if before + self._cells > MOST_CELLS:
+            left = f", and {MOST_CELLS - before} are left" if before else ""
+            raise Problem(
+                413,
+                f"explain: {rows} documents with {n_features} contributions each are {self._cells} numbers; this server "
+                f"answers {MOST_CELLS} per request{left}; ask for fewer documents with top_n",
+                pointer="/explain",
+            )
+        self._scope["contributions"] = before + self._cells
+        return rows
+
+    def _claim_route(self) -> None:
+        """Refuse to explain the routes of more queries than one request may ask for."""
+        self._scope["routes"] = asked = self._scope.get("routes", 0) + 1
+        if asked > MOST_ROUTES:
+            raise Problem(
+                413,
+                f"explain: this server explains the routes of {MOST_ROUTES} queries per request",
+                pointer="/explain",
+            )
 
     async def _rank_in_experiment(
         self, experiments: Experiments, model: LiveModel, documents: Documents, options: Options

@@ -83,9 +83,10 @@ async def test_work_goes_to_a_thread_from_half_a_million_numbers_on(lanes: dict[
         given.append(arguments)
         return len(given)
 
-    attempt = Attempt(service(rank), "rerank", SCOPE)
+    attempt = Attempt(service(rank), "rerank", dict(SCOPE))
     few, many = (documents(np.zeros((count, 4), np.float32)) for count in (99_999, 100_000))
-    model: Any = SimpleNamespace(work=5)
+    ranker = SimpleNamespace(contract=SimpleNamespace(n_features=4), router=SimpleNamespace(compares=None))
+    model: Any = SimpleNamespace(work=5, ranker=ranker, query_map=None)
     contributions = Options(explain="contributions")
     some, more = (documents(np.zeros((count, 4), np.float32)) for count in (9_999, 10_000))
 
@@ -171,6 +172,35 @@ async def test_documents_are_held_before_they_are_ranked(tiny_model: LiveModel) 
         PERMIT.reset(token)
 
     assert [7] == held
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_explaining_a_route_reads_all_training_queries_which_is_work(
+    count: int, tiny_model: LiveModel, lanes: dict[str, Lane], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four passes over the numbers of the training queries, besides the ranking."""
+    points = tiny_model.ranker.router.queries
+    assert points is not None
+    numbers = 4 * sum(getattr(points, name).size for name in points.layout)
+    monkeypatch.setattr(reranking, "LARGE", numbers + 4 * count)
+    for rows in (count, count - 1):
+        if rows:
+            given = documents(np.ones((rows, 4), np.float32))
+            await Attempt(service(), "rerank", dict(SCOPE)).rank(tiny_model, given, Options(explain="route"))
+
+    assert [numbers + 4 * count] == lanes["RANKER"].units
+
+
+async def test_a_large_answer_is_written_in_a_thread_however_small_its_request(
+    tiny_model: LiveModel, lanes: dict[str, Lane]
+) -> None:
+    many = documents(np.random.default_rng(0).standard_normal((2**14, 4)).astype(np.float32))
+    attempt = Attempt(service(), "rerank_npy", dict(SCOPE))
+    await attempt.rank(tiny_model, many, Options(explain="contributions"))
+
+    await attempt.write(lambda: b"", 0)
+
+    assert [20 * 4 * 2**14] == lanes["READER"].units
 
 
 async def test_a_model_is_looked_for_once_in_a_request(tiny_model: LiveModel) -> None:

@@ -12,10 +12,12 @@ import numpy as np
 import orjson
 
 from localrank.errors import ExplanationRefused
-from localrank_service.describe.query_map import place_of
+from localrank_service.aside import give_way
+from localrank_service.describe.query_map import known_place, place_of
 from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:
+    from localrank.arrays import Vector
     from localrank.cloud import Cloud
     from localrank.ranker import Ranker, Ranking
     from localrank.representation import Point
@@ -23,10 +25,32 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 
-__all__ = ["NEIGHBOURS", "explain"]
+__all__ = ["MOST_CELLS", "MOST_ROUTES", "NEIGHBOURS", "explain", "routing_work", "rows_of"]
 
 #: How many of the most similar training queries are named.
 NEIGHBOURS = 5
+#: Contributions in one answer, at most, and queries of one request whose route is explained.
+MOST_CELLS, MOST_ROUTES = 2**18, 32
+#: How often the training queries are read to explain a route: for the clusters, the neighbours and the place.
+_PASSES = 4
+#: Contributions that are written without giving way.
+_PIECE = 2**14
+
+
+def routing_work(model: LiveModel) -> int:
+    """Return the cost of explaining a route, in numbers read: those of all training queries, several times."""
+    router = model.ranker.router
+    found = 0
+    for points in (router.compares, model.query_map and model.query_map.points):
+        if points is not None:
+            found += sum(getattr(points, name).size for name in points.layout)
+    return _PASSES * found
+
+
+def rows_of(options: Options, n_documents: int) -> int:
+    """Return how many documents have their contributions computed."""
+    shown = n_documents if options.top_n is None else min(options.top_n, n_documents)
+    return shown + len(options.compare or ())
 
 
 def explain(model: LiveModel, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
@@ -60,7 +84,7 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
         "base": found.base,
         "features": names,
         # Written here, because this may run in a thread of its own.
-        "contributions": orjson.Fragment(orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY)),
+        "contributions": orjson.Fragment(_written(rows)),
     }
     if options.compare is not None:
         above, below = options.compare
@@ -76,6 +100,16 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
     return members
 
 
+def _written(rows: Vector) -> bytes:
+    """Return the rows as JSON, written in pieces."""
+    step = max(1, _PIECE // rows.shape[1])
+    pieces = []
+    for begin in range(0, len(rows), step):
+        pieces.append(orjson.dumps(rows[begin : begin + step], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+        give_way()
+    return b"[" + b",".join(pieces) + b"]"
+
+
 def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
     """Return the query's point in short, and how near each cluster's nearest training query is.
 
@@ -86,6 +120,7 @@ def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
     ranker = model.ranker
     point = ranker.representation.of(cloud)
     nearest = ranker.router.nearest(point, len(ranker.scorers))
+    give_way()
     summary = point.summary()
     return {
         **({point.kind: summary} if summary else {}),
@@ -108,8 +143,9 @@ def _neighbours(model: LiveModel, point: Point) -> list[dict[str, Any]]:
     found = []
     for neighbour in router.most_similar(point, NEIGHBOURS):
         members = neighbour._asdict()
+        give_way()
         if router.queries is not None:
-            place = place_of(model, router.queries.of(neighbour.query))
+            place = known_place(model, neighbour.query) or place_of(model, router.queries.of(neighbour.query))
             members |= {} if place is None else {"place": place}
         found.append(members)
     return found

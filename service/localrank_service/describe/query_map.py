@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from localrank.representation import Point
     from localrank_service.models.live import LiveModel
 
-__all__ = ["map_of", "place_of", "summary"]
+__all__ = ["known_place", "map_of", "place_of", "summary"]
 
 #: Digits of a coordinate; a picture shows three.
 _DIGITS = 5
@@ -45,6 +47,17 @@ def place_of(model: LiveModel, point: Point) -> list[float] | None:
         return None
     place = model.query_map.place(point, model.ranker.router)
     return None if place is None else [_short(x) for x in place.tolist()]
+
+
+def known_place(model: LiveModel, query: int) -> list[float] | None:
+    """Return the place of a training query that is on the map, without comparing it with the others again."""
+    found = model.query_map
+    if found is None:
+        return None
+    position = int(np.searchsorted(found.queries, query))
+    if position == len(found) or found.queries[position] != query:
+        return None
+    return [_short(x) for x in found.coordinates[position].tolist()]
 
 
 def _short(value: float) -> float:

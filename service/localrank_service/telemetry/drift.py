@@ -5,7 +5,8 @@ distance is
 
 .. math:: \frac12 \sum_c \lvert p_c - q_c \rvert = \sum_c \max(0, p_c - q_c)
 
-from 0, the same, to 1, nothing in common. It is computed when it is asked for, from what is counted anyway.
+from 0, the same, to 1, nothing in common. It is computed when it is asked for, from what is counted anyway. Few requests
+are apart by chance, so it is not told before there are `needed` requests.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.instruments import Counter, Gauge
 
-__all__ = ["Drift"]
+__all__ = ["Drift", "needed"]
+
+#: Requests without which nothing is told: in all, and for each cluster.
+_LEAST, _LEAST_EACH = 100, 20
+
+
+def needed(n_clusters: int) -> int:
+    """Return how many requests the drift of a version with so many clusters needs."""
+    return max(_LEAST, _LEAST_EACH * n_clusters)
 
 
 class Drift:
@@ -57,7 +66,7 @@ class Drift:
             clusters[labels["cluster"]] = clusters.get(labels["cluster"], 0.0) + sample.value
         for key in trained.keys() & served.keys():
             total = sum(served[key].values())
-            if total:
+            if total >= needed(len(trained[key])):
                 beyond = (
                     max(0.0, count / total - trained[key].get(cluster, 0.0))
                     for cluster, count in served[key].items()

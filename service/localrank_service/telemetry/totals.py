@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from localrank_service.telemetry.drift import needed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -37,7 +39,10 @@ def totals(families: Iterable[Metric]) -> dict[str, Any]:
             _add(model, sample.name, labels, sample.value)
     for model in found.values():
         for version in model["versions"].values():
-            version["clusters"] = sorted(version["clusters"].values(), key=_place)
+            clusters = version["clusters"] = sorted(version["clusters"].values(), key=_place)
+            trained = sum(cluster["training_share"] is not None for cluster in clusters)
+            requests = sum(cluster["requests"] for cluster in clusters)
+            version["drift_missing"] = max(0, needed(trained) - requests) if trained else None
     return found
 
 

@@ -11,12 +11,16 @@ import orjson
 import pytest
 
 from localrank.routing import GlobalRouter
+from localrank_service import reranking
+from localrank_service.describe import explanation
 from localrank_service.describe.explanation import NEIGHBOURS, explain
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
+    import httpx
+
     from localrank.arrays import Matrix
     from localrank.ranker import Ranking
 
@@ -104,3 +108,49 @@ def test_the_global_scorer_has_no_cluster(tiny_model: LiveModel, queries: list[M
     assert {"cluster": None, "kind": "linear"} == found["scorer"]
     assert ([], False) == (found["neighbours"], "place" in found)
     assert found["clusters"] in (None, [])
+
+
+@pytest.mark.parametrize(("rows", "pieces"), [(0, 0), (1, 1), (2, 1), (5, 3)])
+def test_contributions_are_written_in_pieces(
+    rows: int, pieces: int, tiny_model: LiveModel, queries: list[Matrix], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: list[int] = []
+    monkeypatch.setattr(explanation, "_PIECE", 8)
+    monkeypatch.setattr(explanation, "give_way", lambda: ways.append(1))
+
+    found, _ = explained(tiny_model, queries[0], explain="contributions", top_n=rows)
+
+    assert (rows, 4) == np.shape(found["contributions"]) or not rows
+    assert (rows, pieces) == (len(found["contributions"]), len(ways))
+
+
+@pytest.mark.anyio
+async def test_no_answer_holds_more_contributions_than_fit(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, queries: list[Matrix]
+) -> None:
+    """The limit of the documentation, made small."""
+    assert 2**18 == explanation.MOST_CELLS
+    monkeypatch.setattr(reranking, "MOST_CELLS", 40)
+    asked = {"features": queries[0].tolist(), "explain": "contributions"}
+
+    refused = await client.post("/v1/rerank", json=asked)
+    fewer = await client.post("/v1/rerank", json=asked | {"top_n": 10})
+    batch = await client.post("/v1/rerank/batch", json={"queries": [asked | {"top_n": 6}] * 2})
+
+    assert (413, "/explain") == (refused.status_code, refused.json()["pointer"])
+    assert refused.json()["detail"] == (
+        "explain: 20 documents with 4 contributions each are 80 numbers; this server answers 40 per request; ask for "
+        "fewer documents with top_n"
+    )
+    assert 200 == fewer.status_code
+    assert [200, 413] == [one["status"] for one in batch.json()["answers"]]
+    assert ", and 16 are left; " in batch.json()["answers"][1]["problem"]["detail"]
+
+
+@pytest.mark.anyio
+async def test_a_batch_explains_a_few_routes(client: httpx.AsyncClient) -> None:
+    asked = {"features": [[1, 2, 3, 4], [4, 3, 2, 1]], "explain": "route"}
+
+    batch = await client.post("/v1/rerank/batch", json={"queries": [asked] * 33})
+
+    assert [200] * 32 + [413] == [one["status"] for one in batch.json()["answers"]]

@@ -144,7 +144,7 @@ def test_routes_fallbacks_and_drift_are_shown_by_version(
     assert ["no signature: one document, or all alike", str(counted["fallbacks"]["no_signature"])] in rows(
         page, "Requests that were not routed as usual"
     )
-    page.get_by_text(f"drift {counted['drift']:.2g}").first.wait_for()
+    page.get_by_text(f"it takes {counted['drift_missing']} more requests to tell").first.wait_for()
 
 
 def test_what_is_out_of_the_ordinary_is_listed(visits: Callable[..., Visit], counting: httpx.Client) -> None:

@@ -36,9 +36,16 @@ def test_the_workers_counts_are_added(tmp_path: Path, tiny_ranker: Ranker, queri
     def routed(cluster: int | None, fallback: str | None = None) -> Ranking:
         return replace(ranking, route=Route("exact", cluster, 0.9, 0.1, 3, fallback), imputed={0: 2})
 
-    for meters, cluster in ((one, 0), (one, 0), (other, 1)):
-        meters.ranked("v1", model, routed(cluster), 1, TIMES)
-    other.ranked("v1", model, routed(None, "no_signature"), 0, TIMES, degraded=Degraded("global", "timeout"))
+    def answer(times: int) -> None:
+        for meters, cluster in ((one, 0), (one, 0), (other, 1)) * times:
+            meters.ranked("v1", model, routed(cluster), 1, TIMES)
+        for _ in range(times):
+            degraded = Degraded("global", "timeout")
+            other.ranked("v1", model, routed(None, "no_signature"), 0, TIMES, degraded=degraded)
+
+    answer(24)
+    few = one.stats()["models"]["web"]["versions"]["3"]
+    answer(1)
     other.refused("v1", model, 422, 0.1)
     one.refused("v1", None, 404, 0.1)
 
@@ -46,18 +53,19 @@ def test_the_workers_counts_are_added(tmp_path: Path, tiny_ranker: Ranker, queri
 
     assert {"web"} == found.keys()
     version = found["web"]["versions"]["3"]
-    assert {"ok": 3, "degraded": 1, "invalid": 1, "error": 0} == version["requests"]
+    assert {"ok": 75, "degraded": 25, "invalid": 1, "error": 0} == version["requests"]
     counted = {cluster["cluster"]: cluster["requests"] for cluster in version["clusters"]}
-    assert {0: 2, 1: 1, 2: 0, None: 1} == counted
+    assert {0: 50, 1: 25, 2: 0, None: 25} == counted
     assert [0, 1, 2, None] == [cluster["cluster"] for cluster in version["clusters"]]
     assert 1.0 == pytest.approx(sum(cluster["training_share"] for cluster in version["clusters"]))
-    assert {"no_signature": 1} == version["fallbacks"]
+    assert {"no_signature": 25} == version["fallbacks"]
     # Shares 1/2, 1/4, 0 and 1/4 of the traffic against thirds: a sixth and a quarter are beyond.
     trained = [cluster["training_share"] for cluster in version["clusters"]]
     expected = sum(abs(a - b) for a, b in zip([0.5, 0.25, 0.0, 0.25], trained, strict=True)) / 2
     assert expected == pytest.approx(version["drift"])
-    assert [{"rung": "global", "reason": "timeout", "requests": 1}] == found["web"]["degraded"]
-    assert (8, 3) == (found["web"]["imputed"], found["web"]["out_of_range"])
+    assert (None, 4, 0) == (few["drift"], few["drift_missing"], version["drift_missing"])
+    assert [{"rung": "global", "reason": "timeout", "requests": 25}] == found["web"]["degraded"]
+    assert (200, 75) == (found["web"]["imputed"], found["web"]["out_of_range"])
     assert found == other.stats()["models"]
 
 

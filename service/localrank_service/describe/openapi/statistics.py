@@ -103,7 +103,12 @@ SCHEMAS: dict[str, Any] = {
                         "drift": maybe(NUMBER)
                         | {
                             "description": "How far the clusters' shares of the requests differ from their shares of "
-                            "the training queries, from 0 to 1."
+                            "the training queries, from 0 to 1; null if there are too few requests to tell, or no "
+                            "clusters."
+                        },
+                        "drift_missing": maybe(COUNT)
+                        | {
+                            "description": "Requests that are missing to tell the drift; null without clusters."
                         },
                     }
                 )
