@@ -21,8 +21,10 @@ _LONGEST, _MOST = 60, 3
 
 
 def one_line(self: Any) -> str:
-    """Return ``Name(field=value, …)`` of a dataclass."""
-    shown = ", ".join(f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self))
+    """Return ``Name(field=value, …)`` of a dataclass; fields that are declared ``repr=False`` are left out."""
+    shown = ", ".join(
+        f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self) if field.repr
+    )
     return f"{type(self).__name__}({shown})"
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
-from localrank_training.origins.checking import Check, check, expected_scores, origin_scores
+from localrank_training.origins.asking import origin_scores
+from localrank_training.origins.checking import Check, check, expected_scores
 from localrank_training.origins.model import OriginModel
 
 if TYPE_CHECKING:
@@ -134,11 +135,9 @@ def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     ("form", "library"), [("lightgbm", "lightgbm"), ("xgboost", "xgboost"), ("catboost-json", "catboost")]
 )
 def test_a_library_that_is_not_installed_cannot_be_asked(
-    form: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
 
-    assert (
-        origin_scores(replace(model(), format=form), tmp_path / "none", np.zeros((1, 2), np.float32)) is None
-    )
-    assert origin_scores(model(), tmp_path / "none", np.zeros((1, 2), np.float32)) is None
+    assert origin_scores(replace(model(), format=form), np.zeros((1, 2), np.float32)) is None
+    assert origin_scores(model(), np.zeros((1, 2), np.float32)) is None

@@ -13,7 +13,8 @@ import xgboost
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank_training.origins import read_model
-from localrank_training.origins.checking import check, origin_scores
+from localrank_training.origins.asking import scores_here
+from localrank_training.origins.checking import check
 from localrank_training.origins.sample import made_queries
 
 if TYPE_CHECKING:
@@ -48,12 +49,11 @@ def agrees(path: Path, model: OriginModel) -> float:
     rows = np.concatenate([*made_queries(model, 1), *made_queries(model, 2)])
     if model.missing == "zero":
         assert not np.isnan(rows).any()
-    answer = origin_scores(model, path, rows)
-    assert answer is not None
+    against, expected = scores_here(model.format, path, rows, model.rounds or 0)
     assert isinstance(model.scorer, LinearScorer | TreesScorer)
     scores = model.scorer.score_rows(rows)
 
-    return check(model, scores, answer[1], answer[0]).deviation
+    return check(model, scores, expected, against).deviation
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_splits_on_categories_are_refused_with_a_way_out(
         (b'## MART\n<!DOCTYPE x [<!ENTITY a "b">]><ensemble/>', "found a declaration"),
         (b"## MART\n<ensemble>", "RankLib: this MART model cannot be read"),
         (b"## AdaRank\n0:1", "expected feature:weight, found nothing"),
-        (b"## AdaRank\n99999999:1", "expected a feature from 1 to 1048576, found 99999999"),
+        (b"## AdaRank\n99999999:1", "expected a feature from 1 to 100000, found 99999999"),
         (b'{"learner": {}}', "XGBoost: this model cannot be read: 'learner_model_param' is missing"),
         (
             b'{"features_info": {}, "trees": []}',
@@ -428,9 +428,8 @@ def test_names_of_features_must_be_as_many_and_differ(tmp_path: Path) -> None:
 def test_a_check_notices_one_wrong_score(tmp_path: Path, documents: Matrix, labels: Any) -> None:
     path = trained(tmp_path, documents, labels)
     model = read_model(path)
-    answer = origin_scores(model, path, documents)
-    assert answer is not None
-    wrong = answer[1].copy()
+    _, expected = scores_here(model.format, path, documents)
+    wrong = expected.copy()
     wrong[17] += 0.01
 
     with pytest.raises(InvalidData, match=r"expected the score .* for document 18, found"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,9 @@ from localrank_training.commands.reading import (
 )
 
 __all__ = ["import_model"]
+
+#: Bytes of a file of names.
+_LARGEST_NAMES = 1 << 24
 
 
 def import_model(
@@ -140,18 +144,17 @@ def import_model(
 
 def _names(given_names: str) -> list[str]:
     """Read names from a file, one per line, or from the text itself."""
+    from localrank.disk import read_plain
     from localrank.errors import InvalidData
 
     path = Path(given_names)
     try:
-        is_file = path.is_file()
-    except OSError:
-        # A long list is longer than the name of a file may be.
-        is_file = False
-    if not is_file:
-        return [part.strip() for part in given_names.split(",")]
-    try:
-        lines = path.read_text().splitlines()
+        lines = read_plain(path, _LARGEST_NAMES).decode().splitlines()
+    except OSError as error:
+        # A list may be longer than the name of a file may be.
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
+            return [part.strip() for part in given_names.split(",")]
+        raise InvalidData(f"{path}: cannot read names of features: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise InvalidData(f"{path}: expected names of features, found bytes that are not text") from None
     return [line.strip() for line in lines if line.strip()]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from localrank.disk import read_plain
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localrank.arrays import Matrix, Vector
+    from localrank.arrays import Vector
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["Check", "check", "expected_scores", "origin_scores"]
+__all__ = ["Check", "check", "expected_scores"]
 
 #: Tolerance for scores in a file, because the program that printed them rounded them.
 _PRINTED = 1e-5
+#: Bytes of a file of scores.
+_LARGEST = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,6 @@ class Check:
             "deviation": self.deviation,
             "tolerance": self.tolerance,
         }
-
-
-def origin_scores(model: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector] | None:
-    """Ask the library that wrote the file for its raw scores; None if it is not installed."""
-    ask = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost-json": _catboost}.get(model.format)
-    if ask is None:
-        return None
-    try:
-        return ask(model, path, documents)
-    except ModuleNotFoundError:
-        return None
 
 
 def check(
@@ -110,8 +101,10 @@ def expected_scores(path: Path) -> Vector:
         InvalidData: names the line.
     """
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_plain(path, _LARGEST).decode().splitlines()
+    except OSError as error:
+        raise InvalidData(f"{path}: expected a score on each line: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
         raise InvalidData(f"{path}: expected a score on each line: {error}") from None
     scores = []
     for number, line in enumerate(lines, 1):
@@ -126,38 +119,3 @@ def expected_scores(path: Path) -> Vector:
             raise InvalidData(f"{path}:{number}: expected a score, found {last!r}")
         scores.append(score)
     return np.array(scores)
-
-
-def _lightgbm(_: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
-    import lightgbm
-
-    booster = lightgbm.Booster(model_file=str(path))
-    scores = np.asarray(
-        booster.predict(documents.astype(np.float64), raw_score=True, num_threads=1), np.float64
-    )
-    if "\naverage_output\n" in booster.model_to_string():
-        scores /= booster.num_trees()  # of a random forest it gives the sum, and elsewhere the mean
-    return f"LightGBM {lightgbm.__version__}", scores
-
-
-def _xgboost(model: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
-    import xgboost
-
-    booster = xgboost.Booster({"nthread": 1})
-    booster.load_model(str(path))
-    booster.feature_names = booster.feature_types = None  # renamed ones would be refused
-    rounds = (0, 0) if model.rounds is None else (0, model.rounds)
-    if json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
-        rounds = (0, 0)
-    data = xgboost.DMatrix(documents, missing=np.nan, nthread=1)
-    scores = booster.predict(data, output_margin=True, iteration_range=rounds)
-    return f"XGBoost {xgboost.__version__}", np.asarray(scores, np.float64)
-
-
-def _catboost(_: OriginModel, path: Path, documents: Matrix) -> tuple[str, Vector]:
-    import catboost
-
-    booster = catboost.CatBoost()
-    booster.load_model(str(path), format="json")
-    scores = booster.predict(documents, prediction_type="RawFormulaVal", thread_count=1)
-    return f"CatBoost {catboost.__version__}", np.asarray(scores, np.float64)

@@ -18,7 +18,8 @@ from localrank.representation import NoRepresentation
 from localrank.routing import GlobalRouter
 from localrank_training.data.alignment import aligned
 from localrank_training.data.queries import default_names
-from localrank_training.origins.checking import check, expected_scores, origin_scores
+from localrank_training.origins.asking import LIBRARIES, origin_scores
+from localrank_training.origins.checking import check, expected_scores
 from localrank_training.origins.sample import made_queries
 
 if TYPE_CHECKING:
@@ -144,7 +145,10 @@ def _compared(model: OriginModel, path: Path, documents: Matrix, scores: Vector)
     """Compare with the library itself, which may not be installed."""
     if model.missing == "zero":
         documents = np.nan_to_num(documents, nan=0.0)
-    answer = origin_scores(model, path, documents)
+    try:
+        answer = origin_scores(model, documents)
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
     if answer is None:
         return None
     against, theirs = answer
@@ -168,12 +172,10 @@ def _source(model: OriginModel, path: Path, found: Check | None) -> dict[str, An
     return {
         "format": model.format,
         "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(model.content).hexdigest(),
         "check": None if found is None else found.to_json(),
     }
 
 
 def _library(model: OriginModel) -> str:
-    return {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost-json": "CatBoost"}.get(
-        model.format, "RankLib"
-    )
+    return LIBRARIES.get(model.format, ("", "RankLib"))[1]

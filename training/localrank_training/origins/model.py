@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from localrank.brief import one_line
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from localrank.contract import Missing
     from localrank.scorers import Scorer
 
-__all__ = ["OriginModel"]
+__all__ = ["MOST_FEATURES", "OriginModel"]
+
+#: Features that a model may have: more would fill the memory with synthetic documents.
+MOST_FEATURES = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +33,7 @@ class OriginModel:
         ranges: of each feature in the training data, lowest and highest, if the file says so; None for a feature of
             which it does not.
         notes: what somebody who imports it should know.
+        content: of the file.
     """
 
     format: str
@@ -42,5 +46,6 @@ class OriginModel:
     tolerance: float = 0.0
     ranges: tuple[tuple[float, float] | None, ...] | None = None
     notes: tuple[str, ...] = ()
+    content: bytes = field(default=b"", repr=False)
 
     __repr__ = one_line

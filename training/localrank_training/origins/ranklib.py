@@ -16,7 +16,7 @@ from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer
 from localrank.scorers.trees import MISSING_NONE
 from localrank_training.origins.grove import Grove, Split
-from localrank_training.origins.model import OriginModel
+from localrank_training.origins.model import MOST_FEATURES, OriginModel
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -33,7 +33,6 @@ _STEPS = "RankBoost"
 _NOTE = (
     "RankLib files do not hold the normalisation (-norm); send features that are normalised as in training"
 )
-_MOST_FEATURES = 1 << 20
 
 
 def read(text: str, n_features: int | None = None) -> OriginModel:
@@ -96,18 +95,18 @@ def _look(node: Element, weight: float) -> Split | float:
 
 def _weights(body: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:
     """Read ``1:0.5 2:-0.3``; feature 0 is what every score starts from, and repeated features add up."""
-    offset, weights = 0.0, np.zeros(0)
+    offset, found = 0.0, dict[int, float]()
     for term in body.split():
         feature, _, weight = term.partition(":")
         if int(feature) == 0:
             offset += float(weight)
             continue
         position = _position(feature)
-        if position >= len(weights):
-            weights = np.pad(weights, (0, position + 1 - len(weights)))
-        weights[position] += float(weight)
-    if not len(weights):
+        found[position] = found.get(position, 0.0) + float(weight)
+    if not found:
         raise ValueError("expected feature:weight, found nothing")
+    weights = np.zeros(max(found) + 1)
+    weights[list(found)] = list(found.values())
     return weights, offset
 
 
@@ -126,6 +125,6 @@ def _steps(body: str) -> tuple[Scorer, int]:
 def _position(feature: str) -> int:
     """Return the column of a feature, which RankLib counts from 1."""
     number = int(feature)
-    if not 1 <= number <= _MOST_FEATURES:
-        raise ValueError(f"expected a feature from 1 to {_MOST_FEATURES}, found {number}")
+    if not 1 <= number <= MOST_FEATURES:
+        raise ValueError(f"expected a feature from 1 to {MOST_FEATURES}, found {number}")
     return number - 1

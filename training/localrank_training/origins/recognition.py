@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from localrank.disk import read_plain
 from localrank.errors import InvalidData
+from localrank_training.learners.plain_trees import reason_of
 from localrank_training.origins import catboost, lightgbm, ranklib, xgboost
+from localrank_training.origins.model import MOST_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "read_model"]
 
+#: Bytes of a model file.
+_LARGEST = 1 << 28
 FORMATS = ("lightgbm", "xgboost", "ranklib", "catboost-json")
 
 #: What other files begin with, and what to do instead.
@@ -43,17 +48,20 @@ def read_model(path: Path, form: str | None = None, names: Sequence[str] | None 
         InvalidData: it cannot be imported; the message names the file, what was expected and what was found.
     """
     try:
-        content = path.read_bytes()
+        content = read_plain(path, _LARGEST)
     except OSError as error:
         raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
-        model = _read(content, form, None if names is None else len(names))
+        model = replace(_read(content, form, None if names is None else len(names)), content=content)
+        _check_size(model.n_features)
         if names is not None:
             model = replace(model, names=_checked(tuple(names), model.n_features))
         elif model.names is not None:
             _checked(model.names, model.n_features)
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidData(f"{path}: this model cannot be read: {reason_of(error):.300}") from None
     return model
 
 
@@ -78,6 +86,11 @@ def _read(content: bytes, form: str | None, n_names: int | None) -> OriginModel:
     return catboost.read(members or {})
 
 
+def _check_size(n_features: int) -> None:
+    if n_features > MOST_FEATURES:
+        raise InvalidData(f"expected at most {MOST_FEATURES} features, found {n_features}")
+
+
 def _recognised(text: str, members: dict[str, Any] | None) -> str:
     if members is not None:
         if "learner" in members:
@@ -98,7 +111,7 @@ def _recognised(text: str, members: dict[str, Any] | None) -> str:
 def _json(text: str) -> dict[str, Any]:
     try:
         members = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidData(f"expected JSON, found: {error}") from None
     if isinstance(members, list):
         raise InvalidData(

@@ -135,7 +135,11 @@ def _margin(base: float, objective: str) -> float:
 
 def _best_rounds(learner: Mapping[str, Any]) -> int | None:
     best = learner.get("attributes", {}).get("best_iteration")
-    return None if best is None else int(best) + 1
+    if best is None:
+        return None
+    if int(best) < 0:
+        raise ValueError(f"expected a best_iteration from 0, found {best}")
+    return int(best) + 1
 
 
 def _plant(grove: Grove, tree: Mapping[str, Any], number: int, weight: float) -> None:
