@@ -89,10 +89,7 @@ class Lines:
 
 def convert(text: Bytes, starts: Indices, ends: Indices) -> Vector | None:
     """Convert numbers; see `Converter`."""
-    edges = np.zeros(len(text), np.int8)
-    edges[starts] = 1
-    edges[ends] = -1
-    return decimals(np.where(np.cumsum(edges, dtype=np.int8), text, np.uint8(ord(" "))).tobytes())
+    return decimals(np.where(_inside(len(text), starts, ends), text, np.uint8(ord(" "))).tobytes())
 
 
 def parse(block: bytes, *, max_features: int, first_line: int = 1, converter: Converter = convert) -> Lines:
@@ -219,12 +216,22 @@ def _plain(block: bytes) -> bytes:
 def _blank_comments(text: Bytes, line_ends: Indices) -> Indices:
     """Overwrite every comment with spaces; return where each line's begins and ends."""
     hashes = np.flatnonzero(text == ord("#"))
-    lines, first = np.unique(np.searchsorted(line_ends, hashes), return_index=True)
+    lines = np.searchsorted(line_ends, hashes)
+    first = np.ones(len(hashes), bool)
+    first[1:] = lines[1:] != lines[:-1]
+    begins, lines = hashes[first], lines[first]
+    text[_inside(len(text), begins, line_ends[lines])] = ord(" ")
     spans = np.stack([line_ends, line_ends], axis=1)
-    spans[lines, 0] = hashes[first] + 1
-    for begin, end in zip(hashes[first].tolist(), line_ends[lines].tolist(), strict=True):
-        text[begin:end] = ord(" ")
+    spans[lines, 0] = begins + 1
     return spans
+
+
+def _inside(size: int, starts: Indices, ends: Indices) -> NDArray[np.bool_]:
+    """Tell which of so many bytes are within a span; no two spans touch."""
+    edges = np.zeros(size, np.int8)
+    edges[starts] = 1
+    edges[ends] = -1
+    return np.cumsum(edges, dtype=np.int8).view(np.bool_)
 
 
 def _queries(block: bytes, text: Bytes, starts: Indices, ends: Indices) -> tuple[tuple[str, ...], Indices]:
@@ -312,7 +319,7 @@ class _Line:
 
     def check(self, max_features: int) -> None:
         if len(self._line) > (longest := longest_line(max_features)):
-            self._wrong(longest, f"at most {longest} bytes on a line", str(len(self._line)))
+            self._wrong(longest, f"at most {longest} bytes on a line", "more")
         if (lone := self._line.find(b"\r")) >= 0:
             self._wrong(lone, "lines that end with a line feed", "a carriage return alone")
         for at, byte in enumerate(self._content):

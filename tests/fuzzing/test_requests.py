@@ -454,6 +454,24 @@ def check_answer(sent: Sent, status: int, headers: dict[bytes, bytes], body: byt
         sent.check(status, body.decode())
 
 
+#: What once was a failure of the service.
+FOUND = (
+    Sent("GET", "/nowhere?metrics=\xc0", "", b""),
+    Sent("POST", "/v1/evaluate", TEXT, b"1 qid:1 1:1,2:1"),
+    Sent("POST", "/v1/evaluate?metrics=\xc0", TEXT, b"1 qid:1 1:1"),
+)
+
+
+@pytest.mark.parametrize("sent", FOUND, ids=lambda sent: sent.target)
+async def test_what_was_found_is_refused(sent: Sent) -> None:
+    app = create_app(Settings(), models=[LiveModel("tiny", 3, three_kinds())])
+    async with app.router.lifespan_context(app):
+        status, headers, body = await ask(app, sent)
+
+    assert 400 <= status < 500
+    check_answer(sent, status, headers, body)
+
+
 @pytest.mark.parametrize("count", [600, pytest.param(MANY, marks=pytest.mark.soak)])
 async def test_every_answer_is_the_right_one(count: int, tmp_path: Any) -> None:
     ranker = three_kinds()

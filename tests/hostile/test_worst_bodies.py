@@ -77,6 +77,7 @@ SHORT = {
     "cohere": ("Cohere: a document holds lists", "Cohere: documents with texts, returned true"),
     "v2": ("V2: data are members", "V2: doc_ids are lists", "V2: as many queries as are taken"),
     "v2 binary": ("V2 binary: empty ids", "V2 binary: long ids", "V2 binary: all of it a header"),
+    "letor": ("LETOR: comments", "LETOR: queries in turns"),
 }
 
 

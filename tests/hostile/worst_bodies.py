@@ -309,6 +309,28 @@ def tensors(n_docs: int, width: int, size: int) -> Iterator[Case]:
     )
 
 
+def letor(n_docs: int, width: int, size: int) -> Iterator[Case]:
+    path, kind = "/v1/evaluate?metrics=ndcg@10", {"content-type": "text/plain"}
+    pairs = " ".join(f"{index}:0.25" for index in range(1, width + 1))
+    for name, part, last in (
+        ("comments", "#\n", "x\n"),
+        ("comments of comments", "# " * 6000 + "\n", "x\n"),
+        ("blank lines", "\n", ""),
+        ("as many documents as are taken", "0 qid:1\n", ""),
+        ("all features", f"0 qid:1 {pairs}\n", ""),
+        ("one line of pairs", "1:1 ", "\n"),
+        ("one line of digits", "1", "\n"),
+        ("carriage returns", "\r", "x\n"),
+        ("zeros before indices", f"# \n0 qid:1 {'0' * 5000}1:1\n", ""),
+        ("digits of values", f"#\n0 qid:1 1:0.{'1' * 5000}\n", ""),
+        ("colons of queries", f"#\n0 qid:{':' * 5000}\n", ""),
+        ("no UTF-8 at the end", "# é\n", b"\xff\n"),
+    ):
+        yield Case(f"LETOR: {name}", path, kind, _fill("", part, "", size, last))
+    many = "\n".join(f"0 qid:{at % 1000} {pairs}" for at in range(min(n_docs, 4 * size // width // 20)))
+    yield Case("LETOR: queries in turns", path, kind, many.encode()[:size])
+
+
 WIRES: dict[str, Callable[[int, int, int], Iterator[Case]]] = {
     "v1": rerank,
     "npy": arrays,
@@ -316,6 +338,7 @@ WIRES: dict[str, Callable[[int, int, int], Iterator[Case]]] = {
     "cohere": cohere,
     "v2": inference,
     "v2 binary": tensors,
+    "letor": letor,
 }
 
 

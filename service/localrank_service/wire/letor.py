@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from localrank.letor import WrongLineError, parse
+from localrank.letor import WrongLineError, longest_line, parse
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank.letor import Lines
     from localrank_service.wire.query import Limits
 
 __all__ = ["MEDIA_TYPE", "Judged", "read"]
@@ -53,12 +54,9 @@ def read(
     labels: list[Vector] = []
     rows: list[Matrix] = []
     documents, line = 0, 1
-    for block in _blocks(body):
+    for begin, end in _blocks(body):
         go_on()
-        try:
-            lines = parse(block, max_features=n_features, first_line=line)
-        except WrongLineError as error:
-            raise Problem(422, str(error), pointer="") from None
+        lines = _parsed(body, begin, end, line, n_features)
         line += lines.n_lines
         documents += len(lines.labels)
         if documents > limits.max_documents:
@@ -85,16 +83,27 @@ def read(
     return [Judged(*one) for one in zip(known, *parts, strict=True)]
 
 
-def _blocks(body: bytes) -> Iterator[bytes]:
-    """Yield whole lines, the last one completed by a line feed."""
+def _blocks(body: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where whole lines begin and end: some that are a block together, or one that is longer."""
     begin = len(_MARK) if body.startswith(_MARK) else 0
     while begin < len(body):
-        end = body.rfind(b"\n", begin, begin + _BLOCK) + 1 or body.find(b"\n", begin) + 1
-        if not end:
-            yield body[begin:] + b"\n"
-            return
-        yield body[begin:end]
+        end = body.rfind(b"\n", begin, begin + _BLOCK) + 1 or body.find(b"\n", begin) + 1 or len(body)
+        yield begin, end
         begin = end
+
+
+def _parsed(body: bytes, begin: int, end: int, line: int, n_features: int) -> Lines:
+    longest = longest_line(n_features)
+    try:
+        if end - begin <= max(_BLOCK, longest + 2):
+            block = body[begin:end]
+            block = block if block.endswith(b"\n") else block + b"\n"
+            return parse(block, max_features=n_features, first_line=line)
+        # One line; nothing looks at all of it.
+        wrong = WrongLineError(line, longest + 1, f"at most {longest} bytes on a line", "more")
+    except WrongLineError as error:
+        wrong = error
+    raise Problem(422, str(wrong), pointer="")
 
 
 def _too_many(what: str, most: int) -> Problem:

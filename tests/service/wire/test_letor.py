@@ -104,6 +104,15 @@ def test_cells_are_limited_before_there_is_room_for_them() -> None:
     )
 
 
+@pytest.mark.parametrize("character", ["x", "\r", "1", "#"])
+def test_a_line_longer_than_a_block_is_refused_and_none_of_it_is_left_out(character: str) -> None:
+    line = "1 qid:a 1:1" + character * 70_000 + " 2:2"
+
+    problem = refused(f"1 qid:a 1:1\n{line}\n1 qid:a 1:1\n")
+
+    assert "line 2, column 16577: expected at most 16576 bytes on a line, found more" == problem.detail
+
+
 def test_reading_goes_on_only_as_long_as_it_may() -> None:
     calls: list[int] = []
     text = "1 qid:a 1:1 # a comment\n" * 10_000
