@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from localrank.contributions import no_sum
+from localrank.errors import InvalidDocuments
 from localrank.layout import Layout, between
 from localrank.scorers.combination import (
     LARGEST_WEIGHT,
@@ -47,6 +48,8 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 #: How often the walk starts anew at any document, so that it has one stationary distribution.
 _RESTART = 0.05
+#: Documents of a list, alike ones counted once, that the walk takes: it needs the square of memory and the cube of time.
+_MOST_STATES = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +134,11 @@ def _stationary(shares: Vector, behind: Sequence[Vector]) -> Vector:
     states, state_of, sizes = np.unique(
         np.stack(behind, axis=1), axis=0, return_inverse=True, return_counts=True
     )
+    if len(states) > _MOST_STATES:
+        raise InvalidDocuments(
+            f"expected at most {_MOST_STATES} documents, those that all members rank alike counted once, as 'markov' costs "
+            f"their cube, found {len(states)}"
+        )
     n_docs = len(state_of)
     lead = np.zeros((len(states), len(states)))
     for share, column in zip(shares, states.T, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
-from localrank.errors import ArtifactCorrupt
+from localrank.errors import ArtifactCorrupt, InvalidDocuments
 from localrank.scorers import SCORERS, BordaScorer, LinearScorer
 from localrank.scorers.borda import RULES, Rule, ranked_behind
 from tests.core.clouds import as_cloud
@@ -207,3 +207,13 @@ def test_members_take_blocks_of_their_own() -> None:
 
     expected = [ranked_behind(member.score_rows(cloud.block(member.blocks))) for member in members]
     np.testing.assert_allclose(scores, (expected[0] + expected[1]) / 2)
+
+
+def test_a_walk_takes_a_thousand_documents_that_differ() -> None:
+    """A hundred thousand would need 80 GB and hours, and fit into a version of a few kilobytes."""
+    table = np.arange(1001, dtype=np.float32)[:, None]
+    scorer = BordaScorer(columns(1), np.ones(1), "markov")
+
+    assert 1000 == len(scorer.score(as_cloud(np.repeat(table[:500], 2, axis=0))))
+    with pytest.raises(InvalidDocuments, match=r"expected at most 1000 documents, .*, found 1001"):
+        scorer.score(as_cloud(table))
