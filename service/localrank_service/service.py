@@ -136,7 +136,7 @@ class Service:
         if not champions:
             unloaded = [f"model {name!r} is unloaded" for name in sorted(self.live.unloaded)]
             away = [f"its URL cannot be read: {error}"] if (error := self._away()) else []
-            nothing = [] if broken or unloaded else [f"no model in {self.settings.models_dir} has a champion"]
+            nothing = [] if broken or unloaded else ["no model has a champion"]
             return "; ".join([*broken, *unloaded, *nothing, *away])
         return "; ".join(broken) if broken and self.settings.ready == "all" else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ def service(
     workers = Workers(None)
     workers.report({}, {}, loaded=models is not None)
     return Service(
-        settings=SimpleNamespace(ready=ready, models_dir=Path("models"), workers=1),  # type: ignore[arg-type]
+        settings=SimpleNamespace(ready=ready, workers=1),  # type: ignore[arg-type]
         live=live,
         keys=SimpleNamespace(is_admin=lambda scope: "key" in scope),  # type: ignore[arg-type]
         workers=workers,
@@ -63,7 +62,7 @@ def test_a_service_is_ready_when_its_models_answer(tiny_model: LiveModel) -> Non
 
     assert None is reason(service(models))
     assert "looking for models" == reason(service(None))
-    assert "no model in models has a champion" == reason(service({}))
+    assert "no model has a champion" == reason(service({}))
 
 
 @pytest.mark.parametrize(
@@ -90,11 +89,9 @@ def test_without_any_champion_all_reasons_are_told() -> None:
     assert "model 'x' is broken: why; model 'a' is unloaded; model 'b' is unloaded" == reason(
         service({}, broken={"x": "why", "y@2": "no"}, unloaded=("b", "a"), ready="any")
     )
-    assert "no model in models has a champion; its URL cannot be read: 404" == reason(
-        service({}, loader=away)
-    )
+    assert "no model has a champion; its URL cannot be read: 404" == reason(service({}, loader=away))
     for loader in (reached, SimpleNamespace(remote=None)):
-        assert "no model in models has a champion" == reason(service({}, loader=loader))
+        assert "no model has a champion" == reason(service({}, loader=loader))
 
 
 def test_a_service_that_drains_is_not_ready(tiny_model: LiveModel) -> None:

@@ -45,7 +45,8 @@ async def versions(service: Service, name: str) -> dict[str, Any]:
     if service.loader is not None:
         registry = service.loader.registry
         if await asyncio.to_thread(registry.has, name):
-            return await asyncio.to_thread(_published, registry, name, live, service.loader.shown)
+            with service.loader.told():
+                return await asyncio.to_thread(_published, registry, name, live, service.loader.shown)
     if not live:
         raise service.live.missing(name, None)
     listed = [_version(model.version, model.manifest, model.version in live) for model in live.values()]

@@ -67,6 +67,11 @@ class Copies:
         trusted = None if self._trusted_keys is None else TrustedKeys.read(self._trusted_keys)
         return artifact.load(folder, keep=keep, trusted=trusted)
 
+    def hiding(self) -> list[tuple[str, str]]:
+        """Return the paths that messages may hold, and what callers are shown instead."""
+        given = ((self._trusted_keys, "LOCALRANK_REQUIRE_SIGNATURE"), (self._folder, "the runtime folder"))
+        return [(str(path), name) for path, name in given if path is not None]
+
     def has(self, reference: Reference) -> bool:
         """Tell whether there is a copy of the version; its name may be anything."""
         if self._folder is None:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,11 +20,11 @@ from localrank.artifact import read_manifest
 from localrank.errors import ArtifactError, ArtifactNotFound, LocalRankError
 from localrank.registry import ALIASES, CHAMPION, Reference, Registry
 from localrank_service.aside import beside
-from localrank_service.http.problems import Problem
+from localrank_service.http.problems import Problem, problem_of
 from localrank_service.models.live import LiveModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import ExitStack
     from pathlib import Path
 
@@ -92,6 +92,7 @@ class Loader:
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
         self.remote = remote
+        self._hidden = [*_hiding(models_dir), *copies.hiding()]
         self._live = live
         self._meters = meters
         self._workers = workers
@@ -372,7 +373,27 @@ class Loader:
 
     def shown(self, error: Exception) -> str:
         """Return the message without paths of this machine, because everybody may read it."""
-        return str(error).replace(f"{self.registry.models_dir}/", "")
+        text = str(error)
+        for path, name in self._hidden:
+            text = text.replace(path, name)
+        return text
+
+    @contextmanager
+    def told(self, *, refused: int | None = None) -> Iterator[None]:
+        """Turn an error of core into the problem that a caller is told; the log has the whole message.
+
+        Args:
+            refused: the status if a version is there, but does not verify.
+        """
+        try:
+            yield
+        except LocalRankError as error:
+            _log.warning("%s", error)
+            problem = problem_of(error)
+            problem.detail = self.shown(error)
+            if refused and isinstance(error, ArtifactError) and not isinstance(error, ArtifactNotFound):
+                problem.status = refused
+            raise problem from None
 
     def _read(self, name: str, version: int) -> LiveModel:
         begun = time.perf_counter()
@@ -413,6 +434,13 @@ class Loader:
                 serving.setdefault(model.name, {})[alias] = model.version
                 self._meters.model_version.set(model.version, model.name, alias)
         self._workers.report(serving, self._broken, loaded=self._live.loaded)
+
+
+def _hiding(models_dir: Path) -> list[tuple[str, str]]:
+    """Return the paths of the folder of models, as messages hold them, and what is shown instead."""
+    forms = sorted({str(one) for one in (models_dir, models_dir.absolute(), models_dir.resolve())}, key=len)
+    inside = [(f"{one}{end}", "") for one in reversed(forms) for end in ("/", ": ")]
+    return inside + [(one, "the folder of models") for one in reversed(forms) if one.startswith("/")]
 
 
 def _given_up(seconds: float) -> ArtifactError:

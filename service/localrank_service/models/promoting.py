@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localrank.errors import ArtifactError, ArtifactNotFound
+from localrank.errors import ArtifactError
 from localrank.registry import Registry
 from localrank_service.aside import beside
-from localrank_service.http.problems import Problem, problem_of
+from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,15 +67,9 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Registr
         )
     if name in service.workers.unloaded():
         raise Problem(409, f"model {name!r} is unloaded; load it first")
-    try:
+    with loader.told(refused=409):
         previous = (await asyncio.to_thread(registry.aliases, name)).get(alias)
         reference = await _verified(registry, move, service.settings.load_timeout_seconds)
-    except ArtifactNotFound:
-        raise
-    except ArtifactError as error:
-        # Nothing was changed: the version did not verify.
-        problem = problem_of(error)
-        raise Problem(409, problem.detail, kind=problem.kind) from None
     try:
         await loader.refresh(name)
     except Exception:  # noqa: BLE001

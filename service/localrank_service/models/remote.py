@@ -65,8 +65,8 @@ class Remote:
         return read_note(self._models_dir) or Note(self.url)
 
     def _shown(self, text: str) -> str:
-        """Return the message without the URL of the models, because everybody may read it."""
-        return text.replace(self.url, "LOCALRANK_MODELS_URL")
+        """Return the message without the URL of the models and paths of this machine, because everybody may read it."""
+        return text.replace(self.url, "LOCALRANK_MODELS_URL").replace(f"{self._models_dir}/", "")
 
     def look(self) -> None:
         """Show when the URL was last read."""

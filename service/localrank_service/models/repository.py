@@ -30,8 +30,9 @@ _POLL = 0.02
 async def load(service: Service, name: str) -> tuple[int, ...]:
     """Serve the model's champion, if it is not served; return the workers that do."""
     loader = _loader(service)
-    version = (await asyncio.to_thread(loader.registry.aliases, name)).get(CHAMPION)
-    await asyncio.to_thread(loader.registry.versions, name)
+    with loader.told():
+        version = (await asyncio.to_thread(loader.registry.aliases, name)).get(CHAMPION)
+        await asyncio.to_thread(loader.registry.versions, name)
     if version is None:
         raise Problem(404, f"model {name!r} has no {CHAMPION}; promote a version")
     _mark(service, name, unloaded=False)
@@ -49,7 +50,8 @@ async def unload(service: Service, name: str) -> tuple[int, ...]:
     """Serve the model no longer; return the workers that do not."""
     loader = _loader(service)
     if not service.live.of(name):
-        await asyncio.to_thread(loader.registry.versions, name)
+        with loader.told():
+            await asyncio.to_thread(loader.registry.versions, name)
     _mark(service, name, unloaded=True)
     await loader.refresh(name)
     return await _until(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank.errors import ArtifactCorrupt, ArtifactNotFound
+from localrank.errors import ArtifactCorrupt
 from localrank.registry import Registry
 from localrank_service.http.problems import Problem
+from localrank_service.models.loading import Loader
 from localrank_service.models.promoting import Switched, promote, rollback
 from localrank_service.models.workers import Report
 
@@ -37,7 +38,11 @@ def service(models_dir: Path) -> Callable[..., Any]:
 
         return SimpleNamespace(
             loader=SimpleNamespace(
-                registry=Registry(models_dir), refresh=refresh, remote=remote, refreshed=refreshed
+                registry=Registry(models_dir),
+                refresh=refresh,
+                remote=remote,
+                refreshed=refreshed,
+                told=lambda refused: Loader.told(SimpleNamespace(shown=str), refused=refused),  # type: ignore[arg-type]
             ),
             workers=SimpleNamespace(
                 living=lambda: left.pop(0) if len(left) > 1 else left[0], unloaded=lambda: frozenset({"old"})
@@ -185,9 +190,10 @@ async def test_a_version_that_does_not_verify_is_a_conflict_and_one_that_is_not_
 
     with pytest.raises(Problem) as refused:
         await promote(one, "demo", 2, "champion")
-    with pytest.raises(ArtifactNotFound):
+    with pytest.raises(Problem) as missing:
         await promote(one, "demo", 9, "champion")
 
+    assert (404, "demo: expected version 9, found 1, 2") == (missing.value.status, missing.value.detail)
     assert (409, "demo/2: cut short") == (refused.value.status, refused.value.detail)
     assert refused.value.kind != Problem(409, "").kind
     assert ([], 1) == (one.loader.refreshed, one.loader.registry.aliases("demo")["champion"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,9 @@ def service(models_dir: Path, make_ranker: Callable[..., Ranker]) -> Callable[..
         live.replace(addresses_of(LiveModel(name, 1, make_ranker()) for name in ("demo", "web")), {})
         return SimpleNamespace(
             live=live,
-            loader=SimpleNamespace(registry=Registry(models_dir), refresh=refresh, refreshed=refreshed),
+            loader=SimpleNamespace(
+                registry=Registry(models_dir), refresh=refresh, refreshed=refreshed, told=nullcontext
+            ),
             workers=Workers(*reports),
             settings=SimpleNamespace(switch_timeout_seconds=timeout),
         )

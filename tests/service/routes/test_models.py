@@ -9,6 +9,7 @@ import pytest
 
 from localrank.contract import QUANTILES
 from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 from tests.service.conftest import N_FEATURES, NAMES, queries_of_three_kinds
 
 if TYPE_CHECKING:
@@ -26,16 +27,12 @@ pytestmark = pytest.mark.anyio
 async def served(
     connect: Any, loaded: Callable[..., Awaitable[None]], models_dir: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    from localrank_service.process.settings import Settings
-
     async with connect(Settings(models_dir=models_dir, preload="demo@2")) as client:
         await loaded(client)
         yield client
 
 
 async def test_the_model_of_requests_without_one_is_marked(connect: Any, make_ranker: Any) -> None:
-    from localrank_service.process.settings import Settings
-
     models = [LiveModel(name, number, make_ranker()) for name, number in (("b", 2), ("a", 7), ("a", 1))]
     async with connect(Settings(model="b"), models=models) as client:
         two = (await client.get("/v1/models")).json()
@@ -134,3 +131,66 @@ async def test_the_schema_has_a_type_of_its_own(client: httpx.AsyncClient) -> No
     answer = await client.get("/v1/models/tiny/schema")
 
     assert "application/schema+json" == answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative"])
+async def test_no_error_names_a_path_of_the_server(  # noqa: PLR0917
+    kind: str,
+    connect: Any,
+    loaded: Callable[..., Awaitable[None]],
+    models_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log has it."""
+    monkeypatch.chdir(models_dir.parent)
+    (models_dir / "demo" / "2" / "scorers.weights.npy").unlink()
+    (models_dir / "web" / "aliases.json").unlink()
+    (models_dir / "web" / "aliases.json").mkdir()
+    keys = models_dir.parent / "trusted.pem"
+    settings = Settings(
+        models_dir=models_dir.relative_to(models_dir.parent) if kind == "relative" else models_dir,
+        admin_key="the-admin-key",  # type: ignore[arg-type]
+        experiments_file=models_dir.parent / "experiments.json",
+        runtime_dir=models_dir.parent / "run",
+        ready="any",
+    )
+    asked: list[tuple[str, str, Any]] = [
+        ("POST", "/v1/models/demo/promote", {"version": 2}),
+        ("POST", "/v1/models/demo/promote", {"version": 9}),
+        ("POST", "/v1/models/nope/promote", {"version": 1}),
+        ("POST", "/v1/models/web/promote", {"version": 1}),
+        ("POST", "/v1/models/demo/rollback", {}),
+        ("POST", "/v1/models/web/rollback", {}),
+        ("POST", "/v2/repository/models/web/load", {}),
+        ("POST", "/v2/repository/models/nope/load", {}),
+        ("POST", "/v2/repository/models/nope/unload", {}),
+        ("PUT", "/v1/experiments/one", {"kind": "split", "model": "demo", "candidate": "demo@2"}),
+        ("GET", "/v1/models/web/versions", None),
+        ("GET", "/v1/models/web", None),
+        ("GET", "/readyz", None),
+        ("POST", "/v2/repository/index", None),
+    ]
+    answers = {}
+    async with connect(settings) as client:
+        await loaded(client)
+        for method, path, body in asked:
+            answer = await client.request(method, path, json=body, headers={"x-api-key": "the-admin-key"})
+            answers[method, path, str(body)] = answer
+    async with connect(
+        settings.model_copy(update={"require_signature": keys, "runtime_dir": None})
+    ) as client:
+        away = await client.post(
+            "/v1/models/demo/promote", json={"version": 1}, headers={"x-api-key": "the-admin-key"}
+        )
+
+    assert {
+        "POST /v1/models/demo/promote": 404, "POST /v1/models/nope/promote": 404, "POST /v1/models/web/promote": 409,
+        "POST /v1/models/demo/rollback": 404, "PUT /v1/experiments/one": 503, "GET /readyz": 200,
+    }.items() <= {f"{method} {path}": one.status_code for (method, path, _), one in answers.items()}.items()  # fmt: skip
+    for which, answer in answers.items():
+        for hidden in (str(models_dir.parent), "models/"):
+            assert hidden not in answer.text.replace("/v1/models/", ""), which
+    assert "trusted.pem" not in away.text
+    assert "LOCALRANK_REQUIRE_SIGNATURE" in away.text
+    assert "models/demo/2" in caplog.text
