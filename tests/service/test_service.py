@@ -15,6 +15,7 @@ from localrank_service.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from localrank_service.models.live import LiveModel
 

@@ -34,7 +34,8 @@ __all__ = ["Place", "join", "make", "sweep"]
 _MARK = "service.lock"
 #: The other files of the service, and those in its folders there.
 _FILES = re.compile(
-    r"admin\.key|\.admin\.key-[0-9a-f]{16}|worker-[0-9]+\.(lock|note)|(unloaded|experiments)\.note"
+    r"admin\.key|\.admin\.key-[0-9a-f]{16}|worker-[0-9]+\.(lock|note)|(unloaded|experiments|experiments-secret)\.note"
+    r"|\.experiments-secret\.note\.[0-9a-f]{8}"
 )
 _FOLDERS = {
     "metrics": re.compile(r"[0-9]+\.(lock|series|cells|draft)"),

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from localrank_service.process import runtime_folder
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from localrank_service.models.live import LiveModel
@@ -187,6 +187,37 @@ def test_a_second_service_is_refused_and_further_processes_of_the_first_join_it(
     )
     assert later is not None
     assert [folder / "service.lock"] == list(folder.iterdir())
+
+
+@pytest.mark.anyio
+async def test_a_service_can_start_where_another_one_has_been(
+    connect: Any, loaded: Callable[..., Awaitable[None]], models_dir: Path, tmp_path: Path
+) -> None:
+    """Everything that a service writes is known as its own."""
+    folder = tmp_path / "run"
+    settings = Settings(
+        runtime_dir=folder,
+        models_dir=models_dir,
+        experiments_file=tmp_path / "experiments.json",
+        impression_log=1.0,
+        impression_log_dir=tmp_path / "impressions",
+        model="demo",
+    )
+    async with connect(settings) as client:
+        await loaded(client)
+        key = {"x-api-key": _key(folder).decode()}
+        split = {"kind": "split", "model": "demo", "candidate": "demo@2"}
+        put = await client.put("/v1/experiments/one", json=split, headers=key)
+        ranked = await client.post("/v1/rerank", json={"features": [[1, 2, 3, 4]], "session_id": "s"})
+        unloaded = await client.post("/v2/repository/models/web/unload", json={}, headers=key)
+    written = {path.name for path in folder.iterdir()}
+
+    place = runtime_folder.join(folder, Settings(runtime_dir=folder))
+
+    assert [200] * 3 == [put.status_code, ranked.status_code, unloaded.status_code]
+    assert {"versions", "metrics", "worker-0.note", "experiments.note", "unloaded.note"} <= written
+    assert [folder / "service.lock"] == list(folder.iterdir())
+    del place
 
 
 def test_folders_of_dead_services_are_swept_away_and_no_others(
