@@ -5,6 +5,7 @@ Alive means that the process answers; started, that every model was tried; ready
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 from importlib.metadata import version
@@ -92,7 +93,9 @@ async def info(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus text, over all workers."""
     service: Service = request.app.state.service
-    return Response(service.meters.expose(), headers={"content-type": _METRICS_TYPE})
+    # In a thread, because it takes milliseconds with many models and workers.
+    text = await asyncio.to_thread(service.meters.expose)
+    return Response(text, headers={"content-type": _METRICS_TYPE})
 
 
 def _json(members: dict[str, Any]) -> Response:

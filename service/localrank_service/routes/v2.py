@@ -134,7 +134,7 @@ async def all_statistics(request: Request) -> Response:
     """How many requests each version has answered since the start of the service, and the parts of their time."""
     service: Service = request.app.state.service
     models = {(model.name, model.version): model for model in service.live.addresses.values()}
-    return _statistics(service, [models[key] for key in sorted(models)])
+    return await asyncio.to_thread(_statistics, service, [models[key] for key in sorted(models)])
 
 
 @router.get("/v2/models/{name}")
@@ -209,7 +209,8 @@ async def model_ready(request: Request, name: str, version: str | None = None) -
 @router.get("/v2/models/{name}/versions/{version}/stats")
 async def model_statistics(request: Request, name: str, version: str | None = None) -> Response:
     """How many requests a model has answered since the start of the service, and the parts of their time."""
-    return _statistics(request.app.state.service, [await _find(request, name, version)])
+    model = await _find(request, name, version)
+    return await asyncio.to_thread(_statistics, request.app.state.service, [model])
 
 
 def _address(name: str, version: str | None = None) -> str:
