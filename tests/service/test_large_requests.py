@@ -83,6 +83,9 @@ class Held:
     def contributions(self, cloud: Cloud, which: Indices, /) -> Vector:
         return np.zeros((len(which), cloud.contract.n_features))
 
+    def terms(self, _cloud: Cloud, /) -> Sequence[tuple[float, Scorer]]:
+        return ()
+
     def settings(self) -> dict[str, Any]:
         return {}
 
