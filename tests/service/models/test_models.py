@@ -304,6 +304,7 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
     connect: Any, loaded: Any, models_dir: Path, tmp_path: Path
 ) -> None:
     shared = tmp_path / "runtime"
+    shared.mkdir()
     settings = Settings(
         models_dir=models_dir,
         poll_seconds=0.01,
