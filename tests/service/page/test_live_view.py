@@ -28,7 +28,7 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]
     """A service of two workers that no other test asks."""
     folder: Path = tmp_path_factory.mktemp("counting") / "models"
     publish(folder)
-    with serving(folder, "--workers", "2", "--model", "demo") as client:
+    with serving(folder, "--workers", "2", "--model", "demo", "--preload", "demo@2") as client:
         yield client
 
 
@@ -241,7 +241,7 @@ def test_the_impression_log_and_experiments_are_shown(visits: Callable[..., Visi
         for _ in range(20):
             rerank(client)
 
-        page.get_by_text("100.0\u00a0% of the requests: 20 logged").wait_for()
+        page.get_by_text("100.0\u00a0% of the rankings: 20 logged").wait_for()
         row = page.get_by_role("region", name="Experiments").locator("tbody tr")
         arms = client.get("/v1/experiments").json()["experiments"][0]["arms"]
         counts = [sum(arms[arm]["requests"].values()) for arm in ("baseline", "candidate")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.end_to_end.serving import serving
 from tests.service.page.conftest import PHONE
 
 if TYPE_CHECKING:
@@ -412,3 +414,34 @@ def test_all_of_it_works_with_the_keyboard_alone(visit: Visit) -> None:
     page.keyboard.press("ArrowRight")
 
     assert "import httpx" in page.locator("pre code").inner_text()
+
+
+def test_the_page_takes_no_part_in_experiments_and_says_if_it_has_to(
+    visits: Callable[..., Visit], models: Path, tmp_path: Path
+) -> None:
+    """A proxy that removes unknown headers makes the page a user like any other."""
+    mixed = {"name": "mixed", "kind": "interleaving", "model": "demo", "candidate": "demo@2"}
+    (tmp_path / "experiments.json").write_text(json.dumps({"experiments": [mixed]}))
+    flags = ("--experiments-file", str(tmp_path / "experiments.json"), "--model", "demo")
+    with serving(models, *flags) as client:
+        page = visits(client).open()
+        page.locator(".ranking li").first.wait_for()
+        query = client.get("/v1/models/demo/sample").json()
+        own = order_of(client, {"model": "demo@1", "features": query["features"]})
+        shown = ranked(page)
+        arms = client.get("/v1/experiments").json()["experiments"][0]["arms"]
+
+        def without_header(route: Route) -> None:
+            headers = {
+                name: sent for name, sent in route.request.headers.items() if name != "localrank-trial"
+            }
+            route.continue_(headers=headers)
+
+        page.route("**/v1/rerank", without_header)
+        rank(page)
+        page.get_by_role("heading", name="Order of an experiment").wait_for()
+        page.get_by_text("Experiment mixed has interleaved the first results").wait_for()
+        page.close()
+
+    assert [f"document {index + 1}" for index in own] == shown
+    assert {} == arms
