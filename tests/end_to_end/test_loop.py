@@ -106,7 +106,7 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
             http.post(
                 f"/v1/evaluate?model=web@{version}",
                 content=judged.read_bytes(),
-                headers={"content-type": "text/plain"},
+                headers={"content-type": "text/plain"} | admin,
             ).json()
             for version in (1, 2)
         ]
