@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.experiments.definition import defined
 from localrank_service.experiments.running import OFF
 from localrank_service.http.problems import Problem
 from localrank_service.routes.changing import check_admin, members_of
+from localrank_service.routes.options import check_options
 
 if TYPE_CHECKING:
     from localrank_service.experiments.running import Experiments
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["experiments"])
+router = APIRouter(tags=["experiments"], dependencies=[Depends(check_options)])
 
 
 @router.get("/v1/experiments")

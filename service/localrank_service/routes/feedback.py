@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.problems import Problem
+from localrank_service.routes.options import check_options
 from localrank_service.wire.feedback import LARGEST, read
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["online"])
+router = APIRouter(tags=["online"], dependencies=[Depends(check_options)])
 
 
 @router.post("/v1/feedback")

@@ -12,11 +12,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank import __version__
 from localrank.native.library import library
 from localrank_service.process import cpus
+from localrank_service.routes.options import check_options
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
@@ -61,7 +62,7 @@ async def readyz(request: Request) -> Response:
     return _json(members)
 
 
-@router.get("/info")
+@router.get("/info", dependencies=[Depends(check_options)])
 async def info(request: Request) -> Response:
     """Versions, models, limits and effective settings."""
     service: Service = request.app.state.service

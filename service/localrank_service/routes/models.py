@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank.contract import QUANTILES
 from localrank.guard import GuardedRanker
@@ -18,6 +18,7 @@ from localrank_service.describe.versions import difference, versions
 from localrank_service.http.problems import Problem
 from localrank_service.models import promoting
 from localrank_service.routes.changing import check_admin, members_of
+from localrank_service.routes.options import check_options
 from localrank_service.wire.members import PROMOTE, ROLLBACK, by_name, check, check_names
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["models"])
+router = APIRouter(tags=["models"], dependencies=[Depends(check_options)])
 
 
 @router.get("/v1/models")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
 from localrank_service.routes.changing import check_admin, members_of
+from localrank_service.routes.options import check_options
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["open inference protocol"])
+router = APIRouter(tags=["open inference protocol"], dependencies=[Depends(check_options)])
 
 
 @router.post("/v2/repository/index")

@@ -6,16 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.http.problems import Problem
+from localrank_service.routes.options import check_options
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], dependencies=[Depends(check_options)])
 
 
 @router.get("/v1/stats")

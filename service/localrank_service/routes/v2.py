@@ -12,12 +12,13 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from localrank import __version__
 from localrank_service.http.body import read_body
 from localrank_service.http.direct import DirectRoute
 from localrank_service.reranking import Attempt
+from localrank_service.routes.options import check_options
 from localrank_service.wire import v2
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import INFER_PARAMETERS, check_query_string, names_of
@@ -34,6 +35,8 @@ __all__ = ["EXTENSIONS", "inference", "router"]
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 router = APIRouter(tags=["open inference protocol"])
+#: Health checks may have options that some proxy adds.
+_CHECKED = [Depends(check_options)]
 inference = APIRouter(tags=["open inference protocol"], route_class=DirectRoute)
 
 _TABLE = ("id", "parameters", "inputs", "outputs", *names_of(INFER_PARAMETERS))
@@ -106,7 +109,7 @@ async def infer(request: Request) -> Response:
     return Response(content, media_type=kind, headers=answer)
 
 
-@router.get("/v2")
+@router.get("/v2", dependencies=_CHECKED)
 async def server_metadata() -> Response:
     """What this server is."""
     return _json({"name": "localrank", "version": __version__, "extensions": list(EXTENSIONS)})
@@ -129,7 +132,7 @@ async def ready(request: Request) -> Response:
     return _json({"live": True, "ready": True})
 
 
-@router.get("/v2/models/stats")
+@router.get("/v2/models/stats", dependencies=_CHECKED)
 async def all_statistics(request: Request) -> Response:
     """How many requests each version has answered since the start of the service, and the parts of their time."""
     service: Service = request.app.state.service
@@ -137,8 +140,8 @@ async def all_statistics(request: Request) -> Response:
     return await asyncio.to_thread(_statistics, service, [models[key] for key in sorted(models)])
 
 
-@router.get("/v2/models/{name}")
-@router.get("/v2/models/{name}/versions/{version}")
+@router.get("/v2/models/{name}", dependencies=_CHECKED)
+@router.get("/v2/models/{name}/versions/{version}", dependencies=_CHECKED)
 async def model_metadata(request: Request, name: str, version: str | None = None) -> Response:
     """What a model takes and gives."""
     service: Service = request.app.state.service
@@ -165,8 +168,8 @@ async def model_metadata(request: Request, name: str, version: str | None = None
     )
 
 
-@router.get("/v2/models/{name}/config")
-@router.get("/v2/models/{name}/versions/{version}/config")
+@router.get("/v2/models/{name}/config", dependencies=_CHECKED)
+@router.get("/v2/models/{name}/versions/{version}/config", dependencies=_CHECKED)
 async def model_configuration(request: Request, name: str, version: str | None = None) -> Response:
     """The same as Triton's model configuration."""
     model = await _find(request, name, version)
@@ -197,16 +200,16 @@ async def model_configuration(request: Request, name: str, version: str | None =
     )
 
 
-@router.get("/v2/models/{name}/ready")
-@router.get("/v2/models/{name}/versions/{version}/ready")
+@router.get("/v2/models/{name}/ready", dependencies=_CHECKED)
+@router.get("/v2/models/{name}/versions/{version}/ready", dependencies=_CHECKED)
 async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
     """200 when the model answers requests."""
     model = await _find(request, name, version)
     return _json({"name": model.name, "ready": True})
 
 
-@router.get("/v2/models/{name}/stats")
-@router.get("/v2/models/{name}/versions/{version}/stats")
+@router.get("/v2/models/{name}/stats", dependencies=_CHECKED)
+@router.get("/v2/models/{name}/versions/{version}/stats", dependencies=_CHECKED)
 async def model_statistics(request: Request, name: str, version: str | None = None) -> Response:
     """How many requests a model has answered since the start of the service, and the parts of their time."""
     model = await _find(request, name, version)

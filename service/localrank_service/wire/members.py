@@ -24,7 +24,7 @@ from localrank_service.wire.query import DTYPES, EXPLANATIONS
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 __all__ = [
     "ADAPTER",
@@ -461,15 +461,25 @@ def check_names(found: Iterable[str], table: Mapping[str, Member], at: str = "")
             )
 
 
-def check_query_string(query_string: bytes, names: Iterable[str]) -> None:
-    """Refuse members of the body that stand in the query string, where nothing would read them."""
+def check_query_string(query_string: bytes, names: Iterable[str], options: Collection[str] = ()) -> None:
+    """Refuse what stands in the query string although nothing would read it there.
+
+    Args:
+        query_string: of the request.
+        names: members of the body.
+        options: what may stand there.
+    """
     if query_string:
         # All names at once: reading thousands of options one by one takes longer than a body of this size.
         given = "&".join(option.partition("=")[0] for option in query_string.decode("latin-1").split("&"))
-        found = frozenset(unquote(given).split("&"))
+        found = dict.fromkeys(unquote(given).split("&"))
         for name in names:
             if name in found:
                 raise Problem(422, f"{name}: expected in the body, found in the query string")
+        for name in found:
+            if name and name not in options:
+                expected = f"some of {', '.join(options)}" if options else "none"
+                raise Problem(422, f"unknown option {name[:40]!r} in the query string; expected {expected}")
 
 
 def check(members: Mapping[str, Any], table: Mapping[str, Member], at: str = "") -> None:

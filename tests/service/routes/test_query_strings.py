@@ -1,4 +1,4 @@
-"""Members of the body are refused in the query string, where nothing reads them."""
+"""What nothing reads in a query string is refused: members of the body, and options that the route does not know."""
 
 from __future__ import annotations
 
@@ -58,10 +58,44 @@ async def test_a_member_in_the_query_string_is_refused_by_name(
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_what_is_no_member_may_stand_there(path: str, client: httpx.AsyncClient) -> None:
-    answer = await client.post(f"{path}?trace=%6dodel&%ff", json=BODIES[path])
+async def test_what_is_no_member_is_refused_by_name_too(path: str, client: httpx.AsyncClient) -> None:
+    """A misspelled option must not be ignored."""
+    answer = await client.post(f"{path}?&=1&mod%65l_=1&%ff", json=BODIES[path])
 
-    assert 200 == answer.status_code, answer.text
+    assert 422 == answer.status_code
+    assert "unknown option 'model_' in the query string; expected none" == answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("/v1/models", "none"),
+        ("/v1/models/tiny", "none"),
+        ("/v1/models/tiny/diff", "some of before, after"),
+        ("/v1/models/tiny/sample", "some of query"),
+        ("/v1/stats", "some of series"),
+        ("/v1/experiments", "none"),
+        ("/v2", "none"),
+        ("/v2/models/tiny", "none"),
+        ("/v2/models/stats", "none"),
+        ("/info", "none"),
+    ],
+)
+async def test_other_routes_refuse_options_that_they_do_not_know(
+    path: str, options: str, client: httpx.AsyncClient
+) -> None:
+    answer = await client.get(f"{path}?z=1")
+
+    assert 422 == answer.status_code
+    assert f"unknown option 'z' in the query string; expected {options}" == answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/livez", "/startupz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready", "/"]
+)
+async def test_health_checks_and_the_page_may_have_any(path: str, client: httpx.AsyncClient) -> None:
+    """Some balancers add options to their checks, and some sites to links."""
+    assert 200 == (await client.get(f"{path}?z=1")).status_code
 
 
 async def test_an_encoded_name_is_refused_too(client: httpx.AsyncClient) -> None:

@@ -83,11 +83,13 @@ def _responses(operation: Operation) -> dict[str, Any]:
     answers = TEXT if operation.answers is None else ref(operation.answers)
     content = {operation.media: answers, **operation.other_answers}
     problem = _content({"application/problem+json": ref("Problem")})
+    # Those that need a key refuse options that they do not know.
+    statuses = {*operation.statuses, *({422} if 401 in operation.statuses else ())}
     return {
         "200": {"description": "OK", "content": _content(content)},
         **{
             str(status): {"description": SUMMARIES[status], "content": problem}
-            for status in (*sorted(operation.statuses), 500)
+            for status in (*sorted(statuses), 500)
         },
     }
 
