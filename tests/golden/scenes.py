@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.golden import command_line, http, page, training
+from tests.golden import command_line, http, page, papers, training
 from tests.golden.frame import Scene
 
 __all__ = ["SCENES"]
@@ -22,6 +22,7 @@ SCENES = {
     "training-steps": _training(training.steps),
     "command-line": Scene(command_line.command_line, near=0.0005),
     "command-reports": Scene(command_line.reports, near=0.0005),
+    "papers": Scene(papers.answers, only=("title",)),
     "page": _serving(page.answers),
     "training-python": _training(training.in_python),
 }
