@@ -98,6 +98,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         ("bytearray(1 << 40)", "expected a model that LightGBM can read, found: MemoryError"),
         ("raise ValueError('a\\nb')", "expected a model that LightGBM can read, found: a"),
         ("open('here', 'wb').write(bytes(1 << 20))", "found: [Errno 27] File too large"),
+        ("Booster.predict = lambda *_, **__: [[1.0, 2.0]]", "found: scores of shape (1, 2) for "),
         ("os._exit(0)", "expected LightGBM to give a score for each of"),
         (
             "open('scores', 'wb').write(b'12345678'); os._exit(0)",

@@ -169,6 +169,8 @@ def _main(form: str, rounds: str, where: str) -> int:
     os.chdir(folder)
     try:
         version, scores = scores_here(form, folder / _MODEL, documents, int(rounds))
+        if scores.shape != (len(documents),):
+            raise ValueError(f"scores of shape {scores.shape} for {len(documents)} documents")  # noqa: TRY301
     except Exception as error:  # noqa: BLE001 - whatever it is, it is said in one line
         said = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         # What the library has printed comes first.
