@@ -21,7 +21,10 @@ _ANEW = "If this change is meant, run `make golden` and read what git diff shows
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in {"page", "papers"} else ()) for name in SCENES],
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in {"page", "papers", "command-reports"} else ())
+        for name in SCENES
+    ],
 )
 def test_answers_are_the_golden_ones(name: str, tmp_path: Path) -> None:
     if name == "page" and browser() is None and not os.environ.get("CI"):
