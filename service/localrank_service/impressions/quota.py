@@ -26,6 +26,8 @@ def caller_of(scope: Scope) -> str:
 class Quota:
     """What each caller may still put into the log: at once the whole quota, and then as much again each hour.
 
+    The only caller displaces nothing of others, so it may always.
+
     Args:
         most: bytes of one caller.
     """
@@ -39,9 +41,9 @@ class Quota:
         now = monotonic()
         left, at = self._left.pop(caller, (self._most, now))
         left = min(self._most, left + (now - at) * self._most / _PERIOD)
-        enough = size <= left
+        enough = size <= left or not self._left
         # The last one is the one that was used last.
-        self._left[caller] = (left - size if enough else left), now
+        self._left[caller] = (max(0.0, left - size) if enough else left), now
         if len(self._left) > _MOST_CALLERS:
             del self._left[next(iter(self._left))]
         return enough

@@ -185,6 +185,7 @@ async def test_one_caller_fills_half_of_the_log_and_no_more(
     keyed["key"] = "search"
     half = LEAST_BYTES // 2 // (1024 + 2 * 4 * 4 + 2 * 64)
 
+    log.show("rerank", other, 0, ranked)
     for number in range(2 * half):
         log.show("rerank", greedy, number, ranked)
     first = log._meters.logged()["impressions"]["over_quota"]
@@ -195,11 +196,27 @@ async def test_one_caller_fills_half_of_the_log_and_no_more(
         log.show("rerank", greedy, number, ranked)
     second = log._meters.logged()["impressions"]["over_quota"]
     event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
+    log.say(other, [event])
     said = log.say(greedy, [event] * 3000)
 
     assert (half, True) == (first, abs(second - first - half / 2) <= 1)
     assert {"accepted": LEAST_BYTES // 2 // 256, "dropped": 3000 - LEAST_BYTES // 2 // 256} == said
     assert log.say(other, [event]) == {"accepted": 1, "dropped": 0}
+
+
+async def test_the_only_caller_has_no_quota(
+    ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "MOST_RECORDS", 10**6)
+    log = made(tmp_path)
+    half = LEAST_BYTES // 2 // (1024 + 2 * 4 * 4 + 2 * 64)
+
+    for number in range(3 * half):
+        log.show("rerank", SCOPE, number, ranked)
+    log.show("rerank", {**SCOPE, "key": "other"}, 0, ranked)
+    log.show("rerank", SCOPE, 0, ranked)
+
+    assert 1 == log.state()["over_quota"]
 
 
 async def test_feedback_does_not_displace_what_was_shown(
