@@ -227,7 +227,8 @@ async def test_what_is_wrong_with_a_large_request_is_said_as_ever(
 
 def test_work_is_the_features_or_four_for_each_tree(ranker: Ranker, forest: Scorer) -> None:
     linear = LinearScorer(np.ones(FEATURES))
-    both = BordaScorer((forest, forest, linear), np.ones(3))
+    other = replace(forest)
+    both = BordaScorer((forest, other, other, linear), np.ones(4))
 
     assert FEATURES == of(ranker, linear).work
     assert 4 * 3 == of(ranker, forest).work

@@ -18,10 +18,8 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
 
-__all__ = ["NOT_LOADED", "ExtraVersions"]
+__all__ = ["ExtraVersions"]
 
-#: The kind of the problem for a version that a request cannot have loaded.
-NOT_LOADED = "version-not-loaded"
 #: At most this many loads begin within so many seconds, and at most this many requests wait for one.
 _LOADS, _SECONDS = 4, 4.0
 
@@ -56,7 +54,7 @@ class ExtraVersions:
             if self.most
             else f"give it an alias, or start the service with --preload {address}"
         )
-        raise Problem(409, f"version {address} is published, but not loaded; {now}", kind=NOT_LOADED)
+        raise _not_loaded(f"version {address} is published, but not loaded; {now}")
 
     def asking(self) -> ExitStack:
         """Return a place among the requests that have versions loaded; refuse one that is too many or too soon."""
@@ -80,11 +78,9 @@ class ExtraVersions:
     def make_room(self, address: str, size: int) -> None:
         """Forget the oldest versions until one of this many bytes fits."""
         if size > self._most_bytes:
-            raise Problem(
-                409,
+            raise _not_loaded(
                 f"version {address} has {size:,} bytes, and all versions that requests have loaded may have "
-                f"{self._most_bytes:,}; give it an alias, or start the service with --preload {address}",
-                kind=NOT_LOADED,
+                f"{self._most_bytes:,}; give it an alias, or start the service with --preload {address}"
             )
         while self.loaded and (len(self.loaded) >= self.most or self._bytes() + size > self._most_bytes):
             self.loaded.popitem(last=False)
@@ -96,3 +92,12 @@ class ExtraVersions:
 
     def _bytes(self) -> int:
         return sum(model.manifest.size for model in self.loaded.values() if model.manifest is not None)
+
+
+def _not_loaded(detail: str) -> Problem:
+    """Return the problem of a version that a request cannot have loaded."""
+    return Problem(
+        409,
+        detail,
+        kind="version-not-loaded",
+    )

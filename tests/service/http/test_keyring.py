@@ -190,6 +190,9 @@ def test_a_mounted_secret_that_moves_its_link_is_followed(tmp_path: Path) -> Non
 
 
 def test_processes_that_share_a_folder_share_the_generated_key(tmp_path: Path) -> None:
+    for folder in ("run", "other"):
+        (tmp_path / folder).mkdir()
+
     first = generate(tmp_path / "run").read_text()
     second = generate(tmp_path / "run").read_text()
 

@@ -796,7 +796,7 @@ async def test_loading_says_why_it_cannot(connect: Any, models_dir: Any, loaded:
     said = (wrong.status_code, wrong.json()["detail"], wrong.json()["pointer"])
     assert (422, 'ready: expected true or false, found "x"', "/ready") == said
     assert [("demo", "1", "READY")] == [(one["name"], one["version"], one["state"]) for one in index]
-    assert {"no alias points at it"} == {
+    assert {"it is not loaded: no alias stands for it"} == {
         one["reason"] for one in every if (one["name"], one["version"]) == ("demo", "2")
     }
     [reason] = [one["reason"] for one in every if one["name"] == "web"]
