@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import re
 import threading
@@ -227,7 +228,7 @@ async def test_what_is_wrong_with_a_large_request_is_said_as_ever(
 
 def test_work_is_the_features_or_four_for_each_tree(ranker: Ranker, forest: Scorer) -> None:
     linear = LinearScorer(np.ones(FEATURES))
-    other = replace(forest)
+    other = copy.copy(forest)
     both = BordaScorer((forest, other, other, linear), np.ones(4))
 
     assert FEATURES == of(ranker, linear).work
