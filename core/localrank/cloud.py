@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from localrank.blocks import parse
-from localrank.errors import InvalidConfiguration
+from localrank.errors import InvalidConfiguration, InvalidDocuments
 from localrank.principal import principal_shares
 from localrank.scaling import behind_best, percentiles, products_of_pairs, within_query
 
@@ -55,6 +55,8 @@ __all__ = ["SPECTRUM", "Cloud"]
 SPECTRUM = 8
 #: Largest number that float32 holds.
 _LARGEST = float(np.finfo(np.float32).max)
+#: Products of two features that one query may have; without a limit, 700 features of 5,000 documents would take 5 GB.
+_MOST_PRODUCTS = 2**26
 
 
 class Cloud:
@@ -142,6 +144,12 @@ class Cloud:
         if not n_docs:
             return np.zeros((0, self.contract.widths()[name]), np.float32)
         if name == "quadratic":
+            width = n_features * (n_features + 1) // 2
+            if n_docs * width > _MOST_PRODUCTS:
+                raise InvalidDocuments(
+                    f"expected at most {_MOST_PRODUCTS // width} documents, as the model takes the {width} products of two "
+                    f"features of each, found {n_docs}"
+                )
             return products_of_pairs(self.normalised)
         if name == "rank":
             return percentiles(self._filled)

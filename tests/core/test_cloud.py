@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from localrank.blocks import BLOCKS
 from localrank.cloud import SPECTRUM
 from localrank.contract import NORMALISATIONS, FeatureContract, Normalisation
-from localrank.errors import InvalidConfiguration
+from localrank.errors import InvalidConfiguration, InvalidDocuments
 from localrank.routing import Route
 from localrank.scaling import percentiles
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer
@@ -89,6 +89,13 @@ def test_quadratic_features_are_all_products(normalise: Normalisation) -> None:
         for j in range(i, 6):
             column = names.index(f"{made.names[i]} * {made.names[j]}")
             np.testing.assert_allclose(x[:, i] * x[:, j], found[:, column], rtol=1e-6)
+
+
+def test_more_products_than_memory_may_hold_are_refused() -> None:
+    cloud = contract(700, "none").cloud(np.zeros((300, 700), np.float32))
+
+    with pytest.raises(InvalidDocuments, match=r"at most 273 documents.*found 300"):
+        cloud.block("quadratic")
 
 
 def test_products_that_float32_cannot_hold_are_cut() -> None:
