@@ -234,6 +234,12 @@ class Attempt:
                 says nothing of the traffic.
         """
         self._live = self._live and not alone
+        self._model = model
+        # Once, although in an experiment two versions may rank.
+        if options.explain == "contributions":
+            self._claim_contributions(model, len(documents.matrix), options)
+        elif options.explain == "route":
+            self._claim_route()
         experiments = self._service.experiments
         if experiments is not None and experiments.active and self._live:
             self._ranked = ranked = await self._rank_in_experiment(experiments, model, documents, options)
@@ -248,10 +254,9 @@ class Attempt:
         held = n_documents
         if options.explain == "contributions":
             work *= EXPLAINING
-            held += self._claim_contributions(model, n_documents, options)
+            held += rows_of(options, n_documents)
         elif options.explain == "route":
             work += routing_work(model)
-            self._claim_route()
         if (permit := PERMIT.get()) is not None:
             permit.hold(held)
         rank = self._service.rank
@@ -262,8 +267,8 @@ class Attempt:
             return rank(*given)
         return await RANKER.run(work, rank, *given)
 
-    def _claim_contributions(self, model: LiveModel, n_documents: int, options: Options) -> int:
-        """Return for how many documents contributions are answered, if there is room in the answer to the request."""
+    def _claim_contributions(self, model: LiveModel, n_documents: int, options: Options) -> None:
+        """Refuse more contributions than the answer to one request may have."""
         n_features = model.ranker.contract.n_features
         rows = rows_of(options, n_documents)
         before: int = self._scope.get("contributions", 0)
@@ -277,7 +282,6 @@ class Attempt:
                 pointer="/explain",
             )
         self._scope["contributions"] = before + self._cells
-        return rows
 
     def _claim_route(self) -> None:
         """Refuse to explain the routes of more queries than one request may ask for."""

@@ -26,7 +26,9 @@ class Pace:
         self._length = self._seconds = self._square = self._product = 0.0
 
     def learn(self, documents: int, seconds: float) -> None:
-        """Take note of what the baseline took."""
+        """Take note of what the baseline took. An empty list says nothing of others."""
+        if not documents:
+            return
         self._count += 1
         weight = max(_NEWEST, 1 / self._count)
         self._length += weight * (documents - self._length)

@@ -15,8 +15,11 @@ def learned(lengths: list[int], fixed: float = 50e-6, each: float = 1e-6) -> Pac
     return pace
 
 
-def test_nothing_is_expected_before_the_first_ranking() -> None:
-    assert (None, None) == (Pace().expected(10), Pace().scaled(10, 1.0))
+@pytest.mark.parametrize("empty", [0, 3])
+def test_nothing_is_expected_before_the_first_document(empty: int) -> None:
+    pace = learned([0] * empty)
+
+    assert (None, None) == (pace.expected(10), pace.scaled(10, 1.0))
 
 
 def test_the_line_is_found_from_lists_of_different_lengths() -> None:

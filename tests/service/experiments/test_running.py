@@ -448,6 +448,61 @@ async def test_a_canary_that_fails_costs_no_answer_and_is_taken_back(
     assert "canary strict is taken back: the candidate failed in" in caplog.text
 
 
+async def test_if_the_candidate_fails_the_baseline_explains_as_much_as_without_it(
+    connect: Any,
+    settings: Settings,
+    make_ranker: Callable[..., Any],
+    loaded: Callable[..., Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Version 2 refuses missing values; what it was to explain does not count."""
+    registry = Registry(settings.models_dir)
+    for missing in ("zero", "reject"):
+        registry.publish(
+            "lax",
+            make_ranker(missing=missing),
+            Provenance("2026-01-01T00:00:00Z", source={}, probe=queries_of_three_kinds()[:3]),
+        )
+    registry.promote("lax", 1)
+    monkeypatch.setattr("localrank_service.reranking.MOST_CELLS", 4 * len(QUERY))
+    monkeypatch.setattr("localrank_service.reranking.MOST_ROUTES", 1)
+    async with connect(settings) as client:
+        await loaded(client)
+        await put(client, "strict", kind="split", model="lax", candidate="lax@2", percent=100, unit="request")
+        asked = {"model": "lax", "features": [[None, 1, 2, 3], *QUERY[1:]]}
+        answers = [await rank(client, **asked, explain=kind) for kind in ("contributions", "route")]
+        found = await only(client)
+
+    assert [1, 1] == [answer["version"] for answer in answers]
+    assert 2 == found["arms"]["candidate"]["requests"]["error"]
+
+
+@pytest.mark.parametrize("arm", ["baseline", "candidate"])
+async def test_empty_lists_say_nothing_of_how_long_an_arm_takes(
+    arm: str, connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
+) -> None:
+    """Nor do they fail, although they are the first that the baseline ranks."""
+    async with connect(settings) as client:
+        await loaded(client)
+        await put(client, "half", **BASELINE)
+        arms: dict[str, int] = {}
+        for session in range(40):
+            if (
+                "baseline"
+                == (found := await rank(client, features=[], session_id=session))["experiment"]["arm"]
+            ):
+                arms["baseline"] = session
+            else:
+                arms["candidate"] = session
+        for _ in range(5):
+            answer = await rank(client, session_id=arms[arm], timeout_ms=60_000)
+        requests = (await only(client))["arms"]
+
+    assert 0 == len(found["results"])
+    assert arm == answer["experiment"]["arm"]
+    assert [0, 0] == [requests[one]["requests"]["error"] for one in ("baseline", "candidate")]
+
+
 async def test_what_both_versions_refuse_is_the_callers_fault(
     connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]]
 ) -> None:
