@@ -69,7 +69,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Registr
         raise Problem(409, f"model {name!r} is unloaded; load it first")
     with loader.told(refused=409):
         previous = (await asyncio.to_thread(registry.aliases, name)).get(alias)
-        reference = await _verified(registry, move, service.settings.load_timeout_seconds)
+        reference = await _verified(name, registry, move, service.settings.load_timeout_seconds)
     try:
         await loader.refresh(name)
     except Exception:  # noqa: BLE001
@@ -102,20 +102,36 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Registr
         await asyncio.sleep(_POLL)
 
 
-async def _verified(registry: Registry, move: Callable[[Registry], Reference], seconds: float) -> Reference:
+async def _verified(
+    name: str, registry: Registry, move: Callable[[Registry], Reference], seconds: float
+) -> Reference:
     """Move an alias in a thread of its own; raise a `Problem` if its version takes longer than that to verify."""
-    given_up = threading.Event()
+    given_up, verified, deciding = threading.Event(), threading.Event(), threading.Lock()
 
     def verify(folder: Path) -> None:
+        verified.clear()
         registry.verify(folder)
-        if given_up.is_set():
-            raise ArtifactError(f"{folder}: given up")
+        with deciding:
+            if given_up.is_set():
+                raise ArtifactError(f"{folder}: given up")
+            verified.set()
 
     moving = beside(move, Registry(registry.models_dir, verify=verify))
+    moving.add_done_callback(asyncio.Future.exception)
+    await asyncio.wait({moving}, timeout=seconds)
+    with deciding:
+        if not moving.done() and not verified.is_set():
+            given_up.set()
+            raise Problem(
+                409,
+                f"given up: expected the version to verify within {seconds:g} seconds; nothing was changed",
+            )
+    # From here on it cannot be given up: only the alias is still to be written.
     await asyncio.wait({moving}, timeout=seconds)
     if not moving.done():
-        given_up.set()
         raise Problem(
-            409, f"given up: expected the version to verify within {seconds:g} seconds; nothing was changed"
+            503,
+            f"{name}: the version has verified, but its alias is not written yet; it may move later",
+            headers={"Retry-After": "1"},
         )
     return moving.result()

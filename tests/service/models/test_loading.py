@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank import artifact
+from localrank.disk import replace_file
 from localrank.registry import Registry
 from localrank_service.models.copies import Copies
 from localrank_service.models.extra import ExtraVersions
@@ -420,6 +421,39 @@ async def test_a_version_that_verifies_for_ever_is_not_promoted(
     assert 409 == late.status_code
     assert "expected the version to verify within 0.05 seconds; nothing was changed" in late.json()["detail"]
     assert {"champion": 1} == Registry(models_dir).aliases("demo")
+
+
+@pytest.mark.parametrize("seconds", [0.3, None])
+async def test_a_promotion_that_is_being_written_is_not_called_given_up(
+    seconds: float | None, connect: Any, loaded: Any, models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version has verified; what takes long is the disk, or another process that has the lock."""
+    written = threading.Event()
+
+    def late(path: Path, content: bytes) -> None:
+        assert written.wait(10)
+        replace_file(path, content)
+
+    async with connect(settings(models_dir, load_timeout_seconds=0.2, admin_key="the-admin-key")) as client:
+        await loaded(client)
+        monkeypatch.setattr("localrank.registry.replace_file", late)
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, written.set)
+        answer = await client.post(
+            "/v1/models/demo/promote", json={"version": 2}, headers={"x-api-key": "the-admin-key"}
+        )
+        written.set()
+
+        async def moved() -> bool:
+            return 2 == await version_of(client, "demo")
+
+        await until(moved)
+
+    if seconds is None:
+        said = "demo: the version has verified, but its alias is not written yet; it may move later"
+        assert (503, said) == (answer.status_code, answer.json()["detail"])
+    else:
+        assert (200, 2) == (answer.status_code, answer.json()["version"])
 
 
 # The loader of one worker without an application.
