@@ -41,9 +41,9 @@ _NOTE = "experiments.note"
 _RETURNED = ".returned"
 _SECRET, _SHARED_SECRET = ".secret", "experiments-secret.note"
 _KEY_BYTES = 32
-#: The texts that are recorded when a canary is taken back.
 #: Bytes of a file that is read at all; the definitions may be fewer.
 _LARGEST = 1 << 20
+#: The texts that are recorded when a canary is taken back.
 _RECORD = {"experiment", "at", "reason", "evidence"}
 
 

@@ -107,7 +107,8 @@ def _check_owner(folder: Path) -> None:
         raise InvalidConfiguration(f"runtime folder {folder}: expected a folder, found {found}")
     if status.st_uid != os.geteuid():
         raise InvalidConfiguration(
-            f"runtime folder {folder}: expected a folder of this user ({os.geteuid()}), found one of user {status.st_uid}"
+            f"runtime folder {folder}: expected a folder of this user ({os.geteuid()}), found one of user {status.st_uid}; "
+            f"name a folder that is not there yet, such as {folder / 'service'}, and the service makes it"
         )
     if mode := stat.S_IMODE(status.st_mode) & 0o077:
         raise InvalidConfiguration(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -132,6 +133,24 @@ def test_a_folder_that_is_not_the_services_own_is_refused_and_nothing_is_deleted
     assert f"runtime folder {folder}: " in str(refused.value)
     assert said in str(refused.value)
     assert before == contents(tmp_path)
+
+
+def test_below_a_mounted_folder_of_another_user_the_service_makes_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    owner = os.geteuid()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: owner + 1)
+        with pytest.raises(InvalidConfiguration) as refused:
+            create_app(Settings(runtime_dir=tmp_path), models=[])
+    create_app(Settings(runtime_dir=tmp_path / "service"), models=[])
+
+    assert str(refused.value) == (
+        f"runtime folder {tmp_path}: expected a folder of this user ({owner + 1}), found one of user {owner}; name a "
+        f"folder that is not there yet, such as {tmp_path / 'service'}, and the service makes it"
+    )
+    assert 0o700 == stat.S_IMODE((tmp_path / "service").stat().st_mode)
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
