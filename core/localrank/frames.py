@@ -89,6 +89,7 @@ def matrix(documents: Any, columns: Sequence[Any] | None) -> Matrix:
     """Return ``[n_docs, n_features]``: these columns of a frame, or without columns an array or lists of numbers."""
     with np.errstate(over="ignore"):  # The contract names a value that is beyond float32.
         if columns is None:
+            _check_rows(documents)
             return np.ascontiguousarray(as_numbers(documents, "the documents"), np.float32)
         found = np.empty((len(documents), len(columns)), np.float32)
         for position, name in enumerate(columns):
@@ -99,6 +100,19 @@ def matrix(documents: Any, columns: Sequence[Any] | None) -> Matrix:
                 )
             found[:, position] = values
         return found
+
+
+def _check_rows(documents: Any) -> None:
+    """Refuse rows with names, such as those of a frame one by one: they would be taken by place."""
+    for row in documents if isinstance(documents, list | tuple) else ():
+        index = getattr(row, "_fields", getattr(row, "index", None))
+        names = () if index is None or callable(index) else tuple(index)
+        if names != tuple(range(len(names))):
+            more = " and more" if len(names) > 2 else ""
+            raise InvalidDocuments(
+                f"expected a frame or rows without names, found a row with the names "
+                f"{', '.join(map(repr, names[:2]))}{more}"
+            )
 
 
 def as_numbers(values: Any, where: str) -> NDArray[Any]:

@@ -218,6 +218,30 @@ def test_what_is_no_frame_and_no_array_of_numbers_is_refused(
         Query(documents).array()
 
 
+@pytest.mark.parametrize(
+    "rows_of",
+    [
+        lambda frame: [row for _, row in frame.iterrows()],
+        lambda frame: tuple(frame.itertuples(index=False)),
+        lambda frame: [ROWS[0].tolist(), *list(frame.itertuples(index=False))[1:]],
+    ],
+    ids=["series", "named tuples", "some"],
+)
+def test_rows_with_names_are_not_taken_by_place(rows_of: Callable[[Any], Any], ranker: Ranker) -> None:
+    rows = rows_of(pd.DataFrame(columns(NAMES[::-1])))
+    said = "^expected a frame or rows without names, found a row with the names 'age', 'clicks' and more$"
+
+    for take in (ranker.rank, lambda rows: Query(rows).array()):
+        with pytest.raises(InvalidDocuments, match=said):
+            take(rows)
+
+
+def test_rows_that_pandas_has_numbered_are_taken_by_place(ranker: Ranker) -> None:
+    rows = [row for _, row in pd.DataFrame(ROWS).iterrows()]
+
+    assert ranker.rank(ROWS).scores.tolist() == ranker.rank(rows).scores.tolist()
+
+
 IDS: dict[str, Any] = {
     "list": [7, 3, 0],
     "tuple": (7, 3, 0),
