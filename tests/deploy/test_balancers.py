@@ -7,12 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from benchmarks import fleet
+from tests.end_to_end.serving import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -54,6 +58,41 @@ def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
 
     assert 0 == checked.returncode, checked.stderr
     assert "warn" not in checked.stderr
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with the host that it was asked for."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = self.headers.get("Host", "").encode()  # health checks have none
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("balancer", fleet.BALANCERS)
+def test_the_service_learns_under_which_host_and_port_a_page_was_opened(
+    balancer: str, tmp_path: Path
+) -> None:
+    """It compares them with the page's origin before it changes anything."""
+    program(balancer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port = free_port()
+
+    with fleet.balancing(balancer, {port: [server.server_port]}, tmp_path / "balancer"):
+        found = httpx.get(f"http://localhost:{port}/").text
+    server.shutdown()
+    server.server_close()
+
+    assert f"localhost:{port}" == found
 
 
 def test_the_composed_fleet_fits_its_schema_and_the_balancer_knows_its_instances() -> None:
