@@ -260,14 +260,15 @@ def test_every_worker_sends_its_spans_and_logs_its_sample(folder: Path) -> None:
             url = url_of(server.wait_for("LocalRank serves"))
             for _ in range(20):
                 # Each on a connection of its own, so that both workers get some.
-                assert 200 == httpx.post(f"{url}/v1/rerank?key=a-secret-key", json=body).status_code
+                assert 200 == httpx.post(f"{url}/v1/rerank", json=body).status_code
+            assert 422 == httpx.post(f"{url}/v1/rerank?key=a-secret-key", json=body).status_code
             # What is not sent yet is sent at the end.
             assert 0 == server.stop()
     requests = [(resource, span) for resource, span in collector.spans if span.name == "POST /v1/rerank"]
     logged = [json.loads(line) for line in server.lines if '"localrank.access"' in line]
     logged = [line for line in logged if line["route"] == "/v1/rerank"]
 
-    assert (20, 20) == (len(requests), len(logged))
+    assert (21, 21) == (len(requests), len(logged))
     assert {line["trace_id"] for line in logged} == {span.trace_id.hex() for _, span in requests}
     assert {line["pid"] for line in logged} == {resource["process.pid"] for resource, _ in requests}
     assert 20 * 6 == sum(span.name in logged[0]["timings_ms"] for _, span in collector.spans)

@@ -80,4 +80,4 @@ def test_only_what_is_shown_is_read_from_the_clock_on_the_wall() -> None:
     }
 
     logged = {"impressions/files.py", "impressions/log.py"}
-    assert logged | {"telemetry/spans.py", "telemetry/meters.py", "models/workers.py"} == found
+    assert logged | {"telemetry/spans.py", "telemetry/meters.py", "process/runtime_folder.py"} == found

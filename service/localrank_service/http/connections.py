@@ -46,9 +46,9 @@ _LINGER = 1.0
 _FAREWELL = 1.0
 #: Seconds in which a worker that has nothing to do refuses everything before it counts as broken.
 _STUCK = 60.0
-#: Seconds of one turn of the event loop in which connections read, and how many of them each has. What takes longer is
-#: read in later turns, so that many clients that send what is slow to read do not keep health checks waiting.
-_READING, _SHARE = 0.01, 0.001
+#: Seconds of one turn of the event loop in which connections read. What takes longer is read in later turns. The event
+#: loop accepts one connection in each turn, so turns must be short if many clients send what is slow to read.
+_READING = 0.001
 #: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
 _READ = 1 << 17
 #: Descriptors kept for everything else: models to be loaded, logs, meters.
@@ -197,9 +197,9 @@ class Connections:
             self.stuck = True
 
     def share(self) -> float:
-        """Return until when a connection may read now, on the monotonic clock."""
+        """Return until when connections may read in this turn of the event loop, on the monotonic clock."""
         self._begin_turn()
-        return min(self._reading, monotonic() + _SHARE)
+        return self._reading
 
     def is_over(self, until: float) -> bool:
         """Tell whether this time has come."""
