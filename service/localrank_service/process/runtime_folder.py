@@ -37,10 +37,9 @@ _FILES = re.compile(
     r"admin\.key|\.admin\.key-[0-9a-f]{16}|worker-[0-9]+\.(lock|note)|(unloaded|experiments|experiments-secret)\.note"
     r"|\.experiments-secret\.note\.[0-9a-f]{8}"
 )
-_FOLDERS = {
-    "metrics": re.compile(r"[0-9]+\.(lock|series|cells|draft)"),
-    "versions": re.compile(r"\.lock|\.draft-[^.]+|\.[^@]+@[0-9]+\.lock|[^.@][^@]*@[0-9]+"),
-}
+_METRICS = re.compile(r"[0-9]+\.(lock|series|cells|draft)")
+_VERSIONS = re.compile(r"\.lock|\.draft-[^.]+|\.[^@]+@[0-9]+\.lock|[^.@][^@]*@[0-9]+")
+_FOLDERS = {"metrics": _METRICS.fullmatch, "versions": _VERSIONS.fullmatch}
 _PREFIX = "localrank-"
 #: Seconds in which a new folder may have no lock yet.
 _GRACE = 60.0
@@ -181,7 +180,7 @@ def _clean(folder: Path) -> None:
             raise _foreign(folder, path.name)
         else:
             for one in sorted(path.iterdir()):
-                if one.is_symlink() or not inner.fullmatch(one.name):
+                if one.is_symlink() or not inner(one.name):
                     raise _foreign(folder, f"{path.name}/{one.name}")
     for path in left:
         if path.name in _FOLDERS:
