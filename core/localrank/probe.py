@@ -102,8 +102,8 @@ class Probe:
                 worst = int(np.argmax(difference))
                 if not difference[worst] <= TOLERANCE:
                     raise ProbeMismatch(
-                        f"probe: query {position}: expected the score {scores[worst]!r} for document {worst}, "
-                        f"found {ranking.scores[worst]!r}"
+                        f"probe: query {position}: expected the score {scores[worst]} for document {worst}, "
+                        f"found {ranking.scores[worst]}"
                     )
                 largest = max(largest, float(difference[worst]))
         return largest

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from localrank.errors import InvalidDocuments
 from localrank.frames import as_tuple, columns_of, matrix, names_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Query:
             return
         documents: Any = self.features
         object.__setattr__(self, "ids", ids := as_tuple(self.ids))
+        if isinstance(documents, Mapping) or not hasattr(documents, "__len__"):
+            raise InvalidDocuments(f"expected numbers in the documents, found a {type(documents).__name__}")
         if len(ids) != len(documents):
             raise ValueError(f"{len(ids)} ids for {len(documents)} documents")
 
