@@ -131,7 +131,20 @@ def test_a_promotion_is_said(calls: Calls, capsys: pytest.CaptureFixture[str]) -
 
     assert ("web", 7) == calls.given["promote"][0]
     assert "better_than_served" not in calls.given
-    assert "serve it: localrank serve --models-dir 'my models'" == capsys.readouterr().out.splitlines()[-1]
+    after = capsys.readouterr().out.splitlines()[-1]
+    assert "it is the champion now; serve it: localrank serve --models-dir 'my models'" == after
+
+
+@pytest.mark.usefixtures("calls")
+def test_figures_too_good_to_be_true_are_looked_at_whether_promoted_or_not(
+    report: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report.verdict = Verdict("suspect", "verdict: too good to be true")
+
+    said = "look at that before you serve it"
+    for options, after in ((), said), (("--promote",), f"{said}; it is the champion now"):
+        assert 0 == train(*options)
+        assert after == capsys.readouterr().out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("better", [True, False])
@@ -147,7 +160,7 @@ def test_a_promotion_may_depend_on_the_champion(
     assert better == ("promote" in calls.given)
     lines = capsys.readouterr().out.splitlines()
     assert "because" == lines[8]
-    assert lines[9].startswith("serve it: " if better else "to serve it: ")
+    assert lines[9].startswith("it is the champion now; serve it: " if better else "to serve it: ")
 
 
 @pytest.mark.parametrize(

@@ -246,10 +246,10 @@ def train(
 
 
 def _next_step(report: TrainingReport, reference: Reference, models_dir: str, *, promoted: bool) -> str:
-    if promoted:
-        return f"serve it: localrank serve{where(models_dir)}"
     if report.verdict.outcome == "suspect":
-        return "look at that before you serve it"
+        return f"look at that before you serve it{'; it is the champion now' if promoted else ''}"
+    if promoted:
+        return f"it is the champion now; serve it: localrank serve{where(models_dir)}"
     return f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
 
 
