@@ -85,7 +85,7 @@ class Service:
 
     def unstarted(self) -> Problem | None:
         """Return why the service has not started, or ``None``: it starts when every worker has tried every model."""
-        expected = max(1, self.settings.workers)
+        expected = 1 if self.workers.alone else max(1, self.settings.workers)
         if self.loader is not None and self.workers.started(expected):
             return None
         if not self.live.loaded:

@@ -57,11 +57,12 @@ class Workers:
         place: of this worker in the folder, held until it leaves.
 
     Attributes:
+        alone: whether this worker shares nothing, and so knows of no other.
         replaces: whether this worker has taken the place of one that served models and died.
     """
 
     def __init__(self, folder: Path | None, place: Place | None = None) -> None:
-        self.replaces = False
+        self.alone, self.replaces = folder is None, False
         self._place = place
         self._folder = folder
         self._pid = os.getpid()

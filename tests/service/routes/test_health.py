@@ -11,8 +11,11 @@ import pytest
 
 from localrank import __version__
 from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import httpx
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +30,16 @@ async def test_a_service_that_has_started_says_so(client: httpx.AsyncClient) -> 
         "/readyz": {"ready": True, "models": {"tiny": 3}, "broken": {}, "unready_workers": {}},
     } == {path: answer.json() for path, answer in answers.items()}
     assert {"no-store"} == {answer.headers["cache-control"] for answer in answers.values()}
+
+
+async def test_a_worker_of_another_server_that_shares_no_folder_waits_for_no_other(
+    connect: Any, loaded: Any, models_dir: Path
+) -> None:
+    async with connect(Settings(models_dir=models_dir, workers=2)) as client:
+        await loaded(client)
+        answers = [await client.get(path) for path in ("/startupz", "/readyz")]
+
+    assert [200, 200] == [answer.status_code for answer in answers]
 
 
 async def test_a_service_says_what_it_is(client: httpx.AsyncClient, tiny_model: LiveModel) -> None:
