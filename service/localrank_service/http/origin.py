@@ -21,12 +21,26 @@ if TYPE_CHECKING:
 
     from starlette.datastructures import Headers
 
-__all__ = ["Hosts", "is_unasked", "page_elsewhere"]
+__all__ = ["Hosts", "is_unasked", "page_elsewhere", "parse_hosts"]
 
 #: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 #: Types of content that a page may send to any server; others need a preflight.
 _UNASKED = frozenset({b"", b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data"})
+
+
+def parse_hosts(text: str) -> frozenset[str]:
+    """Read host names that are separated by commas; ``*`` is every name.
+
+    Raises:
+        ValueError: one of them is no host name, so no request could address it.
+    """
+    names = frozenset(one.strip().lower() for one in text.split(",") if one.strip())
+    for name in names - {"*"}:
+        found = _HOST.fullmatch(name)
+        if (found is None or found["name"] != name) and not _is_address(name):
+            raise ValueError("expected host names such as rank.example, without scheme and port")
+    return names
 
 
 class Hosts:
@@ -37,7 +51,7 @@ class Hosts:
     """
 
     def __init__(self, allowed: str) -> None:
-        names = {one.strip().lower() for one in allowed.split(",") if one.strip()} | {"localhost"}
+        names = parse_hosts(allowed) | {"localhost"}
 
         @lru_cache(256)  # callers use a few
         def accepts(host: bytes) -> bool:

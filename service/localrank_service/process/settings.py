@@ -16,6 +16,7 @@ from localrank.errors import InvalidConfiguration
 from localrank.remote.address import check_url, without_password
 from localrank_service.http.cors import parse_origins
 from localrank_service.http.keyring import Keyring, parse_keys
+from localrank_service.http.origin import parse_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -319,6 +320,12 @@ class Settings(BaseModel):
             if not _VERSION.fullmatch(address):
                 raise ValueError("expected versions such as web@3, separated by commas")
         return preload
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: str) -> str:
+        parse_hosts(hosts)
+        return hosts
 
     @field_validator("cors_origins")
     @classmethod

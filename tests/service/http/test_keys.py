@@ -6,6 +6,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 
 from localrank_service import app
 from localrank_service.http.keys import Keys
@@ -271,6 +272,20 @@ async def test_without_a_key_its_own_names_and_addresses_are_answered(
     async with connect(HOSTS, models=[tiny_model]) as client:
         assert 200 == (await client.post("/v1/rerank", json=BODY, headers={"host": host})).status_code
         assert 200 == (await client.get("/v1/models", headers={"host": host})).status_code
+
+
+@pytest.mark.parametrize(
+    "name", ["https://rank.example", "rank.example:8080", "*.example", "rank.example/", "a b"]
+)
+def test_a_name_that_no_request_can_address_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="expected host names such as rank"):
+        Settings(allowed_hosts=f"other.example, {name}")
+
+
+def test_addresses_may_stand_among_the_names() -> None:
+    names = "10.1.2.3, ::1, rank_1.example"
+
+    assert names == Settings(allowed_hosts=names).allowed_hosts
 
 
 async def test_with_a_key_any_host_will_do(guarded: httpx.AsyncClient) -> None:
