@@ -227,7 +227,7 @@ def _blank_comments(text: Bytes, line_ends: Indices) -> Indices:
 
 
 def _inside(size: int, starts: Indices, ends: Indices) -> NDArray[np.bool_]:
-    """Tell which of so many bytes are within a span; no two spans touch."""
+    """Tell which of the first bytes are within a span; no two spans touch."""
     edges = np.zeros(size, np.int8)
     edges[starts] = 1
     edges[ends] = -1

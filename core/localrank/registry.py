@@ -67,7 +67,7 @@ ALIAS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 #: Bytes of ``aliases.json``.
 LARGEST_ALIASES = 16 * 1024 * 1024
-#: So many names or versions stand in a message.
+#: Names or versions in a message, at most.
 _FEW = 5
 #: Behind a version's number.
 _REPORT = ".report.html"

@@ -150,7 +150,7 @@ class Store:
         return f"{self._root}/{path}"
 
     def _copy(self, path: str, target: Path, largest: int, seconds: float) -> None:
-        """Copy a file to the disk, up to a limit; let the errors pass that say that there is none."""
+        """Copy a file to the disk, up to a limit. Errors that say that the file is missing are left to the caller."""
         with self._asking(path, "cannot be read", seconds):
             if self._local:
                 _copy_plain(Path(self._at(path)), target, path, largest)

@@ -1,4 +1,4 @@
-"""How long the baseline takes for a list of so many documents: what times of both arms are compared with.
+"""How long the baseline takes for a list of a given length; the times of both arms are compared with this.
 
 A caller knows its arm from the answer, and chooses the length of its lists and its timeouts. So times are scaled to one
 length, and a timeout that is too short for the baseline says nothing about the candidate.
