@@ -144,7 +144,7 @@ class Cloud:
         if not n_docs:
             return np.zeros((0, self.contract.widths()[name]), np.float32)
         if name == "quadratic":
-            width = n_features * (n_features + 1) // 2
+            width = self.contract.widths()[name]
             if n_docs * width > _MOST_PRODUCTS:
                 raise InvalidDocuments(
                     f"expected at most {_MOST_PRODUCTS // width} documents, as the model takes the {width} products of two "

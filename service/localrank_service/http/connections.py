@@ -196,14 +196,10 @@ class Connections:
         elif now - self._refusing > _STUCK:
             self.stuck = True
 
-    def share(self) -> float:
-        """Return until when connections may read in this turn of the event loop, on the monotonic clock."""
+    def turn_is_over(self) -> bool:
+        """Tell whether connections have read for long enough in this turn of the event loop."""
         self._begin_turn()
-        return self._reading
-
-    def is_over(self, until: float) -> bool:
-        """Tell whether this time has come."""
-        return until <= monotonic()
+        return self._reading <= monotonic()
 
     def put_off(self, connection: Http) -> None:
         """Let a connection read on in a later turn of the event loop."""
@@ -222,7 +218,7 @@ class Connections:
             self._begin_turn()
         for _ in range(len(self._later)):
             self._later.popleft().go_on()
-            if self._reading <= monotonic():
+            if self.turn_is_over():
                 break
 
     def note(self, reason: str) -> None:

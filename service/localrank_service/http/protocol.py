@@ -324,11 +324,10 @@ class Http(asyncio.BufferedProtocol):
 
     def _read(self, data: memoryview) -> None:
         begun = False
-        # Small parts are read at once: to look at the clock would take longer, and health checks are small.
-        until = self._connections.share() if len(data) > _SMALL else 0.0
         try:
             while data:
-                if len(data) > _SMALL and self._phase in _READING and self._connections.is_over(until):
+                # Small parts are read at once: to look at the clock would take longer, and health checks are small.
+                if len(data) > _SMALL and self._phase in _READING and self._connections.turn_is_over():
                     self._keep(data)
                     self._connections.put_off(self)
                     break
