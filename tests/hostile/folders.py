@@ -1,9 +1,12 @@
-"""Ways to change a version behind its own back, with a manifest that still fits where it should."""
+"""Ways to change a version behind its own back, with a manifest that still fits where it should; files that are none."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +15,22 @@ from localrank.artifact.manifest import seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-__all__ = ["edit", "put", "relist", "write_manifest"]
+__all__ = ["edit", "listening_socket", "pipe", "put", "relist", "write_manifest"]
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def listening_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's name must be short
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(here)
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
-import os
 import resource
 import shutil
-import socket
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,10 +20,11 @@ from localrank.remote.mirror import Mirror
 from localrank.remote.publishing import push
 from localrank.remote.store import Store
 from tests.core.examples import example_ranker, provenance
-from tests.hostile.folders import edit
+from tests.hostile.folders import edit, listening_socket, pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -265,10 +263,6 @@ def test_a_version_that_needs_more_than_the_disk_has_is_not_fetched(
     assert not [path for path in server.asked if path.startswith("/web/1/") and path.endswith(".npy")]
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
 def link(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
@@ -277,20 +271,10 @@ def device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def listening(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # a socket's name must be short
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
-    finally:
-        os.chdir(here)
-
-
 @pytest.mark.parametrize(
     "path", ["web/aliases.json", "web/1/manifest.json", "web/1/probe.scores.npy", "web/1.signatures.json"]
 )
-@pytest.mark.parametrize("kind", [pipe, link, device, listening])
+@pytest.mark.parametrize("kind", [pipe, link, device, listening_socket])
 def test_only_plain_files_of_a_volume_are_read(
     there: Path, here: Path, path: str, kind: Callable[[Path], None]
 ) -> None:

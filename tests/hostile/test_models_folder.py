@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import pytest
 from localrank.registry import Registry
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
+from tests.hostile.folders import listening_socket, pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +32,6 @@ def dangling_link(path: Path) -> None:
 
 def endless_link(path: Path) -> None:
     path.symlink_to(path.name)
-
-
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def listening_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # a socket's name must be short
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 def device(path: Path) -> None:
