@@ -101,7 +101,7 @@ class Store:
         return sorted(names)
 
     def read(self, path: str, largest: int) -> bytes | None:
-        """Return a small file, or ``None`` if there is none.
+        """Return a small file, or ``None`` if it is missing.
 
         Raises:
             ArtifactCorrupt: it is larger, or no plain file.

@@ -145,7 +145,7 @@ class Experiments:
         self._count(running, "", "outside")
 
     def is_fair(self, running: Running, documents: int, left: float | None) -> bool:
-        """Tell whether a ranking that has so many seconds left will say something about its arm.
+        """Tell whether a ranking with these seconds left will say something about its arm.
 
         It does if there is time for the baseline, as often as the candidate may take longer. Otherwise the caller decides
         how it ends.

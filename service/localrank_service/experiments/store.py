@@ -224,7 +224,7 @@ class Store:
 
 
 def _key_in(path: Path) -> bytes:
-    """Return the key in this file, which is made if there is none.
+    """Return the key in this file. If the file is missing, it is made.
 
     Raises:
         OSError: it can neither be read nor made.

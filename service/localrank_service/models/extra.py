@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExtraVersions"]
 
-#: At most this many loads begin within so many seconds, and at most this many requests wait for one.
+#: Loads that may begin within these seconds, and requests that may wait for one.
 _LOADS, _SECONDS = 4, 4.0
 
 

@@ -185,7 +185,7 @@ class Loader:
                 await load.tried.wait()
 
     async def fetch(self, address: str, *, admin: bool) -> LiveModel | None:
-        """Return a version that was not loaded, ``name@version``; ``None`` if there is none.
+        """Return a version that was not loaded, ``name@version``; ``None`` if no such version may be loaded.
 
         Args:
             address: of the version.
