@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CONTESTANTS", "Answer", "figures_of"]
-
 METRICS = ("map", "ndcg@10")
 _PARTS = 3
 _LIGHTGBM_ROUNDS = 300

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CONVENTIONS", "as_published", "data_dir", "folds", "shuffled"]
-
 #: The convention of each set's official script, beside the one that is comparable between sets.
 CONVENTIONS = {"OHSUMED": ("letor3", "standard"), "MQ2008": ("letor4", "standard")}
 

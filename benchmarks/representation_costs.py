@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranker
 
-__all__ = ["directions", "representation_calls"]
-
 TOP, KEPT = 10, 5
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from localrank.routing import Router
 
-__all__ = ["router_calls"]
-
 CLUSTERS, NEIGHBOURS, ASKED = 5, 10, 64
 #: Numbers of all covariances up to which normal distributions are compared.
 MOST_COVARIANCES = 20_000_000

@@ -24,7 +24,8 @@ from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.seen import scores_of
-from localrank_training.pipeline import learn_contract, lesson_of, make_representation
+from localrank_training.pipeline import learn_contract, lesson_of
+from localrank_training.representations import make_representation
 from localrank_training.transductive import (
     KernelFeatures,
     Neighbours,

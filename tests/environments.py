@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["environment_with", "fresh", "install"]
-
 
 def fresh(folder: Path, interpreter: str = sys.executable) -> Path:
     """Make an empty environment and return its Python."""

@@ -7,8 +7,6 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["NOT_RUN", "ROOT", "RUN", "Block", "blocks", "commands", "reason"]
-
 ROOT = Path(__file__).parents[1]
 
 _PAGES = "tests/end_to_end/test_pages_run.py"

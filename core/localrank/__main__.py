@@ -17,8 +17,6 @@ from localrank.errors import InvalidConfiguration, LocalRankError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "main"]
-
 
 class Command(NamedTuple):
     """Where a command lives, and the extra that it needs; none if the core is enough."""

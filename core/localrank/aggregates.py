@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts, Sizes
     from localrank.representation import Points
 
-__all__ = [
-    "ORDERS",
-    "SkewRepresentation",
-    "TopDocumentsRepresentation",
-    "TopScoresPcaRepresentation",
-    "VarianceRepresentation",
-    "top_scores",
-]
-
 #: Which documents may be at the top.
 ORDERS = ("largest", "smallest")
 #: Largest number that float32 holds.

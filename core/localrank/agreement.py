@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
 
-__all__ = ["kendall_tau", "overlap", "rank_biased_overlap", "ranks_of"]
-
 
 def ranks_of(order: Indices) -> Indices:
     """Return the rank of each document, from 0; ``order`` are their positions, best first."""

@@ -11,8 +11,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Bits", "Ids", "Indices", "Matrix", "ShortInts", "Vector"]
-
 Array: TypeAlias = NDArray[np.generic]
 #: Feature vectors and directions: float32, C-contiguous.
 Matrix: TypeAlias = NDArray[np.float32]

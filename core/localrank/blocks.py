@@ -20,8 +20,6 @@ from localrank.spelling import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["BLOCKS", "Block", "canonical", "parse", "union", "width_of", "written"]
-
 #: Every block by name, with its meaning in short.
 BLOCKS: dict[str, str] = {
     "raw": "imputed values",

@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["html_table", "one_line"]
-
 #: At most this many characters of a value, and elements of a list, are shown.
 _LONGEST, _MOST = 60, 3
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point, Points
     from localrank.vectors import VectorPoint
 
-__all__ = ["LARGEST", "SCORES", "ClassifierRouter", "FusionRouter"]
-
 #: Of a weight or an intercept; sums of larger ones could be infinite.
 LARGEST = 1e100
 #: How the scores of clusters may be added.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from localrank.routing import Route
     from localrank.scorers import Scorer
 
-__all__ = ["SPECTRUM", "Cloud"]
-
 #: Principal directions whose shares of the variance are in ``list``.
 SPECTRUM = 8
 #: Largest number that float32 holds.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["column_quantiles", "forget", "mean_and_deviation", "portions", "slices"]
-
 #: Numbers that are converted at a time. A matrix that has no more is sorted instead.
 CELLS = 1 << 22
 #: Columns whose values are counted together.

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.frames import Indexed
 
-__all__ = [
-    "MISSING",
-    "NORMALISATIONS",
-    "QUANTILES",
-    "FeatureContract",
-    "Missing",
-    "Normalisation",
-    "merged_quantiles",
-]
-
 #: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
 Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
 MISSING: tuple[Missing, ...] = get_args(Missing)

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.cloud import Cloud
 
-__all__ = ["Contributions", "Difference", "Parts", "by_feature", "no_sum"]
-
 #: From rows ``[n, width]`` of a list's documents to contributions of the columns, ``[n, width]``.
 Parts: TypeAlias = "Callable[[Matrix], Vector]"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank.probe import Probe
     from localrank.ranker import Ranker
 
-__all__ = ["Change", "Compared", "Difference", "Reranking", "compare"]
-
 
 class Compared(Protocol):
     """A version that was read, such as a `localrank.artifact.Artifact`."""

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["kind_of", "read_plain", "replace_file", "sweep_drafts", "sync", "write_synced"]
-
 _DRAFT = ".draft-"
 #: Errors of file systems that cannot sync a folder, such as some mounted volumes.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP}
@@ -35,10 +33,14 @@ def read_plain(path: Path, largest: int) -> bytes:
     """
     # Opening a pipe would wait for somebody who writes into it.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
+    try:
+        # Before `open`, which refuses a folder and would leave its handle open.
         if (found := kind_of(os.fstat(handle).st_mode)) is not None:
             raise OSError(errno.EINVAL, f"expected a plain file, found {found}", str(path))
-        content = file.read(largest + 1)
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(largest + 1)
+    finally:
+        os.close(handle)
     if len(content) > largest:
         raise OSError(errno.EFBIG, f"expected at most {largest} bytes, found more", str(path))
     return content

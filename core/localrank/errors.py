@@ -23,26 +23,6 @@ A message names the thing, the expectation and the finding in one sentence. Noth
 
 from __future__ import annotations
 
-__all__ = [
-    "ArtifactCorrupt",
-    "ArtifactError",
-    "ArtifactIncompatible",
-    "ArtifactNotFound",
-    "ArtifactUntrusted",
-    "ContractMismatch",
-    "ExplanationRefused",
-    "ExportRefused",
-    "InvalidConfiguration",
-    "InvalidData",
-    "InvalidDocuments",
-    "LocalRankError",
-    "ProbeMismatch",
-    "PublishFailed",
-    "ScoringFailed",
-    "StoreUnavailable",
-    "WorkersLost",
-]
-
 
 class LocalRankError(Exception):
     """Anything this project raises on purpose."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
 
-__all__ = ["Indexed", "as_numbers", "as_tuple", "columns_of", "is_missing", "matrix", "names_of"]
-
 #: Kinds of numpy's types that are numbers: bool, integers, floats.
 _NUMBERS = "biuf"
 _KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex numbers"}

@@ -39,16 +39,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts, Sizes
     from localrank.representation import Points
 
-__all__ = [
-    "GaussianPoint",
-    "GaussianPoints",
-    "GaussianRepresentation",
-    "bhattacharyya_to_all",
-    "bhattacharyya_to_many",
-    "divergence_to_all",
-    "divergence_to_many",
-]
-
 #: Of a mean, covariance or precision: products of larger ones could be infinite.
 _BOUND = 1e100
 #: Numbers of matrices that are solved at a time.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point
     from localrank.routing import Route
 
-__all__ = ["REASONS", "Guard", "GuardedRanker", "Rung", "Thresholds", "Verdict"]
-
 #: How far down the chain a query goes.
 Rung: TypeAlias = Literal["blend", "global"]
 #: Why, by measure: the value of `Route.fallback`.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices
 
-__all__ = ["METHODS", "Interleaved", "balanced", "balanced_preference", "team_draft", "team_preference"]
-
 #: The teams, as they are numbered in `Interleaved.teams`.
 FIRST: Final = 0
 SECOND: Final = 1

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
 
     Buffer: TypeAlias = bytes | memoryview
 
-__all__ = [
-    "FEEDBACK",
-    "IMPRESSIONS",
-    "MAGIC",
-    "NAME",
-    "Journal",
-    "Record",
-    "file_name",
-    "frame",
-    "journals_in",
-    "size_of",
-]
-
 MAGIC = b"\x93LRJ\r\n\x1a\n"
 #: What a tail must not hold with the last byte of the magic behind it, and how a tail holds it.
 _STEM = MAGIC[:-1]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from localrank.scorers import Scorer
 
-__all__ = ["FIRST_TREES", "GLOBAL", "PART", "ROUTED", "Rung", "first_part", "rungs_of"]
-
 ROUTED, GLOBAL, FIRST_TREES = "routed", "global", "first_trees"
 #: Share of the trees of each forest that the last rung walks; one tree at least.
 PART = 0.1

@@ -19,24 +19,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array
 
-__all__ = [
-    "INTEGERS",
-    "Anything",
-    "Between",
-    "Buckets",
-    "Content",
-    "Finite",
-    "Layout",
-    "Layouts",
-    "Sizes",
-    "Within",
-    "anything",
-    "below",
-    "between",
-    "bound",
-    "finite",
-]
-
 #: Sizes that shapes and rules refer to: ``features``, ``components``, ``clusters``, and sizes found in arrays.
 Sizes: TypeAlias = "dict[str, int]"
 #: Dtypes of whole numbers.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     #: Converts ``text[start:end]`` for each; None if one is no decimal number.
     Converter: TypeAlias = Callable[[Bytes, Indices, Indices], Vector | None]
 
-__all__ = ["Lines", "WrongLineError", "longest_line", "parse"]
-
 #: Bytes that a line may have besides its features, and for each of them.
 _SHORT_LINE, _PAIR = 2**14, 64
 #: Digits of an index that are converted at once.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank.journal import Record
 
-__all__ = ["Logged"]
-
 _ID = (str, int)
 
 

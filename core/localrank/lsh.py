@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts
     from localrank.signature import Signature, Signatures
 
-__all__ = ["HyperplaneTables", "automatic_planes", "draw_planes", "hash_bits"]
-
 #: More hyperplanes than this make more buckets than a table has use for.
 MOST_PLANES = 24
 #: How many training queries ``planes = "auto"`` wants in a bucket.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.representation import Point, Points
 
-__all__ = ["MEASURES", "Measure", "all_pairs", "measure_of", "one_to_many"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:

@@ -41,18 +41,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Indices, Vector
 
-__all__ = [
-    "CONVENTIONS",
-    "Convention",
-    "Judgements",
-    "Measured",
-    "Metric",
-    "Ties",
-    "average_precision",
-    "measure",
-    "ndcg",
-]
-
 Kind: TypeAlias = Literal["map", "ndcg", "mean_ndcg", "mrr", "p", "err"]
 
 #: What a query without relevant documents counts as.

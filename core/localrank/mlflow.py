@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.ranker import Ranker
 
-__all__ = ["PyFunc", "load_model", "log_model", "save_model"]
-
 #: The column with the query of each row.
 _QID = "qid"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point, Points
     from localrank.signature import Signature, Signatures
 
-__all__ = ["CompiledSearch", "Nearest", "NumpySearch", "Search", "search_of"]
-
 
 class Nearest(NamedTuple):
     """The nearest training query.

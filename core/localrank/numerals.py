@@ -13,8 +13,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Vector
 
-__all__ = ["decimal", "decimals"]
-
 _CHARACTERS = b"0123456789+-.eE"
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Point, Points
 
-__all__ = ["OverlapRouter"]
-
 
 @dataclass(frozen=True, eq=False)
 class OverlapRouter(AmongQueries):

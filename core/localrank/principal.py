@@ -26,8 +26,6 @@ from localrank.native.eigen import largest_eigenpairs
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["principal_directions", "principal_shares", "principal_variances"]
-
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 #: Eigenvalues below this share of the largest are rounding of float32 features, not directions of the cloud.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank.routing import Route
 
-__all__ = ["MARGIN", "TOLERANCE", "Probe", "choose"]
-
 #: A probe query's cluster must be further ahead of the next than this.
 MARGIN = 1e-3
 #: Relative to the largest score of the list.

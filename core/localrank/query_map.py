@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point, Points
     from localrank.routing import Router
 
-__all__ = ["QueryMap"]
-
 #: No training set has more queries than an int32 counts.
 _MOST = 2**31
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
     from localrank.stages import Stage
 
-__all__ = ["Ranker", "Ranking", "best_first"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:

@@ -41,23 +41,6 @@ if TYPE_CHECKING:
     from localrank.artifact import Provenance
     from localrank.ranker import Ranker
 
-__all__ = [
-    "ALIASES",
-    "ALIAS_NAME",
-    "CHAMPION",
-    "LARGEST_ALIASES",
-    "MODEL_NAME",
-    "Promotion",
-    "Pruned",
-    "Reference",
-    "Registry",
-    "few",
-    "load",
-    "parse_aliases",
-    "remove_version",
-    "render_aliases",
-]
-
 ALIASES = "aliases.json"
 #: The alias that is served unless another is asked for.
 CHAMPION = "champion"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank.cloud import Cloud
     from localrank.layout import Layouts, Sizes
 
-__all__ = ["NoPoint", "NoPoints", "NoRepresentation", "Point", "Points", "Representation", "joined"]
-
 
 class Point(Protocol):
     """One query."""

@@ -11,8 +11,6 @@ from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRout
 if TYPE_CHECKING:
     from localrank.routing import Router
 
-__all__ = ["ROUTERS"]
-
 #: Every router that an artifact may hold. A new one is its class and an entry here.
 ROUTERS: dict[str, type[Router]] = {
     router.strategy: router

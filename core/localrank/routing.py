@@ -34,22 +34,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point, Points
     from localrank.signature import Signature
 
-__all__ = [
-    "NO_SIGNATURE",
-    "AmongQueries",
-    "CentroidRouter",
-    "ExactRouter",
-    "GlobalRouter",
-    "LshRouter",
-    "MedoidRouter",
-    "Neighbour",
-    "Route",
-    "Router",
-    "WithoutQueries",
-    "exact_below",
-    "similar_queries",
-]
-
 #: If the training queries together have this many numbers, the scan takes as long as the tables. Each query counts the
 #: numbers of its directions and some more (`benchmarks/routing.py` measures where the times are equal).
 _AS_FAST, _PER_QUERY = 1_500_000, 200

@@ -18,16 +18,6 @@ from localrank.native import documents as native
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Matrix, Vector
 
-__all__ = [
-    "all_finite",
-    "behind_best",
-    "count_out_of_range",
-    "percentiles",
-    "products_of_pairs",
-    "rescaled",
-    "within_query",
-]
-
 #: Columns whose values differ by this share only are constant except for rounding to float32.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 

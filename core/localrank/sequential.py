@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["Sample", "log_wealth", "log_wealths", "mean_interval", "more_needed", "needed", "share_interval"]
-
 #: Bets, as shares of the largest bet that can never lose everything. The best one is near effect / variance.
 _BETS: Final = 0.5 * 2.0 ** (-0.5 * np.arange(17))
 _STEPS: Final = 40

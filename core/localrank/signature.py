@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts, Sizes
     from localrank.representation import Points
 
-__all__ = ["PcaRepresentation", "Signature", "Signatures", "choose_components", "spectrum"]
-
 #: Largest number of rows of a signature.
 _MOST_COMPONENTS = 4096
 

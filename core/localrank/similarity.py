@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.signature import Signature, Signatures
 
-__all__ = ["SIMILARITIES", "Similarity", "all_pairs", "one_to_many"]
-
 Similarity: TypeAlias = Literal["eq5", "weighted", "subspace", "covariance"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "no_such"]
-
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` if a known name is near, else nothing."""

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Stage", "Stopwatch", "untimed"]
-
 
 class Stage(Protocol):
     """Measures what runs inside ``with stage("sign"):``."""

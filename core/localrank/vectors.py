@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts, Sizes
     from localrank.representation import Points
 
-__all__ = [
-    "MeanRepresentation",
-    "VectorPoint",
-    "VectorPoints",
-    "euclidean_to_all",
-    "euclidean_to_many",
-    "stacked",
-]
-
 #: Numbers of differences that are held at a time.
 _CELLS = 1 << 20
 

@@ -69,8 +69,6 @@ if TYPE_CHECKING:
 
     from localrank_service.models.live import LiveModel
 
-__all__ = ["create_app"]
-
 #: Seconds that connections wait for the first worker after all have died.
 _PATIENCE = 5.0
 

@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LANES", "PERMIT", "RANKER", "READER", "Lane", "Permit", "beside", "give_way", "giving_way"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.evaluate import Exam, Judged
 
-__all__ = ["Evaluation"]
-
 #: Seconds that the thread waits before it looks again whether live requests wait.
 _PAUSE = 5e-4
 _QUANTILES = {"p50": 50, "p90": 90, "p99": 99}

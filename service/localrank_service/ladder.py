@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 
-__all__ = ["OVERLOAD", "REQUEST_ORDER", "RUNGS", "TIMEOUT", "Degraded", "Pace", "rank_in_time", "rank_lower"]
-
 REQUEST_ORDER, FEATURE_ORDER = "request_order", "feature_order"
 #: What `Degraded.rung` may be.
 RUNGS = (GLOBAL, FIRST_TREES, REQUEST_ORDER, FEATURE_ORDER)

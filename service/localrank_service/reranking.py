@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     #: Ranks one query.
     Rank: TypeAlias = Callable[[LiveModel, Documents, Options, Stopwatch], Ranked]
 
-__all__ = ["Attempt", "rank_plainly", "under_pressure"]
-
 
 class _Laps(Timing):
     """Also notes when each stage began."""

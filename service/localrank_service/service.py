@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits
 
-__all__ = ["Service"]
-
 
 @dataclass(slots=True, eq=False)
 class Service:

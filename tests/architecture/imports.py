@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["cycles", "imports_between_rooms"]
-
 
 def imports_between_rooms(package: Path) -> dict[str, set[str]]:
     """Return for each room of a package the other rooms that it imports."""

@@ -18,8 +18,6 @@ from packaging.utils import canonicalize_name
 if TYPE_CHECKING:
     from importlib.metadata import PackageMetadata
 
-__all__ = ["ALLOWED", "extras", "identifiers", "licence_of", "needed", "page"]
-
 ROOT = Path(__file__).parents[2]
 #: SPDX identifiers: permissive licences, and the MPL, whose terms are those of the files that it covers.
 ALLOWED = frozenset(

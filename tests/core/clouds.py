@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
     from localrank.cloud import Cloud
 
-__all__ = ["as_cloud", "cloud", "clustered", "scattered"]
-
 
 def as_cloud(documents: Matrix) -> Cloud:
     """Return documents as the cloud of a contract that changes nothing."""

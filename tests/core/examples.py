@@ -51,19 +51,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.representation import Representation
 
-__all__ = [
-    "N_FEATURES",
-    "REPRESENTATION_EXAMPLES",
-    "ROUTER_EXAMPLES",
-    "SCORER_EXAMPLES",
-    "example_map",
-    "example_queries",
-    "example_ranker",
-    "provenance",
-    "representing_ranker",
-    "sharing_ranker",
-]
-
 N_FEATURES = 6
 _CLUSTERS = 3
 

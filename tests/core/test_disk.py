@@ -98,6 +98,16 @@ def test_a_file_in_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
         disk.replace_file(tmp_path / "file" / "small.json", NEW)
 
 
+def test_what_is_no_plain_file_is_refused_and_closed(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    for _ in range(3):
+        with pytest.raises(OSError, match="expected a plain file, found a folder"):
+            disk.read_plain(tmp_path, 10)
+
+    assert before == len(list(Path("/proc/self/fd").iterdir()))
+
+
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_the_umask_says_who_may_read_the_file(tmp_path: Path, mask: int, mode: int) -> None:
     path = tmp_path / "small.json"

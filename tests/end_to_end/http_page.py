@@ -24,8 +24,6 @@ from tests.end_to_end.serving import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KEY", "PAGE", "PRINTED", "answers", "service", "steady"]
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "http.md"
 PRINTED = "http://127.0.0.1:8080"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["free_port", "serving"]
-
 
 def free_port() -> int:
     with socket.socket() as probe:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Answer", "Load", "loaded"]
-
 
 class Answer(NamedTuple):
     """What became of one request.

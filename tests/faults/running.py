@@ -20,8 +20,6 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["ADMIN", "Running", "read_only", "running", "small_disk", "until"]
-
 ADMIN = {"x-api-key": "the-admin-key"}
 
 

@@ -7,8 +7,6 @@ import re
 import struct
 from typing import NamedTuple
 
-__all__ = ["Said", "figures", "float32", "letor_lines"]
-
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 

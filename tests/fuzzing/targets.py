@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-__all__ = ["TARGETS", "Target"]
-
 NAMES = ("bm25", "pagerank", "ctr:7d", "age")
 LIMITS = Limits(20, refuse_extra_features=False, max_numbers=1000, max_members=2000)
 REFUSALS = {400, 404, 409, 413, 415, 422, 417, 431, 501, 505}

@@ -14,8 +14,6 @@ from localrank.__main__ import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Done", "run"]
-
 
 class Done(NamedTuple):
     """What came of a command."""

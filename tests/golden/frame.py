@@ -26,19 +26,6 @@ import localrank
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "DATA",
-    "FILES",
-    "MODELS",
-    "Scene",
-    "differences",
-    "environment",
-    "mismatches",
-    "plain",
-    "record",
-    "written",
-]
-
 HERE = Path(__file__).parent
 FILES, DATA, MODELS = HERE / "files", HERE / "data", HERE / "models"
 ABOUT = (

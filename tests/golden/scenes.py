@@ -7,8 +7,6 @@ from functools import partial
 from tests.golden import command_line, http, page, papers, training
 from tests.golden.frame import Scene
 
-__all__ = ["SCENES"]
-
 _serving = partial(Scene, libraries=("numpy", "scipy"))
 #: With other libraries a training run may choose otherwise; what it comes to may not differ much.
 _training = partial(Scene, near=0.005, only=("figures",))

@@ -16,8 +16,6 @@ from localrank.artifact.manifest import seal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["edit", "listening_socket", "pipe", "put", "relist", "write_manifest"]
-
 
 def pipe(path: Path) -> None:
     os.mkfifo(path)

@@ -22,8 +22,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ENCODE", "WIRES", "Case", "cases", "empty_members"]
-
 JSON = {"content-type": "application/json"}
 NPY = {"content-type": "application/x-npy"}
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.mutation.mutants import Mutant
 
-__all__ = ["PACKAGES", "Executed", "digest", "failures", "measure"]
-
 PACKAGES = ("core", "service", "training")
 #: Tests of a line are chosen until they would take so many seconds.
 SECONDS = 240.0

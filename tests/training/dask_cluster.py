@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Cluster", "started"]
-
 ROOT = Path(__file__).parents[2]
 #: A piece may end this many workers before it is given up.
 FAILURES = "1"

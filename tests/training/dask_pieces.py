@@ -12,8 +12,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
 
-__all__ = ["blind", "die", "fill_memory", "refuse", "scaled", "where"]
-
 
 def scaled(matrix: Matrix, factor: float) -> float:
     return float(matrix.sum()) * factor

@@ -25,8 +25,6 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["agree", "agree_exactly", "described"]
-
 #: Libraries whose next minor version may come to other numbers.
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "lightgbm")
 _ANEW = "If this change is meant, run the test with LOCALRANK_WRITE_GOLDEN=1 and read what git diff shows."

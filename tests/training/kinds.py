@@ -10,8 +10,6 @@ import numpy as np
 
 from localrank_training.data.queries import QuerySet
 
-__all__ = ["two_kinds"]
-
 
 def two_kinds(n_queries: int = 24, n_docs: int = 15, seed: int = 0) -> QuerySet:
     rng = np.random.default_rng(seed)

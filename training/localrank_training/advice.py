@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.removals import Removal
     from localrank_training.twins import Twins
 
-__all__ = ["Advice", "advise", "sample_of"]
-
 #: At most this many queries and documents are used; more would take longer than a minute.
 MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
 #: With fewer queries that have documents of different labels, there is no advice.

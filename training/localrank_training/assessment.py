@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_training.progress import Progress
     from localrank_training.training import Trained
 
-__all__ = ["Assessment", "Candidate", "assess"]
-
 METRIC = "ndcg@10"
 #: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.
 _STEADY = 0.1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.rehearsal import Frontier
 
-__all__ = ["BlendReport", "Rival", "blend_report_of"]
-
 METRICS = ("map", "ndcg@10")
 CONVENTION = "standard"
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Indices, Vector
 
-__all__ = ["PULLS", "Pairs", "learn_weights", "standardised_within"]
-
 #: What the pull towards equal weights is chosen from, the strongest first.
 PULLS = (np.inf, 1.0, 0.1, 0.01, 0.001)
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.learners.role import Learner
 
-__all__ = ["Choice", "Trial", "choices_of", "edges", "folds_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Trial:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank.routing import Route
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Clouds"]
-
 
 class Clouds:
     """Judged queries and the contract that they go through.

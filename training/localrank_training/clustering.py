@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.prototypes import Locality
     from localrank_training.steps import ClusteringSettings
 
-__all__ = [
-    "NO_CLUSTER",
-    "Clustering",
-    "Link",
-    "Weighted",
-    "around",
-    "cluster",
-    "linked",
-    "medoids",
-    "merges",
-    "partition",
-]
-
 Link: TypeAlias = Literal["complete", "single", "average"]
 
 #: The cluster of a query that cannot be compared.

@@ -29,8 +29,6 @@ from localrank_training.steps import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["STEPS", "Combination", "accepted", "config_of", "covering", "every", "page", "pairs_of"]
-
 
 class Combination(NamedTuple):
     """One component for each step."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points
 
-__all__ = ["between", "farthest_members", "most_similar", "total_similarity"]
-
 #: Bytes of similarities that are made at a time: few enough to stay within the cache.
 _BLOCK = 1 << 21
 

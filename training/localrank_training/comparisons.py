@@ -37,24 +37,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.metrics import Measured
 
-__all__ = [
-    "ENOUGH",
-    "Alternative",
-    "Comparison",
-    "Interval",
-    "NonInferiority",
-    "compare",
-    "compare_family",
-    "detectable_difference",
-    "holm",
-    "interval_of",
-    "lower_bound",
-    "non_inferiority",
-    "paired_differences",
-    "paired_t",
-    "sign_flip_test",
-]
-
 #: What the candidate is suspected to be: different, better, or worse.
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank.representation import Points
     from localrank_training.config import TrainingConfig
 
-__all__ = ["MODEL_PER_QUERY", "VECTOR_CLUSTERINGS", "check"]
-
 #: Clusterings of vectors by squared Euclidean distance, which mean nothing for other points.
 VECTOR_CLUSTERINGS = ("kmeans", "ward", "bisecting_kmeans")
 #: Clusterings with one model for each query.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from localrank.artifact import Manifest
 
-__all__ = ["TrainingConfig", "read_tables"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from localrank_training.pipeline import Plan as Routed
     from localrank_training.progress import Progress
 
-__all__ = ["CrossFitted", "Localised", "cross_fit", "takes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Localised:

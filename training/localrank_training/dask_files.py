@@ -15,8 +15,6 @@ import numpy as np
 
 from localrank.arrays import Array  # noqa: TC001
 
-__all__ = ["FileGone", "Part", "part_of", "read_part", "stamp_of"]
-
 #: Places of a file that are compared, and bytes at each.
 _PLACES, _BYTES = 64, 4096
 

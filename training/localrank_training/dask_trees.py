@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Judged", "grown_on_workers", "scheduler_here"]
-
 #: Seconds between looks at whether all workers are still there.
 _LOOK = 0.5
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array
 
-__all__ = ["DaskWorkers", "dask_workers"]
-
 T = TypeVar("T")
 
 #: With this address, workers are started on this machine for the run.

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.registry import Reference
 
-__all__ = ["LocalRanker"]
-
 #: The column of a table that says which query a row belongs to.
 _QID = "qid"
 #: Columns of judged queries that must not become features by mistake.

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
 
-__all__ = [
-    "METRICS",
-    "ClusterFigures",
-    "Evaluation",
-    "Ranked",
-    "Routing",
-    "Versus",
-    "evaluate",
-    "oracle_of",
-    "per_query_table",
-    "rank_all",
-    "versus",
-    "versus_run",
-]
-
 #: Measured unless others are asked for.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10", "mrr")
 #: Queries whose documents are held at a time while every cluster scores them.

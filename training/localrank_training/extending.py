@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from localrank_training.evaluation import Ranked
     from localrank_training.progress import Progress
 
-__all__ = ["Extended", "Retrained", "against_retraining", "extend", "publish_extended"]
-
 #: Training queries whose nearest others are looked up, to know how near is usual.
 _LOOKED_AT = 500
 #: One new query in this many is held out to compare with a retrained model; fewer than `_ENOUGH` prove nothing.

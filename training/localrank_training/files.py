@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["check_writable", "whole_file"]
-
 
 def check_writable(path: Path) -> None:
     """Refuse at once what `whole_file` would refuse after hours of work.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank_training.pipeline import Built
     from localrank_training.steps import GuardSettings
 
-__all__ = ["Evidence", "choose_guard", "distances", "evidence_of", "guarded", "pooled"]
-
 #: Shares of the queries that candidates for a threshold concern.
 _SHARES = np.arange(1, 21) / 40
 _RUNGS: tuple[Rung, ...] = ("blend", "global")

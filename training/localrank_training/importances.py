@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.ranker import Ranker
 
-__all__ = ["Importances", "importances_of"]
-
 #: Queries that are looked at, at most: evenly spread over those there are.
 MOST_QUERIES = 1000
 

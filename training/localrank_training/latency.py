@@ -15,8 +15,6 @@ from localrank.scorers.walk import Layout
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
-__all__ = ["DOCUMENTS", "microseconds"]
-
 #: What costs are given for.
 DOCUMENTS = 100
 #: Of every scorer: its rows are put together, its scores standardised.

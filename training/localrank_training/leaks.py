@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["suspicion"]
-
 #: Fewer documents may have features like their labels, and fewer queries be ranked without a mistake, by chance.
 _FEWEST_DOCUMENTS, _FEWEST_QUERIES = 20, 10
 #: So many documents are compared with the features.

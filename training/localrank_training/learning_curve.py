@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
 
-__all__ = ["CurvePoint", "LearningCurve", "learning_curve", "seconds_of_curve"]
-
 METRIC, CONVENTION = "ndcg@10", "standard"
 _FOLDS = 3
 SHARES = (0.125, 0.25, 0.5, 1.0)

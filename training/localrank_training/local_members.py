@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.linear import LeastSquares
     from localrank_training.learners.rehearsal import Rehearsal, Tried
 
-__all__ = ["Gain", "LocalMembers", "gain_of"]
-
 #: Bytes that the matrices of all queries may take.
 _MOST_BYTES = 500_000_000
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank.signature import Signatures
     from localrank.similarity import Similarity
 
-__all__ = ["TablesTrial", "tune_tables"]
-
 #: At most this many held-out signatures are routed; this gives the agreement to about 2 %.
 _MOST_HELD = 500
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["DEFAULT_METHOD", "METHODS"]
-
 #: As their papers publish them, the methods learn from the training queries only.
 _AS_PUBLISHED = {"refit": False}
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.representation import Points
 
-__all__ = ["nearest_queries"]
-
 
 def nearest_queries(points: Points, count: int, similarity: str) -> Indices:
     """Return ``[n, count]`` the nearest queries of each, itself first; of equally near ones the first.

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "Elsewhere",
-    "alone",
-    "available_cores",
-    "each_in_parallel",
-    "elsewhere",
-    "elsewhere_now",
-    "in_parallel",
-]
-
 T = TypeVar("T")
 
 

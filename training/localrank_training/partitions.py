@@ -19,8 +19,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
 
-__all__ = ["Split", "bisecting_kmeans", "kmeans", "ward"]
-
 Split = Literal["largest", "scattered"]
 
 #: k-means begins this many times at random; the best result counts.

@@ -49,21 +49,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = [
-    "Built",
-    "Plan",
-    "build",
-    "learn_cluster",
-    "learn_contract",
-    "lesson_of",
-    "lists_of",
-    "make_representation",
-    "own_routes",
-    "plan_of",
-    "prepared",
-    "wants_route",
-]
-
 #: If a cluster has fewer validation queries than this, they cannot show when to stop learning.
 _ENOUGH_TO_STOP_BY = 10
 #: Each of this many parts of the training queries is routed by a router that does not know the part.

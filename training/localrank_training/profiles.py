@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.metrics import Judgements
 
-__all__ = ["PROFILE", "profile_of"]
-
 #: The metrics of a profile (Cremers et al., section 3).
 PROFILE = ("ndcg@3", "ndcg@5", "ndcg@10", "map@100", "mrr@100", "p@3", "p@5", "p@10")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["Progress", "silent"]
-
 #: ``progress(task, done, total)``.
 Progress: TypeAlias = Callable[[str, int, int], None]
 

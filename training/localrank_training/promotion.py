@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["better_than_served"]
-
 
 def better_than_served(
     registry: Registry, name: str, trained: Trained, report: TrainingReport

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.representation import Points
 
-__all__ = ["Locality", "choose_prototypes", "local_weights", "similarities_to"]
-
 #: How sharp the border between near and far is, in deviations of the similarities.
 _SOFTNESS = 0.2
 #: Beginnings that are tried, and steps of each at most.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["described", "fingerprint", "known_as", "publish"]
-
 #: What a result may depend on.
 _LIBRARIES = ("localrank", "numpy", "scipy", "scikit-learn", "lightgbm")
 

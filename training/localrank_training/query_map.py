@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank.representation import Points
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["MOST", "map_of", "query_map"]
-
 #: Queries on a map, at most; more would not be told apart.
 MOST = 1000
 #: Bytes that the points of a map may take in an artifact whose router holds no training queries.

@@ -18,8 +18,6 @@ from localrank_training.toml_text import to_toml, value_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["page"]
-
 _HEAD = """\
 # Configuration
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.pipeline import Plan
 
-__all__ = ["profiles", "regrouped", "replanned"]
-
 
 def profiles(scorers: Sequence[Scorer], lesson: Lesson) -> VectorPoints:
     """Return every query's profile, ``[n_queries, 8 * n_scorers]``; one with nothing relevant is not known."""

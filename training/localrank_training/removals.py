@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
 
-__all__ = ["REMOVALS", "Removal", "removals"]
-
 METRIC, CONVENTION = "ndcg@10", "standard"
 _FOLDS = 3
 #: Number of draws of each kind. It is even, because every second draw takes away what the draw before it kept.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank_training.comparisons import Comparison
     from localrank_training.training import HeldOut, Trained
 
-__all__ = ["ClusterReport", "TrainingReport", "report_of"]
-
 #: Measured for every model, in the one convention that is comparable between data sets.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
 CONVENTION = "standard"

@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.steps import RepresentationSettings
 
-__all__ = [
-    "labelled_points",
-    "make_representation",
-    "performance_profiles",
-    "pooled_covariance",
-    "relevant_means",
-]
-
 #: Share of the mean variance that every feature gets in the pooled covariance, so that features that never differ within a
 #: query, or that follow from others, leave it positive definite.
 _FLOOR = 1e-3

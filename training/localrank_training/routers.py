@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_training.clustering import Clustering
     from localrank_training.config import TrainingConfig
 
-__all__ = ["centroids_of", "fit_classifier", "make_router", "router_of_part"]
-
 #: Steps of the logistic regression at most; it stops long before, unless C is very large.
 _STEPS = 10_000
 #: The centroid of a cluster without queries: far from everything.

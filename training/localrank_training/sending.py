@@ -16,8 +16,6 @@ from localrank.scorers import distinct
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
-__all__ = ["packed", "unpacked"]
-
 
 def packed(scorer: Scorer, known: Scorer) -> bytes:
     """Return a scorer as bytes that refer to ``known`` and whatever it is made of."""

@@ -32,17 +32,6 @@ from localrank.spelling import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "Setting",
-    "checked",
-    "from_fields",
-    "plain",
-    "setting",
-    "settings_of",
-    "settle",
-    "values_of",
-]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CHANGES", "IN_WORDS", "flip_rates", "flip_rates_of_known"]
-
 #: Repetitions of the changes that draw numbers.
 _REPEATS = 3
 #: Queries that are changed; more would not say more.

@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
 
-__all__ = [
-    "ClusteringSettings",
-    "ContractSettings",
-    "GuardSettings",
-    "ListSettings",
-    "RepresentationSettings",
-    "RoutingSettings",
-    "SelectionSettings",
-    "SimilaritySettings",
-]
-
 #: Representations that need labels.
 LABELLED = ("relevant_mean", "performance_profile")
 #: The name in ``[contract] missing`` that means all features that the table does not name.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from localrank_training.config import TrainingConfig
 
-__all__ = ["annotated", "to_toml", "value_text"]
-
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

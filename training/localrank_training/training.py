@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from localrank_training.pipeline import Plan
     from localrank_training.progress import Progress
 
-__all__ = ["HeldOut", "Trained", "plan_for", "train"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
 
-__all__ = ["KernelFeatures", "Neighbours", "Projection", "rank_by_neighbours", "rank_transductively"]
-
 #: A kernel component below this share of the first is rounding.
 _RANK = 1e-9
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.progress import Progress
 
-__all__ = ["SPACE", "Effect", "Setting", "Tuned", "combinations", "edges_of", "tune", "tune_routing"]
-
 #: Tried where the configuration leaves nothing open.
 SPACE: dict[str, dict[str, Any]] = {
     "representation": {"components": [2, 3, 5]},

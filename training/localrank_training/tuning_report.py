@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.tuning import Setting, Tuned
 
-__all__ = ["Shortfall", "against_best", "draw", "named", "write_best"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:

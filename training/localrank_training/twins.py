@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Twins", "contested", "twins_of"]
-
 CUTOFF = 10
 #: Documents are near each other if no feature differs by more than this share of its range in the query.
 NEAR = 0.01

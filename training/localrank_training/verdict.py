@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank_training.blend_report import BlendReport
     from localrank_training.comparisons import Comparison
 
-__all__ = ["LEVEL", "Outcome", "Verdict", "against_served", "of_blend", "of_clusters"]
-
 #: Of the adjusted p value.
 LEVEL = 0.05
 

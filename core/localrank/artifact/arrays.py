@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array
     from localrank.layout import Content
 
-__all__ = [
-    "DTYPES",
-    "PIECE",
-    "ArrayFile",
-    "names_in",
-    "open_file",
-    "read_up_to",
-    "write_array",
-]
-
 #: Every dtype that an array may have, by the name that the manifest gives it.
 DTYPES = {
     name: np.dtype(name).newbyteorder("<")

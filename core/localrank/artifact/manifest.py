@@ -25,17 +25,6 @@ from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFaile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "FORMAT_VERSION",
-    "LARGEST_MANIFEST",
-    "MANIFEST",
-    "Cluster",
-    "FileEntry",
-    "Manifest",
-    "compose",
-    "seal",
-]
-
 #: The format that this code writes; docs/artifact-format.md says which ones it reads.
 FORMAT_VERSION = 2
 #: The formats that it reads.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank.artifact.manifest import FileEntry
     from localrank.layout import Content
 
-__all__ = ["LARGE", "Maps", "PrivateMaps"]
-
 #: Files of at least this many bytes are mapped.
 LARGE = 1024 * 1024
 

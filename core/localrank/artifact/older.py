@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["renamed"]
-
 #: Members of a manifest.
 _MEMBERS = {"signer": "representation"}
 #: Parts, by the name they were published under.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank.layout import Content, Sizes
     from localrank.representation import Representation
 
-__all__ = ["INNER", "PARTS", "REPRESENTATIONS", "assemble", "contents", "describe", "files_of", "sizes_of"]
-
 #: Every representation that may be stored, by its name.
 REPRESENTATIONS: dict[str, type[Representation]] = {
     one.method: one

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from localrank.representation import Representation
     from localrank.routing import Router
 
-__all__ = ["Artifact", "attach", "load", "read_manifest", "verify"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:

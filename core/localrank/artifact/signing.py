@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = [
-    "LARGEST_SIGNATURES",
-    "TrustedKeys",
-    "key_id",
-    "read_private_key",
-    "signatures_name",
-    "signed",
-]
-
 #: Bytes of a file of signatures or of keys.
 LARGEST_SIGNATURES = 64 * 1024
 _ALGORITHM = "ed25519"

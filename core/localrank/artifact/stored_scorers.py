@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from localrank.layout import Content, Sizes
     from localrank.scorers import Scorer
 
-__all__ = ["StoredScorers", "dismantle"]
-
 #: Largest number of scorers of a model, members included, shared ones once: otherwise forms made of forms could unfold
 #: without end.
 _MOST_SCORERS = 2_000_000

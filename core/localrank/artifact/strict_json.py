@@ -11,8 +11,6 @@ import numpy as np
 
 from localrank.errors import ArtifactCorrupt
 
-__all__ = ["briefly", "parse_object"]
-
 #: How deep members may nest.
 _DEEPEST = 64
 #: A text, also one that does not end: no search begins again within it.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank.query_map import QueryMap
     from localrank.ranker import Ranker
 
-__all__ = ["Draft", "Provenance", "drafted", "save"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provenance:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from localrank.client.query import Query
 
-__all__ = ["all_reranked", "problem_in", "reranked", "served"]
-
 
 def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
     """Read the answer to one query."""
@@ -79,4 +77,5 @@ def problem_in(response: httpx.Response) -> Problem:
 
 
 def problem_of(members: Mapping[str, Any], request_id: str | None) -> Problem:
+    """Return the problem that these members tell of."""
     return Problem(members["status"], members["detail"], members["pointer"], members["type"], request_id)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank.client.values import Reranked, Served, ServiceError
     from localrank.frames import Indexed
 
-__all__ = ["AsyncClient"]
-
 
 class AsyncClient(Caller):
     """`Client` for asynchronous code, with the same arguments."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank.client.query import Query
     from localrank.client.values import Reranked
 
-__all__ = ["KEPT_IDLE", "Caller", "Request", "headers_of"]
-
 #: Seconds that an idle connection is kept; the service keeps it for 75.
 KEPT_IDLE = 30.0
 

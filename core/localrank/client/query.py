@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from localrank.frames import Indexed
 
-__all__ = ["Options", "Query"]
-
 
 class Options(TypedDict, total=False):
     """What `Query` takes besides the documents, by name."""

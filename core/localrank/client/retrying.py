@@ -16,8 +16,6 @@ import httpx
 from localrank.client.answers import problem_in
 from localrank.client.values import ServiceError, ServiceUnreachable, Unavailable
 
-__all__ = ["Budget", "Patience", "pause_after_failure", "pause_after_problem"]
-
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _TOLD_TO_WAIT = (429, 503)

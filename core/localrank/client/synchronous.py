@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from localrank.client.values import Reranked, Served, ServiceError
     from localrank.frames import Indexed
 
-__all__ = ["Client"]
-
 
 class Client(Caller):
     """Asks a service. Close it, or use it in a ``with``. Several threads may share it.

@@ -10,17 +10,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
 
-__all__ = [
-    "Problem",
-    "Reranked",
-    "Route",
-    "Served",
-    "ServiceError",
-    "ServiceUnreachable",
-    "Unavailable",
-    "Warned",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Route:

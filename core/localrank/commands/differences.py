@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from localrank.difference import Change, Difference, Reranking
 
-__all__ = ["print_difference"]
-
 #: Characters of a cell.
 _WIDEST = 40
 #: At most this many probe queries are printed, the most changed first.

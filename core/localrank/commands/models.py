@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from localrank import Registry
 
-__all__ = ["run"]
-
 _REFERENCE = "NAME, NAME@VERSION or NAME@ALIAS"
 
 

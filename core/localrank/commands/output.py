@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MANY", "print_json", "print_notes", "print_table"]
-
 #: Clusters, and notes of them, that are printed; a model may have one for every training query.
 MANY = 25
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from localrank.artifact import Manifest
     from localrank.registry import Reference
 
-__all__ = ["print_version"]
-
 
 def print_version(
     reference: Reference, manifest: Manifest, aliases: Mapping[str, int], report: Path | None

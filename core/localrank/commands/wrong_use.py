@@ -15,8 +15,6 @@ from localrank.spelling import did_you_mean, no_such
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["no_option", "not_one_of", "of_argparse", "run_typer", "see_help", "too_many"]
-
 #: Pydantic's name for a value of the wrong kind, and the kind that was expected.
 _EXPECTED = {
     "int_parsing": "a whole number",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank.scorers import TreesScorer
 
-__all__ = ["body"]
-
 
 def body(model: PlainTrees | PlainWeights, name: str, features: Sequence[str]) -> dict[str, Any]:
     """Return the body of the request; the feature set must have features of these names."""

@@ -13,8 +13,6 @@ from localrank.scorers.walk import Layout
 if TYPE_CHECKING:
     from localrank.ranker import Ranker
 
-__all__ = ["Exported", "export"]
-
 #: Nested deeper than this, an engine's or a client's JSON reader may give up.
 _DEEPEST = 400
 

@@ -1,5 +1,3 @@
 """What the engines are called."""
 
-__all__ = ["ENGINES"]
-
 ENGINES = ("elasticsearch", "opensearch", "solr")

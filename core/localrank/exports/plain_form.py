@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
 
-__all__ = ["PlainTrees", "PlainWeights", "plain_form"]
-
 _MOST_TREES = 100_000
 
 

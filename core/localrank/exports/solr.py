@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from localrank.scorers import TreesScorer
 
-__all__ = ["body"]
-
 _PACKAGE = "org.apache.solr.ltr.model"
 #: Solr's NODE_SPLIT_SLACK.
 _SLACK = np.float32(1e-6)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from localrank.scorers import TreesScorer
 
-__all__ = ["Leaf", "Split", "nested"]
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:

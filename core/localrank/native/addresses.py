@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array
 
-__all__ = ["address_of"]
-
 
 def _by_numpy(array: Array) -> int:
     return int(array.ctypes.data)

@@ -12,8 +12,6 @@ from localrank.native.library import is_plain, library
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["DONE", "NOT_FINITE", "behind_best", "count_out_of_range", "percentiles", "scale"]
-
 #: What `scale` found; any other number leaves the work to numpy.
 DONE, NOT_FINITE = 0, 1
 _UNAVAILABLE = -1

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from socket import socket
 
-__all__ = ["shut_door"]
-
 _SOL_SOCKET, _SO_ATTACH_FILTER = 1, 26
 #: A program for the kernel's packet filter (BPF) that keeps nothing: "return 0".
 _KEEP_NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)

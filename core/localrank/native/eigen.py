@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["largest_eigenpairs"]
-
 
 def largest_eigenpairs(symmetric: Matrix, count: int) -> tuple[Vector, Matrix] | None:
     """Return the ``count`` largest eigenvalues in decreasing order and unit eigenvectors as rows.

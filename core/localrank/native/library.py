@@ -16,8 +16,6 @@ from localrank._version import __version__
 if TYPE_CHECKING:
     from localrank.arrays import Array
 
-__all__ = ["FOLDER", "PATH", "PROTOTYPES", "Unusable", "is_plain", "library", "load", "version_of"]
-
 _log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent

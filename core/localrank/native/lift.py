@@ -14,8 +14,6 @@ from localrank.native.library import library
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
 
-__all__ = ["Numbers", "lift_numbers", "powers_of_five"]
-
 #: The least that an array takes, besides the name of the member: ``"":[0]``.
 _LEAST_SPAN = 6
 

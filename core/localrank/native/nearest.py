@@ -13,8 +13,6 @@ from localrank.native.library import library
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
 
-__all__ = ["Found", "TrainingQueries"]
-
 #: Numbers of one vector of the compiled comparison, to which rows are padded.
 _LANES = 16
 

@@ -13,8 +13,6 @@ from localrank.native.library import library
 if TYPE_CHECKING:
     from localrank.arrays import Indices
 
-__all__ = ["MOST_LEVELS", "RUN_BYTES", "RUN_VALUES", "Cut", "Size", "cut", "scan"]
-
 #: How deep a text may be nested; the compiled scan has one bit for each level.
 MOST_LEVELS = 64
 

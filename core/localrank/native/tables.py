@@ -16,8 +16,6 @@ from localrank.native.library import library
 if TYPE_CHECKING:
     from localrank.arrays import Ids, Indices, Matrix, ShortInts
 
-__all__ = ["LookUp"]
-
 #: As `candidate` in native.h.
 _CANDIDATE = np.dtype([(name, "i4") for name in ("query", "votes", "component", "plus", "minus")])
 

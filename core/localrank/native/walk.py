@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.scorers.walk import Layout
 
-__all__ = ["CompiledWalk"]
-
 
 class CompiledWalk:
     """Walks one layout, whose indices were checked; other threads run meanwhile."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-__all__ = ["check_url", "without_password"]
-
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://.", re.IGNORECASE)
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from localrank.registry import Promotion
     from localrank.remote.store import Store
 
-__all__ = ["Mirror", "Moved", "Note", "Pulled", "check_copy", "leading", "pulling", "read_note", "seen"]
-
 #: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
 _THOROUGH = 300.0
 #: After this many seconds a pull begins no further version; the next pull goes on.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
     from localrank.remote.store import Store
 
-__all__ = ["Pushed", "push"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pushed:

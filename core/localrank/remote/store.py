@@ -32,8 +32,6 @@ from localrank.remote.address import check_url, without_password
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Store"]
-
 _LOCAL = ("file", "local")
 _WEB = ("http", "https")
 #: Models of a folder, and bytes of a page that lists them.

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from localrank.scorers.role import Scorer
     from localrank.similarity import Similarity
 
-__all__ = ["CURVES", "AnchoredBySimilarityScorer", "AnchoredScorer", "Curve", "bent"]
-
 Curve: TypeAlias = Literal["distance", "turning", "rising"]
 CURVES: tuple[Curve, ...] = get_args(Curve)
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts
     from localrank.scorers.role import Scorer
 
-__all__ = ["RULES", "BordaScorer", "Rule", "ranked_behind"]
-
 Rule: TypeAlias = Literal["borda", "median", "markov", "scores"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 

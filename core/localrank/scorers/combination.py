@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts
     from localrank.scorers.role import Scorer
 
-__all__ = [
-    "LARGEST_WEIGHT",
-    "BlendScorer",
-    "Combination",
-    "SumScorer",
-    "contributions_of",
-    "per_deviation",
-    "standardised",
-    "weighted_sum",
-]
-
 #: Of a member; larger ones could make scores that are not finite.
 LARGEST_WEIGHT = 1e100
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank.contributions import Parts
     from localrank.layout import Layouts
 
-__all__ = ["LinearScorer"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearScorer(Leaf):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank.contributions import Parts
     from localrank.layout import Layouts
 
-__all__ = ["Leaf", "Scorer", "distinct"]
-
 
 class Scorer(Protocol):
     """Scores one query's documents."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from localrank.contributions import Parts
     from localrank.layout import Layouts
 
-__all__ = ["StumpScorer"]
-
 #: How many comparisons are made at a time.
 _CELLS = 1 << 17
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from localrank.layout import Layouts
     from localrank.scorers.walk import Walk
 
-__all__ = [
-    "CATEGORICAL",
-    "DEFAULT_LEFT",
-    "FEATURE_BITS",
-    "MISSING_NAN",
-    "MISSING_NONE",
-    "MISSING_TYPE",
-    "MISSING_ZERO",
-    "TreesScorer",
-]
-
 #: Bits of a decision: the split asks for membership in a set of categories rather than a threshold;
 CATEGORICAL = 1
 #: what is missing goes left;

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank.scorers.trees import TreesScorer
 
-__all__ = ["NODE", "Layout", "NumpyWalk", "Walk", "walk_of"]
-
 #: One node, as the compiled walk reads it. For a categorical split the threshold's bits are its set's position.
 NODE = np.dtype([("threshold", "f4"), ("reach", "f4"), ("left", "i4"), ("feature", "u4")])
 #: Flags in the three upper bits of a node's feature.

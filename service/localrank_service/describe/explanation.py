@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 
-__all__ = ["MOST_CELLS", "MOST_ROUTES", "NEIGHBOURS", "explain", "routing_work", "rows_of"]
-
 #: How many of the most similar training queries are named.
 NEIGHBOURS = 5
 #: Contributions in one answer, at most, and queries of one request whose route is explained.

@@ -10,8 +10,6 @@ import orjson
 if TYPE_CHECKING:
     from localrank.contract import FeatureContract
 
-__all__ = ["curl", "example"]
-
 _QUANTILES = (3, 4, 5)
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from localrank.representation import Point
     from localrank_service.models.live import LiveModel
 
-__all__ = ["known_place", "map_of", "place_of", "summary"]
-
 #: Digits of a coordinate; a picture shows three.
 _DIGITS = 5
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Limits
 
-__all__ = ["request_schema"]
-
 #: Halfway between the largest float32 and the next power of two: below it, rounding stays finite.
 _BOUND = 3.4028235677973366e38
 

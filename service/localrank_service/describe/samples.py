@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank_service.models.live import LiveModel
 
-__all__ = ["count_samples", "sample"]
-
 
 def count_samples(model: LiveModel) -> int:
     """Return how many samples there are, at least one."""

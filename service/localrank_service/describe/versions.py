@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
 
-__all__ = ["MOST", "difference", "versions"]
-
 #: The newest versions are listed, and those that an alias stands for or stood for.
 MOST = 50
 #: Figures of the held-out queries; the rest of a manifest's metrics is in ``/v1/models/{name}``.

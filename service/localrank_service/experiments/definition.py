@@ -26,22 +26,6 @@ from localrank_service.wire.text import Elements, checked, refuse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "CANARY",
-    "GUARDRAILS",
-    "INTERLEAVING",
-    "KINDS",
-    "MEMBERS",
-    "SHADOW",
-    "SPLIT",
-    "UNITS",
-    "Definition",
-    "Guardrails",
-    "defined",
-    "document",
-    "parse",
-]
-
 CANARY, SPLIT, SHADOW, INTERLEAVING = "canary", "split", "shadow", "interleaving"
 KINDS: Final = (CANARY, SPLIT, SHADOW, INTERLEAVING)
 SESSION, QUERY, REQUEST = "session_id", "query_id", "request"

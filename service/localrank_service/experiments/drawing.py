@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from localrank_service.wire.query import Options
 
-__all__ = ["coins", "place", "unit_of"]
-
 
 def place(key: bytes, salt: str, unit: str) -> float:
     """Return the place of a unit, from 0 to below 1."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from localrank_service.experiments.definition import Guardrails
     from localrank_service.telemetry.experiments import Arm
 
-__all__ = ["Breach", "judged"]
-
 _GUARDS, _ARMS = 3, 2
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LENGTH", "Pace"]
-
 #: Documents of the list that times are scaled to.
 LENGTH: Final = 100
 #: Weight of the newest ranking, and the fixed cost of a ranking in documents while all lists are equally long.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Options
 
-__all__ = ["OFF", "Drawn", "Experiments", "Running"]
-
 _log = logging.getLogger("localrank.service")
 
 OFF = (
@@ -207,8 +205,10 @@ class Experiments:
                 await asyncio.sleep(seconds)
             else:
                 # Experiments begin as soon as their models are there.
+                # Not `wait_for`: Python 3.11 loses a cancellation that comes in the same turn of the loop.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._loaded.wait(), seconds)
+                    async with asyncio.timeout(seconds):
+                        await self._loaded.wait()
 
     async def refresh(self) -> None:
         """Do what is written down."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.telemetry.experiments import ExperimentMeters
 
-__all__ = ["Agreement", "Job", "Shadow", "agreement"]
-
 _log = logging.getLogger("localrank.service")
 
 #: Requests that wait, and numbers of all their documents.

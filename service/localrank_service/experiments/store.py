@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from localrank_service.experiments.definition import Definition
 
-__all__ = ["Store", "Written"]
-
 _log = logging.getLogger("localrank.service")
 
 _NOTE = "experiments.note"

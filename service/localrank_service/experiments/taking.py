@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Documents, Options
 
-__all__ = ["Taking"]
-
 _TEAMS = (BASELINE, CANDIDATE)
 _STAGES = ("sign", "route", "score", "order")
 #: Refusals of the service under load or without models; no model is to blame for them.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
 
-__all__ = ["Admission", "Claim", "Client", "Kind", "Pressure", "overloaded"]
-
 #: If a queue has not been empty for this many seconds, it counts as standing.
 _INTERVAL = 0.1
 #: The overload lasts for this many seconds after the last refusal.

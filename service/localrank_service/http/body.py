@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
 
-__all__ = ["ENCODINGS", "LARGEST_CHANGE", "media_type", "read_body"]
-
 #: Bytes that the body of an administrator's request may have.
 LARGEST_CHANGE = 64 * 1024
 

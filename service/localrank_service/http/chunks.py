@@ -6,8 +6,6 @@ import re
 
 from localrank_service.http.problems import Problem
 
-__all__ = ["FREE_CHUNKS", "LEAST_CHUNK", "Chunks"]
-
 #: Reading a chunk takes as long as reading some thousand bytes, so a body of tiny ones would be slow to read. A body may
 #: have `FREE_CHUNKS` of any size, and one more for each `LEAST_CHUNK` bytes of content.
 FREE_CHUNKS, LEAST_CHUNK = 2048, 128

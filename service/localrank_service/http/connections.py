@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
 
-__all__ = ["Connections"]
-
 _log = logging.getLogger("localrank.service")
 
 #: Seconds between two looks at the connections.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-__all__ = ["Cors", "parse_origins"]
-
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s,*]+")
 _METHODS = "GET, HEAD, POST"
 #: What a page may send beside what every page may send.

@@ -16,8 +16,6 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["Answer", "DirectRoute"]
-
 
 class DirectRoute(APIRoute):
     """Calls ``endpoint(request)`` and sends the response that it returns."""

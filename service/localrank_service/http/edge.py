@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
 
-__all__ = ["Edge"]
-
 _log = logging.getLogger("localrank.service")
 #: Callers may send any method names; the number of counters must not grow with them.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank_service.http.problems import Problem
     from localrank_service.http.protocol import Http
 
-__all__ = ["Exchange", "head_of"]
-
 _log = logging.getLogger("localrank.service")
 
 _STATUS_LINES = {

@@ -19,8 +19,6 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from uvicorn._types import HTTPScope
 
-__all__ = ["LARGEST_HEAD", "MOST_EMPTY_LINES", "MOST_HEADERS", "REQUEST_ID", "Head", "Heads"]
-
 #: Bytes that a request's line and headers may take, the empty line after them included.
 LARGEST_HEAD = 1 << 16
 #: Each header becomes Python objects, so many small ones take more memory than their bytes.

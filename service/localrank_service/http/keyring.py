@@ -23,8 +23,6 @@ from localrank.errors import InvalidConfiguration
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["GENERATED", "Key", "Keyring", "generate", "parse_keys"]
-
 #: Name of the file, in the runtime folder, that holds a generated admin key.
 GENERATED = "admin.key"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from localrank_service.http.origin import Hosts
     from localrank_service.telemetry.instruments import Counter
 
-__all__ = ["Keys"]
-
 #: Paths that need a serving key if one is configured. Health, metrics and documentation do not.
 _GUARDED = ("/v1/", "/v2", "/info")
 _OPEN = ("/v2/health/",)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from starlette.datastructures import Headers
 
-__all__ = ["Hosts", "is_unasked", "page_elsewhere", "parse_hosts"]
-
 #: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 #: Types of content that a page may send to any server; others need a preflight.

@@ -6,8 +6,6 @@ cannot run anything and cannot send anything elsewhere.
 
 from __future__ import annotations
 
-__all__ = ["PAGE_HEADERS", "content_policy"]
-
 PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-__all__ = ["FAILED", "MEDIA_TYPE", "STATUSES", "Problem", "install", "pointer", "problem_of", "respond"]
-
 #: The status of every error that core may raise, for exactly that class.
 STATUSES: dict[type[errors.LocalRankError], int] = {
     errors.LocalRankError: 500,

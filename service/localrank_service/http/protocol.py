@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
 
-__all__ = ["Http"]
-
 #: A refused body up to this size in bytes is read and dropped, to keep the connection. A larger one ends it.
 _THROWN_AWAY = 1 << 20
 #: Requests to these paths are neither counted nor refused, and do not wait for a turn.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from localrank_service.http.problems import Problem
 
-__all__ = ["Refusals", "answer_of"]
-
 #: As long as the ids that are made for requests.
 _ID = "0" * 32
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from localrank.journal import Buffer
 
-__all__ = ["LEAST_BYTES", "Files", "total_bytes"]
-
 #: Bytes of one file, at most. A folder holds at least four files of each worker.
 _SEGMENT = 64 * 2**20
 #: The least total size that can be asked for.

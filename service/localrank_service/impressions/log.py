@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.feedback import Event
 
-__all__ = ["OUTCOMES", "ImpressionLog"]
-
 _log = logging.getLogger("localrank.service")
 #: What becomes of records.
 OUTCOMES = ("logged", "dropped", "over_quota", "lost")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["Quota", "caller_of"]
-
 #: Seconds in which a caller may fill its part of the log again, and callers that are remembered.
 _PERIOD: Final = 3600.0
 _MOST_CALLERS: Final = 1024

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.artifact import Artifact
     from localrank.registry import Reference
 
-__all__ = ["Copies", "Hold"]
-
 _log = logging.getLogger("localrank.service")
 
 _LOCK = ".lock"

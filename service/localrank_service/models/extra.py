@@ -18,8 +18,6 @@ from localrank_service.http.problems import Problem
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
 
-__all__ = ["ExtraVersions"]
-
 #: Loads that may begin within these seconds, and requests that may wait for one.
 _LOADS, _SECONDS = 4, 4.0
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
     from localrank_service.models.copies import Hold
 
-__all__ = ["LiveModel", "LiveModels", "addresses_of"]
-
-
 #: So much of an address is repeated in an answer.
 _SHOWN = 100
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from localrank_service.models.workers import Workers
     from localrank_service.telemetry.meters import Meters
 
-__all__ = ["Loader"]
-
 _log = logging.getLogger("localrank.service")
 
 #: Seconds after which a version that could not be loaded is tried again.

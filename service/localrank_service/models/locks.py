@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["hold", "is_free", "take"]
-
 _SUFFIX = ".lock"
 
 

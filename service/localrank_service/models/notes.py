@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Note", "read"]
-
 #: Bytes of a new file. The file grows with a longer text if the disk has room.
 _ROOM = 16 * 1024
 #: Bytes of check sum and length, in hexadecimal digits.

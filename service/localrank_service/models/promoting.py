@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank.registry import Reference
     from localrank_service.service import Service
 
-__all__ = ["Switched", "promote", "rollback"]
-
 _log = logging.getLogger("localrank.service")
 
 _POLL = 0.02

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank_service.telemetry.meters import Meters
 
-__all__ = ["Remote"]
-
 _log = logging.getLogger("localrank.service")
 
 

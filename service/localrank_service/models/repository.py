@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from localrank_service.models.workers import Report
     from localrank_service.service import Service
 
-__all__ = ["index", "load", "unload"]
-
 _POLL = 0.02
 
 

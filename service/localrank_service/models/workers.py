@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from localrank_service.process.runtime_folder import Place
 
-__all__ = ["Report", "Workers"]
-
 _log = logging.getLogger("localrank.service")
 
 _WORKER = "worker-"

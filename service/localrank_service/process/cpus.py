@@ -10,8 +10,6 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-__all__ = ["MOST_WORKERS", "bound", "keep_to_one_thread", "quota", "threads", "workers"]
-
 #: The default stops here: on a large machine, users do not expect a process for each core.
 MOST_WORKERS = 8
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from localrank_service.service import Service
 
-__all__ = ["drain_on_sigterm"]
-
 _log = logging.getLogger("localrank.service")
 
 

@@ -16,8 +16,6 @@ import orjson
 if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
 
-__all__ = ["JsonFormatter", "TextFormatter", "config"]
-
 #: What every record has; everything else was passed as ``extra``.
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 

@@ -28,8 +28,6 @@ from localrank_service.models.locks import hold
 if TYPE_CHECKING:
     from localrank_service.process.settings import Settings
 
-__all__ = ["Place", "join", "make", "sweep"]
-
 #: Every process holds a lock on this file. It is the first in the folder.
 _MARK = "service.lock"
 #: The other files of the service, and those in its folders there.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from localrank_service.http.connections import Connections
 
-__all__ = ["Server"]
-
 _log = logging.getLogger("localrank.service")
 
 

@@ -21,8 +21,6 @@ from localrank_service.http.origin import parse_hosts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LISTS", "PREFIX", "Settings"]
-
 PREFIX = "LOCALRANK_"
 
 #: Settings of several values, separated by commas. Their flags may be given several times.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from localrank_service.telemetry.meters import Meters
 
-__all__ = ["Supervisor"]
-
 _log = logging.getLogger("localrank.service")
 _fork = multiprocessing.get_context("fork")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-__all__ = ["SERVING", "STARTING", "STUCK", "work"]
-
 _log = logging.getLogger("localrank.service")
 
 #: What a worker writes to its pipe: its event loop turns, before and after it accepts connections.

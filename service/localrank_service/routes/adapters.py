@@ -15,8 +15,6 @@ from localrank_service.wire.answer import server_timing
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=DirectRoute)
 
 

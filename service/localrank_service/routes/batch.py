@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from localrank_service.service import Service
     from localrank_service.wire.answer import Ranked
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=DirectRoute)
 
 _TABLE = ("queries", *names_of(RERANK))

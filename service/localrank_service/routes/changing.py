@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from localrank_service.service import Service
 
-__all__ = ["check_admin", "members_of"]
-
 
 def check_admin(request: Request) -> None:
     """Refuse a request of a page elsewhere, or without an admin key."""

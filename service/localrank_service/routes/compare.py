@@ -16,8 +16,6 @@ from localrank_service.wire.members import COMPARE, check_query_string, names_of
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=DirectRoute)
 
 _TABLE = names_of(COMPARE)

@@ -14,8 +14,6 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from localrank_service.http.page_headers import PAGE_HEADERS, content_policy
 from localrank_service.http.problems import Problem
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}

@@ -20,8 +20,6 @@ from localrank_service.wire.members import EVALUATE, check_query_string, names_o
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["online"])
 
 _JSON = "application/json"

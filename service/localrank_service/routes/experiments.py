@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from localrank_service.experiments.running import Experiments
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["experiments"], dependencies=[Depends(check_options)])
 
 

@@ -15,8 +15,6 @@ from localrank_service.wire.feedback import LARGEST, read
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["online"], dependencies=[Depends(check_options)])
 
 

@@ -22,8 +22,6 @@ from localrank_service.routes.options import check_options
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["health"])
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

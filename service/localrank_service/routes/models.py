@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_service.service import Service
     from localrank_service.wire.members import Member
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["models"], dependencies=[Depends(check_options)])
 
 

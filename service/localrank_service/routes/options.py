@@ -11,8 +11,6 @@ from localrank_service.wire.members import check_query_string
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_options"]
-
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "/v1/stats": ("series",),
     "/v1/models/{name}/sample": ("query",),

@@ -15,8 +15,6 @@ import localrank_service
 from localrank_service.http.page_headers import PAGE_HEADERS, content_policy
 from localrank_service.http.problems import Problem
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 _FOLDER = Path(localrank_service.__file__).parent / "page"

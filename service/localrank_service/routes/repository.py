@@ -16,8 +16,6 @@ from localrank_service.wire.text import refuse
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["open inference protocol"], dependencies=[Depends(check_options)])
 
 

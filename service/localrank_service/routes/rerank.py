@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_service.service import Service
     from localrank_service.wire.query import Query
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=DirectRoute)
 
 _TABLE = names_of(RERANK)

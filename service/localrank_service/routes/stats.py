@@ -14,8 +14,6 @@ from localrank_service.routes.options import check_options
 if TYPE_CHECKING:
     from localrank_service.service import Service
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["health"], dependencies=[Depends(check_options)])
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
 
-__all__ = ["EXTENSIONS", "inference", "router"]
-
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 router = APIRouter(tags=["open inference protocol"])

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from localrank_service.telemetry.observing import Observation
 
-__all__ = ["MOST_LINES", "AccessLog"]
-
 _log = logging.getLogger("localrank.access")
 #: Lines that a worker writes in one second, at most.
 MOST_LINES = 100

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     _Key: TypeAlias = tuple[str, tuple[str, ...]]
     _Line: TypeAlias = tuple[str, tuple[str, ...], int, int, bool]
 
-__all__ = ["Counted", "Counts"]
-
 _log = logging.getLogger("localrank.service")
 #: Bytes that a file of cells grows by.
 _CHUNK = 1 << 16

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.instruments import Counter, Gauge
 
-__all__ = ["Drift", "needed"]
-
 #: Requests without which nothing is told: in all, and for each cluster.
 _LEAST, _LEAST_EACH = 100, 20
 

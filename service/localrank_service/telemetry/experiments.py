@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.counts import Counted, Counts
     from localrank_service.telemetry.instruments import Instrument
 
-__all__ = ["AGREEMENT_BUCKETS", "OUTCOMES", "RANK_BUCKETS", "TAU_BUCKETS", "Arm", "ExperimentMeters"]
-
 #: Seconds, in steps of a quarter, so that quantiles can be compared.
 RANK_BUCKETS = tuple(20e-6 * 1.25**step for step in range(62))
 TAU_BUCKETS = (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank_service.telemetry.counts import Cells, Counted, Counts
 
-__all__ = ["Counter", "Gauge", "Histogram", "Instrument", "Observations", "Over"]
-
 #: What several processes show of their gauges.
 Over: TypeAlias = Literal["sum", "highest", "latest"]
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.experiments import Arm
     from localrank_service.telemetry.instruments import Instrument
 
-__all__ = ["DOCUMENT_BUCKETS", "TIME_BUCKETS", "Meters"]
-
 TIME_BUCKETS = (
     50e-6,
     100e-6,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.spans import Spans
     from localrank_service.telemetry.tracing import Trace
 
-__all__ = ["OBSERVATION", "Lap", "Observation", "Observed", "Observer", "Recorder"]
-
 #: How many queries of one request have their stages noted; a request may hold thousands.
 _MOST_QUERIES = 64
 

@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_service.telemetry.counts import Cells, Counted, Counts
 
-__all__ = [
-    "BOUNDS",
-    "OUTCOMES",
-    "QUANTILES",
-    "SECONDS",
-    "WINDOWS",
-    "Recent",
-    "add",
-    "by_slice",
-    "quantiles",
-    "size",
-    "within",
-]
-
 #: Seconds of one slice.
 SECONDS: Final = 15
 #: What is asked for, in seconds.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from localrank_service.telemetry.observing import Observation, Observed
 
-__all__ = ["RequestSpan", "Spans", "check_installed"]
-
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 #: Seconds that the end of the service waits for the last spans to leave.
 _LAST = 2.0

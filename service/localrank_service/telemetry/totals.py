@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-__all__ = ["OUTCOMES", "SHOWN", "totals"]
-
 #: Metrics that the totals are made of.
 SHOWN: Final = (
     "localrank_requests_total",

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Trace", "answer_headers", "trace_of"]
-
 # A later version may say more behind the flags; what stands before has the meaning that it has here.
 _TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 0x01

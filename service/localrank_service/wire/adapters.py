@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from localrank.contract import FeatureContract
     from localrank_service.wire.answer import Ranked, Timing
 
-__all__ = ["ENGINES", "AdaptedQuery", "encode", "read"]
-
 _TABLE = by_name(ADAPTER)
 _ELASTIC_LOG = "_ltrlog"
 #: What Java writes of a number that is none.

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
 
-__all__ = [
-    "BASELINE",
-    "CANDIDATE",
-    "INTERLEAVED",
-    "Part",
-    "Ranked",
-    "Timing",
-    "experiment_members",
-    "route_members",
-    "server_timing",
-    "warnings_of",
-]
-
 #: The arms of an experiment. The first two are also its teams.
 BASELINE, CANDIDATE, INTERLEAVED = "baseline", "candidate", "interleaved"
 

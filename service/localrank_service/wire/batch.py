@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text
 
-__all__ = ["split"]
-
 
 def split(body: bytes, limits: Limits) -> list[Text]:
     """Return the JSON of each query."""

@@ -7,8 +7,6 @@ from typing import Any
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import SMALL, checked, refuse
 
-__all__ = ["read"]
-
 #: The size of the body already limits what it can hold.
 _LIMITS = Limits(0, refuse_extra_features=True, max_numbers=SMALL, max_members=SMALL)
 

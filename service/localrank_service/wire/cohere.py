@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text
 
-__all__ = ["CohereQuery", "encode", "read"]
-
 _TABLE = by_name(COHERE)
 _RELEVANCE = "1 / (1 + exp(-score))"
 

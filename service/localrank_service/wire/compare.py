@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.answer import Ranked, Timing
     from localrank_service.wire.query import Limits
 
-__all__ = ["DEPTHS", "CompareQuery", "encode", "read"]
-
 #: Numbers of first documents for which the overlap is answered.
 DEPTHS = (1, 3, 5, 10, 20)
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text
 
-__all__ = ["OPTIONS", "Exam", "Judged", "read_json", "read_text"]
-
 #: What the query string of LETOR text may hold; ``metrics`` stands there once for each.
 OPTIONS = ("model", "metrics", "convention", "top_grade", "contract", "per_query")
 _TABLE = by_name(EVALUATE)

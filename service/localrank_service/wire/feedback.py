@@ -10,8 +10,6 @@ from localrank_service.wire.members import FEEDBACK, by_name, check
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import Elements, checked, refuse
 
-__all__ = ["LARGEST", "MOST_EVENTS", "Event", "read"]
-
 #: Events of one request, and bytes of its body, at most.
 MOST_EVENTS, LARGEST = 1000, 2**20
 

@@ -8,20 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "ANYTHING",
-    "FLAG",
-    "ID",
-    "OBJECT",
-    "TEXT",
-    "Kind",
-    "integer",
-    "matching",
-    "number",
-    "one_of",
-    "text_of",
-]
-
 #: The form of a number in a query string.
 _DECIMAL: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")

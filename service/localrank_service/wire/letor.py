@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank.letor import Lines
     from localrank_service.wire.query import Limits
 
-__all__ = ["MEDIA_TYPE", "Judged", "read"]
-
 MEDIA_TYPE = "text/plain"
 _MARK = b"\xef\xbb\xbf"
 #: Bytes that are parsed at a time: 5 ms.

@@ -26,28 +26,6 @@ from localrank_service.wire.text import refuse
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = [
-    "ADAPTER",
-    "BINARY_INPUT",
-    "BINARY_OUTPUT",
-    "COHERE",
-    "COMPARE",
-    "EVALUATE",
-    "FEEDBACK",
-    "INFER_PARAMETERS",
-    "JUDGED",
-    "PROMOTE",
-    "RERANK",
-    "ROLLBACK",
-    "Member",
-    "by_name",
-    "check",
-    "check_names",
-    "check_query_string",
-    "names_of",
-    "plain_values",
-]
-
 
 class Member(NamedTuple):
     """A member of a request. If it is ``nullable``, ``null`` means the same as leaving it out."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.contract import FeatureContract
 
-__all__ = ["MEDIA_TYPE", "OPTIONS", "NpyQuery", "read"]
-
 MEDIA_TYPE = "application/x-npy"
 
 #: What the query string may hold; ``feature_names`` stands there once per name, ``compare`` as ``3,7``.

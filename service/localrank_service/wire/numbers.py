@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from localrank.native.lift import Numbers
     from localrank_service.wire.query import Limits
 
-__all__ = ["Rows", "plain_members"]
-
 _ID_TYPES = frozenset({str, int, type(None)})
 
 

@@ -19,25 +19,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Matrix
     from localrank.contract import FeatureContract
 
-__all__ = [
-    "DTYPES",
-    "EXPLANATIONS",
-    "SLOWER",
-    "Documents",
-    "Explain",
-    "Limits",
-    "Options",
-    "Query",
-    "check_contract",
-    "check_count",
-    "check_options",
-    "columns_of",
-    "from_bytes",
-    "in_model_order",
-    "ordered",
-    "to_float32",
-]
-
 #: How many times longer it takes to make objects of a text than to lift its numbers.
 SLOWER = 16
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from localrank_service.wire.answer import Ranked, Timing
     from localrank_service.wire.members import Member
 
-__all__ = ["MEDIA_TYPE", "JsonQuery", "encode", "members_of", "read"]
-
 MEDIA_TYPE = "application/json"
 
 _FORMS = ("documents", "features", "features_b64")

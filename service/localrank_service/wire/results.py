@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from localrank.ranker import Ranking
 
-__all__ = ["results"]
-
 
 class _Numbered:
     """``template % number`` for all numbers from ``first`` on, made once."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
 
-__all__ = ["read_flat", "read_rows"]
-
 _NUMBERS = frozenset({float, int})
 _CELLS = _NUMBERS | {type(None)}
 

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank_service.wire.query import Limits
 
-__all__ = [
-    "INPUTS",
-    "Ids",
-    "Tensor",
-    "parameters_of",
-    "read_features",
-    "read_ids",
-    "read_sizes",
-    "tensors_of",
-]
-
 _FLOATS = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
 _INTEGERS = {"INT32": "<i4", "INT64": "<i8"}
 

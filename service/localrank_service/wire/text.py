@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from localrank.native.scan import Cut
     from localrank_service.wire.query import Limits
 
-__all__ = ["SMALL", "Elements", "Text", "checked", "count_members", "outline_members", "refuse"]
-
 #: Largest number of members of an object whose members are read one by one; every wire has fewer.
 _MOST_NAMES = 64
 #: One element of an array is parsed at once: a document, a row, a query's option.

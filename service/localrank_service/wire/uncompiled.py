@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Flags = np.ndarray[Any, np.dtype[np.bool_]]
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-__all__ = ["cut", "scan"]
-
 _BLOCK = 2**18
 _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranking
     from localrank_service.wire.answer import Part
 
-__all__ = ["HEADER_LENGTH", "OUTPUTS", "Call", "encode", "read"]
-
 HEADER_LENGTH = "inference-header-content-length"
 
 OUTPUTS = ("scores", "ranking", "cluster", "doc_ids")

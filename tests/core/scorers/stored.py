@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array
     from localrank.scorers import Scorer
 
-__all__ = ["again", "rebuilt"]
-
 
 def rebuilt(
     kind: str,

@@ -10,7 +10,8 @@ import os
 from collections import Counter
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from unittest.mock import AsyncMock
 
 import jsonschema
 import numpy as np
@@ -635,6 +636,37 @@ def alone(tmp_path: Path, make_ranker: Callable[..., Any]) -> Callable[..., Alon
         return Alone(tmp_path / "experiments.json", make_ranker, *written)
 
     return made
+
+
+class Arrival(asyncio.Event):
+    """Models that arrive when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.awaited.set()
+        return await super().wait()
+
+
+async def test_a_worker_can_stop_in_the_instant_in_which_its_models_arrive(
+    alone: Callable[..., Alone],
+) -> None:
+    """`asyncio.wait_for` of Python 3.11 loses a cancellation then: the worker never ended."""
+    arrival = Arrival()
+    loader: Any = SimpleNamespace(tried=arrival, pin=AsyncMock())
+    experiments = dataclasses.replace(alone().experiments, loader=loader)
+    following = asyncio.create_task(experiments.follow(3600.0))
+    await arrival.awaited.wait()
+    arrival.set()
+    await asyncio.sleep(0)
+
+    following.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10.0):
+            await following
 
 
 SPLIT = {"name": "half", "kind": "split"}

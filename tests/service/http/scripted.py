@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from localrank_service.http.cors import Cors
 
-__all__ = ["ADMIN", "Answer", "Clock", "Wire", "Worker", "request"]
-
 ADMIN = b"the-admin-key"
 
 

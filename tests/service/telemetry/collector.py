@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-__all__ = ["Collector", "collecting", "plain"]
-
 
 class Collector:
     """What was received.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Log"]
-
 
 class Log:
     """Files of records, as a service writes them."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["COLUMNS", "Calls"]
-
 #: Every option that names columns; `Columns("l", "q", "i", "w", "p", ("a", "b"), True)` is the same.
 COLUMNS = [
     "--label",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays, Fit, Fits
     from localrank_training.pages import Plot, Table
 
-__all__ = ["MadeUp", "mark", "numbers_for", "plot", "rows_of", "small_data", "study", "table", "uneven"]
-
 
 class MadeUp:
     """Takes the place of `Fits`: what a fit results in is made up when it is asked for."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from localrank_training.reference import page
 
-__all__ = ["declared", "listed"]
-
 ROOT = Path(__file__).parents[3]
 
 

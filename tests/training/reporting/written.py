@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-__all__ = ["Written"]
-
 #: Elements without an end.
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 

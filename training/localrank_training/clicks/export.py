@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_training.clicks.joining import Rest, Which
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Exported", "export", "propensities_of"]
-
 _POWER = re.compile(r"power:(?P<eta>[0-9]+(?:\.[0-9]+)?)")
 #: Places of a propensity that is a formula.
 _PLACES = 1000

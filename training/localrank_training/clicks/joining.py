@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank.logged import Logged
     from localrank_training.clicks.propensities import Propensities
 
-__all__ = ["ALL", "Joined", "Judged", "Rest", "Which", "join", "judged", "tally"]
-
 #: What becomes of documents that were shown and not judged.
 Rest: TypeAlias = Literal["zero", "drop"]
 

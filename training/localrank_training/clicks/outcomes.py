@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from localrank_training.clicks.joining import Judged
 
-__all__ = ["METRICS", "Metric", "Outcomes", "outcomes_of"]
-
 Metric: TypeAlias = Literal["clicked", "reciprocal_rank"]
 _TEAMS: Final = {"baseline": 0, "candidate": 1}
 _ARMS: Final = ("baseline", "candidate")

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Indices, Vector
 
-__all__ = ["Propensities", "Tally", "fit", "from_power"]
-
 _MOST_STEPS = 5000
 #: Change of the logarithm of every ratio at which the steps end.
 _CLOSE = 1e-7

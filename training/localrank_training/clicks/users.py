@@ -16,8 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Vector
 
-__all__ = ["Cascade", "PositionBiased", "User"]
-
 
 class User(Protocol):
     """Clicks results."""

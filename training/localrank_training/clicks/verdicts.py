@@ -15,8 +15,6 @@ from localrank.sequential import log_wealth, mean_interval, more_needed, needed
 if TYPE_CHECKING:
     from localrank_training.clicks.outcomes import Outcomes
 
-__all__ = ["Verdict", "sentences", "verdict"]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

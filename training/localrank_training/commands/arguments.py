@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["described", "spread"]
-
 #: Options that take every word up to the next option: ``--validation a.txt b.txt``.
 _SEVERAL = ("--validation",)
 

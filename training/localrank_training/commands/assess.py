@@ -20,8 +20,6 @@ from localrank_training.commands.reading import (
     say,
 )
 
-__all__ = ["assess"]
-
 
 def assess(
     context: typer.Context,

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from localrank_training.data.inspection import Inspection
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="data",
     no_args_is_help=True,

@@ -10,8 +10,6 @@ import typer
 
 from localrank_training.commands.output import ModelsDir, progress
 
-__all__ = ["demo"]
-
 #: Fixed, so that the demo model is always the same.
 _CREATED = "2026-01-01T00:00:00Z"
 #: What the method chooses from. Four kinds of queries want four clusters; the method's own candidates leave four out.

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from localrank_training.evaluation import Evaluation, Versus
     from localrank_training.reporting.evaluated import Sides
 
-__all__ = ["evaluate"]
-
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20
 #: Names with these endings are files, so that a missing file is not taken for a model.

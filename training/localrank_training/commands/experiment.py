@@ -12,8 +12,6 @@ from localrank.errors import InvalidConfiguration
 from localrank_training.commands.output import AsJson, given, progress
 from localrank_training.commands.workers import Dask, Workers, working
 
-__all__ = ["experiment"]
-
 
 def experiment(
     names: Annotated[

@@ -12,8 +12,6 @@ from localrank.errors import InvalidData
 from localrank_training.commands.arguments import described
 from localrank_training.commands.output import AsJson  # noqa: TC001 - read when the command is made
 
-__all__ = ["app"]
-
 app = typer.Typer(name="experiments", help="Results of canaries, splits and interleaving.")
 app.callback()(lambda: None)
 

@@ -18,8 +18,6 @@ from localrank_training.commands.output import AsJson, given
 if TYPE_CHECKING:
     from localrank_training.clicks.export import Exported
 
-__all__ = ["export"]
-
 
 class Unjudged(StrEnum):
     """What becomes of documents that were shown and not judged."""

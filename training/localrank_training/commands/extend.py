@@ -12,8 +12,6 @@ from localrank.commands.output import print_json, print_table
 from localrank_training.commands.output import AsJson, ModelsDir, progress, where
 from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
-__all__ = ["extend"]
-
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20
 

@@ -23,8 +23,6 @@ from localrank_training.commands.reading import (
     say,
 )
 
-__all__ = ["import_model"]
-
 #: Bytes of a file of names.
 _LARGEST_NAMES = 1 << 24
 

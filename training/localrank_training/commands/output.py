@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from localrank_training.pages import Page
     from localrank_training.progress import Progress
 
-__all__ = [
-    "AsJson",
-    "ModelsDir",
-    "Report",
-    "given",
-    "page_path",
-    "progress",
-    "where",
-    "write_page",
-]
-
 
 def given(path: str | None) -> str | None:
     """Refuse an empty path, for options: it comes from a variable that is not set, and would mean this folder."""

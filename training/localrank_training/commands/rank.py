@@ -22,8 +22,6 @@ from localrank_training.commands.reading import (
 )
 from localrank_training.files import whole_file
 
-__all__ = ["rank"]
-
 
 def rank(
     model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],

@@ -8,19 +8,6 @@ import typer
 
 from localrank_training.data.columns import Columns
 
-__all__ = [
-    "Id",
-    "Ignore",
-    "Label",
-    "Position",
-    "Qid",
-    "SkipBadFiles",
-    "Sparse",
-    "Weight",
-    "columns_of",
-    "say",
-]
-
 Label = Annotated[str, typer.Option("--label", help="Column of the labels (CSV, Parquet).")]
 Qid = Annotated[str, typer.Option("--qid", help="Column of the query ids (CSV, Parquet).")]
 Id = Annotated[

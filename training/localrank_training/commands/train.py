@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["train"]
-
 
 def train(
     context: typer.Context,

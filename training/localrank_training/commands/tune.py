@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.tuning import Tuned
 
-__all__ = ["tune"]
-
 #: Settings printed; all of them are in the file.
 _SHOWN = 12
 

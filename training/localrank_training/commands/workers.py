@@ -12,8 +12,6 @@ from localrank.commands.output import print_notes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Dask", "Workers", "working"]
-
 Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")]
 Dask = Annotated[
     str | None,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank.contract import FeatureContract
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["aligned"]
-
 
 def aligned(
     queries: QuerySet, contract: FeatureContract, say: Callable[[str], None] = lambda _: None

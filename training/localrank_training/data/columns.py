@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["AS_NAMED", "Columns"]
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:

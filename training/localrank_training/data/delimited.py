@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_training.data.columns import Columns
     from localrank_training.data.sources import Source
 
-__all__ = ["DelimitedReader", "delimiter_of"]
-
 _DELIMITERS = (b"\t", b",", b";", b"|")
 #: What stands for a missing value.
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]

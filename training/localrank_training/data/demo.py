@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["FEATURES", "KINDS", "RECIPE", "demo_queries", "hidden_kinds"]
-
 
 class Feature(NamedTuple):
     """One column: its values have this mean, deviate by about three units of ``spread``, and are so round.

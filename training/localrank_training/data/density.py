@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.letor import Lines
 
-__all__ = ["Density"]
-
 
 class Density:
     """What the lines of one file show so far."""

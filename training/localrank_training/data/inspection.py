@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Correlation", "Feature", "Inspection", "Suspicion", "inspect"]
-
 _CELLS = 1 << 20
 #: Quantiles come from at most this many documents, evenly spaced.
 _SAMPLE = 50_000

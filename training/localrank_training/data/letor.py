@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.letor import Bytes, Lines
 
-__all__ = ["LONGEST_LINE", "MAX_FEATURES", "comments_of", "parse"]
-
 #: A wider matrix is refused: one stray index would otherwise ask for terabytes.
 MAX_FEATURES = 100_000
 #: Bytes of a line, whoever reads it.

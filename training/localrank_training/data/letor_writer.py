@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Matrix, Vector
     from localrank_training.data.scanning import Block
 
-__all__ = ["LetorWriter", "check_feature_names", "check_query_ids"]
-
 
 class LetorWriter:
     """Writes blocks of documents as lines.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Indices, Vector
     from localrank_training.data.columns import Columns
 
-__all__ = ["StoredComments", "check_chosen", "open_mapped", "write_mapped"]
-
 _FORMAT = 1
 
 #: What numpy writes before a plain array. It is compared and never evaluated: some types end the process that makes them.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank_training.data.columns import Columns
     from localrank_training.data.scanning import Block
 
-__all__ = ["ParquetReader", "ParquetWriter"]
-
 _LABEL, _QUERY, _COMMENT, _WEIGHT, _POSITION = "label", "qid", "comment", "weight", "position"
 _RESERVED = {_LABEL, _QUERY, FEATURES, *IDS}
 #: Wider sets are written as one list column: a Parquet file pays for each column.

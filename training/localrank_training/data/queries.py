@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
 
-__all__ = ["Gap", "Origin", "QuerySet", "Skipped", "concatenated", "default_names", "repeated"]
-
 
 def default_names(n_features: int) -> tuple[str, ...]:
     """Return the names of features if the data do not name them: ``f1``, ``f2``, …."""

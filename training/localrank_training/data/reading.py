@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix
 
-__all__ = ["Grouping", "located", "read", "read_table"]
-
 
 def read(
     paths: Sequence[str | Path] | str | Path,

@@ -14,8 +14,6 @@ from localrank.errors import InvalidData
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["replacing", "telling"]
-
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:

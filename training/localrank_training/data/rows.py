@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix
 
-__all__ = [
-    "CELLS",
-    "HELD",
-    "Joined",
-    "Rows",
-    "Selected",
-    "Spill",
-    "fits",
-    "scratch",
-    "unheld",
-]
-
 #: Numbers that are looked at at a time.
 CELLS = 1 << 20
 #: Bytes of documents that are copied in memory: of a set that is in memory, and of one that is not.

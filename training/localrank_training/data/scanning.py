@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank.letor import Lines
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Block", "Scan", "blocks_of", "read_names"]
-
 #: Values of a stored matrix handled at a time.
 _CELLS = 1 << 20
 

@@ -18,18 +18,6 @@ from localrank_training.data.letor import LONGEST_LINE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = [
-    "BLOCK",
-    "MAPPED_INDEX",
-    "NAMES_FILE",
-    "Kind",
-    "Source",
-    "blocks",
-    "first_line",
-    "locate",
-    "opened",
-]
-
 Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "mapped"]
 
 #: Bytes of text parsed at a time: large enough for vectorised work, small enough for the caches.

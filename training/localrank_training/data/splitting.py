@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices
 
-__all__ = ["split"]
-
 
 def split(
     paths: Sequence[str | Path],

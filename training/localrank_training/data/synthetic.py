@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
 
-__all__ = ["DECIMALS", "STRENGTHS", "Drawn", "Kinds", "Recipe", "synthesize"]
-
 #: What feature values are rounded to.
 DECIMALS = 4
 

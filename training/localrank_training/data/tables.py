@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.columns import Columns
 
-__all__ = ["FEATURES", "IDS", "NAMES", "POSITION", "WEIGHT", "Batch", "Layout", "check_names", "rows"]
-
 #: One column of lists may hold all features, instead of a column each.
 FEATURES = "features"
 #: Where the names stand when the features are one list column.

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = [
-    "Found",
-    "document_ids",
-    "judged_by",
-    "qrels_lines",
-    "read_qrels",
-    "read_run",
-    "run_lines",
-    "scores_of",
-]
-
 #: ``{query: {document: label or score}}``.
 Found: TypeAlias = "Mapping[str, Mapping[str, float]]"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
 
-__all__ = ["with_shorter_lists"]
-
 
 def with_shorter_lists(
     queries: QuerySet, lengths: Sequence[int], *, by: str = "random", seed: int = 0

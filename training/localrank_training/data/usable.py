@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["placed", "refuse_missing"]
-
 #: Values looked at at a time, so that a mapped set is not held in memory.
 _CELLS = 1 << 22
 

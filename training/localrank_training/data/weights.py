@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
 
-__all__ = ["QueryWeights"]
-
 
 class QueryWeights:
     """The weights that have been read so far."""

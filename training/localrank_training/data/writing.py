@@ -36,18 +36,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.data.synthetic import Drawn
 
-__all__ = [
-    "FORMATS",
-    "SUFFIXES",
-    "Checked",
-    "Format",
-    "convert",
-    "format_of",
-    "write",
-    "write_blocks",
-    "write_drawn",
-]
-
 Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "mapped"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES: dict[Format, str] = {

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.learners.boosting import LambdaMart
 
-__all__ = ["EXPERIMENTS"]
-
 PAPER = "Cremers, Kaur, Koesomo: Adaptive Training With K-Means and Hierarchical Clustering (2020)"
 #: MQ2007, the paper's data, is not available here; MQ2008 is its sister of the same collection and features.
 PAPER_DATA = ("MQ2007",)

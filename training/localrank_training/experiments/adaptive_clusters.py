@@ -40,25 +40,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.experiments.folds import Fold
 
-__all__ = [
-    "PUBLISHED",
-    "REPAIRED",
-    "Adapted",
-    "Answers",
-    "Clusters",
-    "as_published",
-    "dealt_at_random",
-    "flips",
-    "global_model",
-    "published_points",
-    "published_profile",
-    "published_reciprocal_rank",
-    "repaired",
-    "repaired_profiles",
-    "scored_by",
-    "top_documents",
-]
-
 Clusters: TypeAlias = Literal["kmeans", "ward"]
 
 #: Refinements after the first clustering.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Models
 
-__all__ = ["compare", "fits_of"]
-
 #: Kernels of D&K, by what they are called; on cleaned data the first alone, as in the paper.
 KERNELS = {"linear": "D&K, linear", "poly": "D&K, polynomial", "rbf": "D&K, RBF"}
 #: Principal components that D&K keeps.

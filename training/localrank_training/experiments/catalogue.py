@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from localrank_training.experiments.role import Experiment
 
-__all__ = ["EXPERIMENTS", "named"]
-
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for paper in (local_rank, adaptive, pca_query, lgmml, mhr)

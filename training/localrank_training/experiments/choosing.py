@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Assignment, Models, Part
 
-__all__ = ["Choice", "Chosen", "choose", "clairvoyant_of", "compared", "figures_of", "said", "transfers_of"]
-
-
 _LEVEL = 0.05
 
 

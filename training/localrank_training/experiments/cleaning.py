@@ -17,8 +17,6 @@ from localrank_training.twins import contested
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["cleaned", "cleaned_queries"]
-
 
 @lru_cache(2)
 def cleaned(data: Data) -> Data:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Models, Transfer
 
-__all__ = ["by_mean_directions", "by_prototypes", "compare", "mean_directions", "prototypes"]
-
 #: Prototypes of a cluster.
 COUNTS = (1, 2, 4, 8)
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Assignment, Models, Transfer
 
-__all__ = ["Contender", "Held", "compare", "fits_of", "held", "interval_around"]
-
 
 @dataclass(frozen=True, slots=True)
 class Contender:

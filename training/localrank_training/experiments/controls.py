@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Transfer
 
-__all__ = ["Controlled", "controlled", "drawn"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Controlled:

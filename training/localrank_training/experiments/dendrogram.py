@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
 
-__all__ = ["Dendrogram"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dendrogram:

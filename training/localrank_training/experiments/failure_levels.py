@@ -22,8 +22,6 @@ from localrank_training.comparisons import interval_of
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
 
-__all__ = ["AtLevel", "levels", "means_at", "predicted_levels"]
-
 #: Levels of a metric from 0 to 1, in tenths.
 _TENTHS = 10
 #: Of the regression that predicts failure, in units of the mean variance of a column.

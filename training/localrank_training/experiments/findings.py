@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from localrank_training.pages import Plot, Table
 
-__all__ = ["Findings", "spread_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Findings:

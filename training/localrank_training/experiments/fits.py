@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.folds import Fold
     from localrank_training.progress import Progress
 
-__all__ = ["Arrays", "Fit", "Fits", "Planned"]
-
 #: What a fit results in.
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
 
-__all__ = ["Data", "Fold", "Known", "read_folds"]
-
 PARTITIONS = 5
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 #: The files of a fold, and what else each may be called.

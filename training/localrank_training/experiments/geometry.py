@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.folds import Fold
     from localrank_training.experiments.labelled import ClusteredBy
 
-__all__ = ["Geometry", "Nearness", "contract_of", "nearness", "tree_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["Plane", "cosines", "definition_search", "graded", "order_errors", "principal_plane", "turned"]
-
 #: Of the stand-in for definition search: what its 170 queries look like in the paper (about 10,000 pairs to learn from), and
 #: steps that give the errors of its Table 6: 0.109 between bad and indifferent, 0.055 between indifferent and good.
 _QUERIES, _DOCUMENTS, _FEATURES = 170, 14, 20

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.role import Study
 
-__all__ = ["against_kinds", "figure", "fits_of"]
-
 KINDS = 4
 SHAPES = (0.0, 0.25, 0.5, 1.0)
 SEPARATIONS = (0.0, 1.0)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank.representation import Points
     from localrank_training.clouds import Clouds
 
-__all__ = ["ClusteredBy", "labelled_points", "relevant_directions"]
-
 #: The principal directions of relevant documents, as equation 5 compares them; the direction from the mean of the other documents
 #: to the mean of the relevant ones; the mean of the relevant ones.
 ClusteredBy: TypeAlias = Literal["routing", "relevant_pca", "relevant_direction", "relevant_mean"]

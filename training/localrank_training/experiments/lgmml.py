@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.pages import Mark
 
-__all__ = ["EXPERIMENTS"]
-
 PAPER = "Su, King, Lyu: Learning to Rank Using Localized Geometric Mean Metrics (SIGIR 2017)"
 PAPER_DATA = ("Yahoo Set I", "Yahoo Set II", "MSLR-WEB10K", "MSLR-WEB30K")
 

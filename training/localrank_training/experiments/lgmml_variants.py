@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
 
-__all__ = ["METRICS", "PAPER_LEARNER", "RELEASED", "VARIANTS", "alone", "noisy", "scoring_seconds", "sweep"]
-
 METRICS = ("map", "ndcg@5", "ndcg@10", "ndcg@20")
 #: In the order of `sweep`.
 VARIANTS = (

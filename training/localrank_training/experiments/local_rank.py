@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Fit
     from localrank_training.experiments.role import Study
 
-__all__ = ["CANDIDATES", "EXPERIMENTS", "MODELS"]
-
 PAPER = "Banerjee, Dubey, Machchhar, Chakrabarti: Efficient and Accurate Local Learning for Ranking (2009)"
 #: Of its accuracy figures.
 SETS = ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004", "OHSUMED")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from localrank_training.experiments.folds import Data
 
-__all__ = ["LoggedRun", "RunLog"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.role import Study
 
-__all__ = ["EXPERIMENTS"]
-
 PAPER = "Qin, Liu, Lai, Zhang, Wang, Li: Ranking with Multiple Hyperplanes (SIGIR 2007)"
 PAPER_DATA = ("OHSUMED",)
 TRIALS = 4

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["Pair", "paired_table", "sides_of", "verdict_of"]
-
 _HEADER = (
     "comparison",
     "candidate",

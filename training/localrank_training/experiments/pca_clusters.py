@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
 
-__all__ = ["METRICS", "answered", "crossed", "literal_points", "own_axes", "pooled_points"]
-
 #: P@n and NDCG@n for n from 1 to 10, and MAP (section 4.2).
 METRICS = (*(f"p@{n}" for n in range(1, 11)), *(f"ndcg@{n}" for n in range(1, 11)), "map")
 _BLOCKS = "normalised"

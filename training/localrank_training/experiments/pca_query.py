@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.pages import Mark
 
-__all__ = ["EXPERIMENTS"]
-
 PAPER = "Lwin, Kham: Query Dependent Ranking based on PCA-based Query Representation"
 PAPER_DATA = ("TREC 2003", "TREC 2004", "OHSUMED")
 

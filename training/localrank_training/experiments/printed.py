@@ -11,8 +11,6 @@ from localrank_training.pages import Table
 if TYPE_CHECKING:
     from localrank.arrays import Vector
 
-__all__ = ["EQUAL", "FIGURE_11", "Claim", "claims", "figure_11", "recounted"]
-
 #: The paper calls figures nearly equal if they differ by at most this.
 EQUAL = 0.001
 SETS = ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004", "OHSUMED", "YANDEX")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Models
 
-__all__ = ["compare", "fits_of", "quadratic", "with_products"]
-
 #: What the paper prints: MAP. Its LocalRank of NP2004 is .687 in Figure 11.
 PRINTED = {
     "Quadratic features": (0.298, 0.262, 0.787, 0.749, 0.719, 0.706),

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Study
     from localrank_training.experiments.transfer import Assignment, Models
 
-__all__ = ["RandomClusters", "dealt", "random_clusters"]
-
 
 def dealt(
     fold: Fold,

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Released", "learn_released", "mean_as_released", "parts_as_released", "released_weights"]
-
 _RATE, _REGULARISATION, _T = 0.8, 0.1, 1.0
 #: How much better than the relevant document a document must be to be a violator.
 _VIOLATES = 0.001

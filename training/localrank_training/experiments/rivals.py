@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
 
-__all__ = ["boosted", "neighbours", "one_model", "transduced"]
-
 
 def boosted(fold: Fold, *, convention: str) -> Arrays:
     """Learn by RankBoost, as many rounds as MAP on validation queries wants; measure on test queries."""

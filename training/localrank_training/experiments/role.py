@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays, Fit, Fits
     from localrank_training.experiments.folds import Data
 
-__all__ = ["Experiment", "Mark", "Protocol", "Study"]
-
 
 @dataclass(frozen=True, slots=True)
 class Study:

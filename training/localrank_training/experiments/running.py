@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.role import Experiment, Study
     from localrank_training.progress import Progress
 
-__all__ = ["LOG", "run"]
-
 #: The log's name in the folder that a run writes to.
 LOG = "test-runs.jsonl"
 

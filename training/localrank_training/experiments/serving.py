@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["Served", "serving"]
-
 #: Seconds that the service may take to load its models.
 _PATIENCE = 120.0
 _PAUSE = 0.05

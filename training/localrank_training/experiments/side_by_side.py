@@ -9,8 +9,6 @@ from localrank_training.pages import Dots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Kind", "side_by_side"]
-
 
 class Kind(NamedTuple):
     """One kind of dots.

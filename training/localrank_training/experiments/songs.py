@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
 
-__all__ = ["WAYS", "Songs", "drawn", "local_metrics", "metric_rankers", "shown_to"]
-
 #: In the order of `local_metrics`.
 WAYS = ("groups, equations 2 and 3", "sampled sets, equations 2 and 3", "sampled sets, anchors at the query")
 _REGULARISATION = 0.1

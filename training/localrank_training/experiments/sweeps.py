@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.transfer import Models, Transfer
     from localrank_training.pages import Mark
 
-__all__ = ["by_clusters", "clairvoyant_queries", "fits_of", "ranks_of_clairvoyant"]
-
 #: Every number of clusters up to this one is tried; beyond it, this many more at equal factors.
 _ALL_UP_TO, _BEYOND = 100, 40
 

@@ -27,7 +27,8 @@ from localrank_training.experiments.geometry import contract_of
 from localrank_training.experiments.serving import serving
 from localrank_training.learners.catalogue import make
 from localrank_training.pages import Axis, Line, Plot, Table
-from localrank_training.pipeline import build, lesson_of, make_representation
+from localrank_training.pipeline import build, lesson_of
+from localrank_training.representations import make_representation
 from localrank_training.routers import make_router
 from localrank_training.transductive import KernelFeatures, rank_transductively
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.fits import Arrays
     from localrank_training.experiments.folds import Fold
     from localrank_training.experiments.role import Study
-
-__all__ = ["figure_12", "figure_13", "figure_14", "grown", "plan", "plan_of_selection", "selection"]
 
 #: Shares of the training queries of fold 1.
 SHARES = (0.25, 0.5, 0.75, 1.0)

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
 
-__all__ = [
-    "METRICS",
-    "Assignment",
-    "Models",
-    "Part",
-    "School",
-    "Transfer",
-    "figures_by",
-    "transfer",
-]
-
 Part = Literal["validation", "test"]
 #: Which cluster a query goes to: the cluster of the most similar training query; the cluster whose members are most
 #: similar to it on average; or the one whose least similar member is most like it.

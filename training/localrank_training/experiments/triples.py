@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.folds import Fold
     from localrank_training.experiments.role import Study
 
-__all__ = ["Spread", "compared_triple", "figure_1", "fits_of", "three_queries"]
-
 #: What makes the documents of a query differ most: what makes them relevant, as in the paper, or something else.
 Spread = Literal["relevance", "something else"]
 #: The paper's four, by their columns in its figure.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank_training.experiments.log import LoggedRun
     from localrank_training.experiments.role import Experiment, Mark
 
-__all__ = ["write"]
-
 
 def write(
     folder: Path, experiment: Experiment, mark: Mark, findings: Findings, runs: Sequence[LoggedRun]

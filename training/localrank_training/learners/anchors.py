@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["ANCHOR", "Anchor", "best_document", "relevant_mean", "usable_queries"]
-
 Anchor: TypeAlias = Literal["document", "mean", "origin"]
 #: What it means, for people.
 ANCHOR = (

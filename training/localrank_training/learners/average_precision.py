@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["AveragePrecisionLoss", "Violation"]
-
 #: How many cells (query, other document, place) one batch may have: small enough for the cache, large enough
 #: that numpy's calls cost less than their work.
 _CELLS = 1 << 16

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["BestFeature", "best_feature"]
-
 
 @dataclass(frozen=True, slots=True)
 class BestFeature(Learner):

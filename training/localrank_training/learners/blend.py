@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.rehearsal import Frontier, Rehearsal, Weighed
     from localrank_training.progress import Progress
 
-__all__ = ["ENOUGH", "MEMBERS", "Blend", "position_of", "with_ranker"]
-
 #: With fewer queries that have documents of different labels, all members count the same.
 ENOUGH = 8
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
 
-__all__ = ["Boosting", "Gbrt", "LambdaMart"]
-
 
 @dataclass(frozen=True, slots=True)
 class Boosting(Learner):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.blend import Blend
     from localrank_training.learners.role import Learner
 
-__all__ = ["Fits", "Plan", "plan_fits", "seconds_of"]
-
 #: Seconds of a boosting round: once, per document, per number looked at.
 _ROUND, _ROUND_DOCUMENT, _ROUND_NUMBER = 4.5e-4, 2.5e-7, 5e-10
 #: Seconds per number: of a tree whose splits look at a tenth of the columns, and of a linear model.

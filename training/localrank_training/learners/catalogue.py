@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from localrank_training.learners.role import Learner
 
-__all__ = ["LEARNERS", "make"]
-
 LEARNERS: dict[str, type[Learner]] = {
     learner.method: learner
     for learner in (

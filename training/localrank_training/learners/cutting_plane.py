@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["Solution", "best_of_simplex", "minimise"]
-
 #: How far to go from the best point towards the minimum of the cuts.
 _STRIDE = 0.2
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from localrank.scorers import TreesScorer
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["ExtraTrees", "Forest", "RandomForest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Forest(Learner):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Bits, Matrix, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["PairScatter", "geodesic", "metric_transform", "reduced", "regularised"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScatter:

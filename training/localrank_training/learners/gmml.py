@@ -28,8 +28,6 @@ from localrank_training.settings import setting
 if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["GeometricMeanMetric"]
-
 
 @dataclass(frozen=True, slots=True)
 class GeometricMeanMetric(Learner):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Array, Bits, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["check_finite", "check_grades", "check_informative", "differs_within", "query_weights"]
-
 
 def query_weights(queries: QuerySet, weights: Vector | None) -> Vector:
     """Return ``[n_queries]`` how much each query counts, ones by default.

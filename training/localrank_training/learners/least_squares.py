@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["CENTRES", "Centre", "NormalEquations", "PerQueryMatrices"]
-
 #: Whose mean is taken off documents and gains: each query's own, or that of all of them (an intercept).
 Centre: TypeAlias = Literal["query", "all"]
 CENTRES: tuple[Centre, ...] = get_args(Centre)

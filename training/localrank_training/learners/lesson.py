@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
 
-__all__ = ["Lesson"]
-
 #: Largest number that float32 holds.
 _LARGEST = np.finfo(np.float32).max
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["LocalGeometricMeanMetrics"]
-
 Weights: TypeAlias = Literal["uniform", "mean", "similarity"]
 
 #: A list or several, which of its documents are relevant, and how much each list counts.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["RIDGES", "LeastSquares", "choose_ridge"]
-
 #: What ``ridge = "auto"`` chooses from, in units of the mean variance of a feature.
 RIDGES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 

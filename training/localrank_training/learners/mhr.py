@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from localrank.scorers.borda import Rule
     from localrank_training.learners.notes import Note
 
-__all__ = ["MultipleHyperplanes", "Part", "fit_weights"]
-
 Base: TypeAlias = Literal["pairs", "adjacent", "overlapping", "sampled"]
 Aggregation: TypeAlias = Literal["borda", "weighted_borda", "median", "markov", "scores"]
 

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Note", "collected", "figure", "note"]
-
 _log = logging.getLogger("localrank_training.learners")
 _collector: ContextVar[list[Note] | None] = ContextVar("_collector", default=None)
 

@@ -22,8 +22,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
 
-__all__ = ["ActivePairs", "LabelledPairs", "levels_within"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledPairs:

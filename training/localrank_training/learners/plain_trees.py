@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-__all__ = ["from_lightgbm", "from_sklearn", "mean", "prefix_mean", "reason_of"]
-
-
 def from_lightgbm(text: str, *, blocks: str = "raw") -> TreesScorer:
     """Read the text of a model that gives one number per document.
 

@@ -12,8 +12,6 @@ from localrank.columns import portions
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
-__all__ = ["BLOCK", "Products"]
-
 #: Numbers converted to double at a time.
 BLOCK = 4_000_000
 

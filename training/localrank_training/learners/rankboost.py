@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
 
-__all__ = ["Pairs", "RankBoost", "Round", "Thresholds", "boost"]
-
 #: A ranker that orders every weighted pair correctly would have an infinite step; this is the largest |r| stepped by.
 _LARGEST = 1.0 - 1e-6
 #: Below this no ranker orders more than it misorders.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.pairs import ActivePairs
 
-__all__ = ["Objective", "RankSvm", "Solution"]
-
 #: Numbers converted to double at a time. A set that has no more is converted once.
 _BLOCK = 4_000_000
 #: The preconditioner's Hessian is made of this many documents per feature, and of no fewer than these.

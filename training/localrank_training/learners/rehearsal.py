@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from localrank_training.progress import Progress
     from localrank_training.prototypes import Locality
 
-__all__ = ["METRICS", "Frontier", "Rehearsal", "Tried", "Weighed", "fitted", "parts_of", "rehearse"]
-
 #: What settings and weights are chosen by: the mean of these.
 METRICS = ("map", "ndcg@10")
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["RobustMetric"]
-
 #: Documents that are worked on at a time.
 _PORTION = 1 << 14
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.notes import Note
 
-__all__ = ["Grid", "Learner"]
-
 #: Values to choose from, by setting.
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 

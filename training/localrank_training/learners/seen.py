@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["scores_of"]
-
 
 def scores_of(scorer: Scorer, lesson: Lesson) -> Vector:
     """Return ``[n_docs]`` the scores of a lesson's documents, query by query.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from localrank_training.learners.role import Learner
 
-__all__ = ["LearnerSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class LearnerSettings:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
 
-__all__ = ["MetricSolution", "Size", "minimise_metric", "row_lengths"]
-
 #: What is small of a metric: the lengths of its rows, so that some are zero, or its trace.
 Size: TypeAlias = Literal["rows", "trace"]
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.learners.lesson import Lesson
 
-__all__ = ["SvmMap"]
-
 
 @dataclass(frozen=True, slots=True)
 class SvmMap(Learner):

@@ -26,8 +26,6 @@ import numpy as np
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Indices, Vector
 
-__all__ = ["gradient", "learn_weights", "loss", "rank_weights"]
-
 
 def rank_weights(most: int) -> Vector:
     """Return ``L(0)`` to ``L(most)``."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["LIBRARIES", "origin_scores", "scores_here"]
-
 #: Each format's library: its module, and what it is called.
 LIBRARIES = {
     "lightgbm": ("lightgbm", "LightGBM"),

@@ -20,8 +20,6 @@ from localrank_training.origins.model import OriginModel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["read"]
-
 #: CatBoost adds in float64, in an order of its own.
 _TOLERANCE = 1e-12
 #: Levels; CatBoost itself allows 16.

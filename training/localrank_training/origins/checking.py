@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["Check", "check", "expected_scores"]
-
 #: Tolerance for scores in a file, because the program that printed them rounded them.
 _PRINTED = 1e-5
 #: Bytes of a file of scores.

@@ -11,8 +11,6 @@ from localrank.scorers import TreesScorer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Grove", "Split"]
-
 
 class Split(NamedTuple):
     """A document goes left if its feature is not above the threshold.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from localrank_training.origins.checking import Check
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["Imported", "publish"]
-
 _UNKNOWN_RANGES = "the training data of the original model are not known: the contract allows all of float32"
 _MADE_LENGTHS = "the contract has the list lengths of synthetic queries"
 

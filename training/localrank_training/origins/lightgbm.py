@@ -12,8 +12,6 @@ from localrank.errors import InvalidData
 from localrank_training.learners.plain_trees import from_lightgbm
 from localrank_training.origins.model import OriginModel
 
-__all__ = ["read"]
-
 
 def read(text: str) -> OriginModel:
     """Read the model.

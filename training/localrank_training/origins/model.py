@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from localrank.contract import Missing
     from localrank.scorers import Scorer
 
-__all__ = ["MOST_FEATURES", "OriginModel"]
-
 #: Features that a model may have: more would fill the memory with synthetic documents.
 MOST_FEATURES = 100_000
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from localrank.scorers import Scorer
 
-__all__ = ["read"]
-
 #: RankLib adds up in float32.
 _TOLERANCE = 1e-5
 _TREES = ("LambdaMART", "MART", "Random Forests")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["FORMATS", "read_model"]
-
 #: Bytes of a model file.
 _LARGEST = 1 << 28
 FORMATS = ("lightgbm", "xgboost", "ranklib", "catboost-json")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank_training.origins.model import OriginModel
 
-__all__ = ["made_queries"]
-
 #: Queries and documents; a probe takes at most 200 documents of each.
 _QUERIES, _DOCUMENTS = 16, 100
 _MISSING = 0.1

@@ -23,8 +23,6 @@ from localrank_training.origins.model import OriginModel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["TOLERANCE", "read"]
-
 #: XGBoost adds up in float32.
 TOLERANCE = 1e-5
 _LOGIT = {"binary:logistic", "reg:logistic"}

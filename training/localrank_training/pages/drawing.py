@@ -12,17 +12,16 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from localrank_training.pages.markup import Element, add, element, xml_text
+from localrank_training.pages.markup import add, element, xml_text
 from localrank_training.pages.plot import Bars, Dots, Level, Line, number
 from localrank_training.pages.scale import Scale, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from xml.etree.ElementTree import Element
 
     from localrank_training.pages.plot import Axis, Mark, Plot
-
-__all__ = ["Drawing", "drawing", "picture"]
 
 WIDE, NARROW = 720.0, 360.0
 #: Of letters: their height in pixels, the room of a row, and the widths of most and of narrow and wide ones.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-__all__ = ["Element", "add", "element", "html_text", "xml_text"]
-
 #: Neither XML nor HTML can hold these characters.
 _REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

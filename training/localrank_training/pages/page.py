@@ -8,14 +8,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
 from localrank_training.pages.drawing import NARROW, WIDE, picture
-from localrank_training.pages.markup import Element, add, clean, element, html_text
+from localrank_training.pages.markup import add, clean, element, html_text
 from localrank_training.pages.plot import Plot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-__all__ = ["Facts", "Folded", "Items", "Page", "Part", "Pre", "Section", "Table"]
+    from xml.etree.ElementTree import Element
 
 #: The page asks nobody for anything, whatever it holds.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Axis", "Bars", "Dots", "Level", "Line", "Mark", "Plot", "number"]
-
 Numbers: TypeAlias = "Sequence[float | None]"
 
 

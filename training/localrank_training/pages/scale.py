@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Scale", "round_numbers", "written"]
-
 #: Steps between ticks, times a power of ten.
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank_training.assessment import Assessment
     from localrank_training.data.inspection import Inspection
 
-__all__ = ["page_of_assessment"]
-
 
 def page_of_assessment(found: Assessment, inspection: Inspection, command: str) -> Page:
     """Return the page."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from localrank_training.progress import Progress
     from localrank_training.training import Trained
 
-__all__ = ["Background", "background_of"]
-
 #: Of fewer queries there is nothing to see on a map.
 _FEWEST_ON_A_MAP = 3
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["chosen"]
-
 #: Trials that are listed, the best first.
 _TRIALS = 20
 _NOTES = 25

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_training.comparisons import Comparison, Interval
 
-__all__ = ["INTERVALS", "called", "differences", "mean_of", "means", "named", "signed", "within"]
-
 INTERVALS = "95 % intervals over {} queries"
 
 

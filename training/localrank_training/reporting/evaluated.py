@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from localrank_training.evaluation import Evaluation
     from localrank_training.pages import Part
 
-__all__ = ["Sides", "page_of_evaluation"]
-
 _LEVEL = 0.05
 _CLUSTERS = 25
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from localrank_training.pages import Part
     from localrank_training.reports import TrainingReport
 
-__all__ = ["features"]
-
 _SHOWN, _CLUSTERS, _OF_A_CLUSTER = 15, 25, 4
 #: Deviations of a 95 % interval.
 _Z = 1.96

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from localrank_training.learning_curve import LearningCurve
     from localrank_training.pages import Part
 
-__all__ = ["advised", "curved"]
-
 
 def advised(advice: Advice | None, why_not: str = "") -> Section:
     """Return the section with the advice."""

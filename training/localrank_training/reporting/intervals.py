@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["wilson"]
-
 #: Of 95 %.
 _Z = 1.959963984540054
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from localrank_training.data.inspection import Inspection
     from localrank_training.pages import Part
 
-__all__ = ["contract_of", "data"]
-
 #: Features that are listed; a page of thousands would be no page.
 _FEATURES = 300
 

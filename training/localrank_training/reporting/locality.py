@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["locality", "query_plot"]
-
 #: Clusters that are drawn and listed, the largest first; and those with a colour of their own on the map.
 _SHOWN, _COLOURS = 25, 6
 

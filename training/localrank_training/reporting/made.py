@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.pages import Part
 
-__all__ = ["Origin", "made"]
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import HeldOut
 
-__all__ = ["quality"]
-
 #: Queries that are named because a model ranks them worst.
 _WORST = 8
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 
-__all__ = ["page_of_run"]
-
 
 def page_of_run(trained: Trained, report: TrainingReport, background: Background, origin: Origin) -> Page:
     """Return the page of a version that has just been published."""

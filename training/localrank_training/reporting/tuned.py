@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from localrank_training.pages import Part
     from localrank_training.tuning import Effect, Tuned
 
-__all__ = ["page_of_tuning"]
-
 #: Settings that are listed; all of them are in ``trials.jsonl``.
 _SHOWN = 15
 

@@ -13,8 +13,6 @@ from localrank_service.describe.openapi.shapes import COUNT, NUMBER, TEXT, close
 from localrank_service.wire.adapters import ENGINES
 from localrank_service.wire.members import ADAPTER
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 
 def _engine_page(page: str, hits: str, hit: dict[str, Any], *, answered: bool = False) -> dict[str, Any]:
     """Return the schema of a response of a search engine, which may have any further members."""

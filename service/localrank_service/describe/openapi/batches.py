@@ -9,8 +9,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import BODY, KEY
 from localrank_service.describe.openapi.shapes import NUMBER, TEXT, closed, list_of, map_of, ref
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "BatchRequest": closed(
         {"queries": list_of(ref("RerankRequest"))},

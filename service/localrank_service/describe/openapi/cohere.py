@@ -21,8 +21,6 @@ from localrank_service.describe.openapi.shapes import (
 )
 from localrank_service.wire.members import COHERE, names_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "CohereRequest": closed(
         described_by(COHERE),

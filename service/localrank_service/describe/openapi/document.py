@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from localrank_service.describe.openapi.operation import Operation
 
-__all__ = ["install"]
-
 _DESCRIPTION = """\
 Reranks the documents of a query with a model that is chosen for this query.
 

@@ -21,8 +21,6 @@ from localrank_service.describe.openapi.shapes import (
 from localrank_service.wire import evaluate, letor
 from localrank_service.wire.members import EVALUATE, names_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 _LETOR: dict[str, Any] = {
     "type": "string",
     "description": "LETOR text, a line for each document: `2 qid:17 1:0.5 2:3 # comment`. Options are in "

@@ -20,8 +20,6 @@ from localrank_service.describe.openapi.shapes import (
 from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.wire.members import names_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "Experiments": closed(
         {

@@ -7,8 +7,6 @@ from typing import Any
 from localrank_service.describe.openapi.parts import PLACE
 from localrank_service.describe.openapi.shapes import COUNT, FREE, NUMBER, TEXT, closed, list_of, maybe
 
-__all__ = ["EXPLANATION"]
-
 EXPLANATION: dict[str, Any] = closed(
     {
         "base": NUMBER | {"description": "The mean score of the list."},

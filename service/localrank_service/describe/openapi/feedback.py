@@ -10,8 +10,6 @@ from localrank_service.describe.openapi.shapes import COUNT, TEXT, closed, descr
 from localrank_service.wire.feedback import MOST_EVENTS
 from localrank_service.wire.members import FEEDBACK, names_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "FeedbackRequest": closed(
         {

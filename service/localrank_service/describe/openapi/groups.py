@@ -29,8 +29,6 @@ from localrank_service.describe.openapi import (
 if TYPE_CHECKING:
     from localrank_service.describe.openapi.operation import Operation
 
-__all__ = ["GROUPS", "OPERATIONS", "SCHEMAS"]
-
 GROUPS = (
     reranking,
     comparison,

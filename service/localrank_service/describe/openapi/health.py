@@ -8,8 +8,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import KEY
 from localrank_service.describe.openapi.shapes import COUNT, FREE, TEXT, closed, map_of, maybe
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "Ready": closed(
         {

@@ -14,8 +14,6 @@ from localrank_service.wire.members import BINARY_INPUT, BINARY_OUTPUT, INFER_PA
 from localrank_service.wire.tensors import INPUTS
 from localrank_service.wire.v2 import OUTPUTS
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 _BINARY_TENSORS: dict[str, Any] = {
     "type": "string",
     "format": "binary",

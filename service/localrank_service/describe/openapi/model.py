@@ -19,8 +19,6 @@ from localrank_service.describe.openapi.shapes import (
     maybe,
 )
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "Model": closed(
         SUMMARY

@@ -8,8 +8,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import KEY
 from localrank_service.describe.openapi.shapes import COUNT, TEXT, closed, list_of, map_of, ref
 
-__all__ = ["OPERATIONS", "SCHEMAS", "SUMMARY"]
-
 #: What the list and the page of one model say alike.
 SUMMARY: dict[str, Any] = {
     "name": TEXT,

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-__all__ = ["Operation"]
-
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 

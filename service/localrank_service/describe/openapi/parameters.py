@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from localrank_service.wire.members import Member
 
-__all__ = ["in_path", "in_query", "option", "options_of"]
-
 #: Members that may be numbers in JSON; in a query string everything is text.
 _TEXTS = {"query_id", "session_id"}
 #: Members that are lists, by what one value of them is.

@@ -16,8 +16,6 @@ from localrank_service.describe.openapi.shapes import (
 from localrank_service.ladder import OVERLOAD, RUNGS, TIMEOUT
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
 
-__all__ = ["ARM", "DEGRADED", "EXPERIMENT", "EXPERIMENT_WITH_TEAMS", "PLACE", "ROUTE"]
-
 ROUTE: dict[str, Any] = closed(
     {
         "strategy": TEXT,

@@ -6,8 +6,6 @@ from typing import Any
 
 from localrank_service.describe.openapi.shapes import COUNT, TEXT, closed, map_of, maybe
 
-__all__ = ["BODY", "KEY", "MODEL", "SCHEMAS", "SUMMARIES"]
-
 #: Statuses of routes that need a key, that read a body, and that use a model.
 KEY = frozenset({401, 403})
 BODY = frozenset({400, 413, 415, 422})

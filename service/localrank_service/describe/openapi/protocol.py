@@ -8,8 +8,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import KEY, MODEL
 from localrank_service.describe.openapi.shapes import COUNT, FREE, TEXT, closed, list_of, map_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 _TENSOR = closed(
     {
         "name": TEXT,

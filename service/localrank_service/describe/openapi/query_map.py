@@ -9,8 +9,6 @@ from localrank_service.describe.openapi.parts import PLACE
 from localrank_service.describe.openapi.problems import KEY, MODEL
 from localrank_service.describe.openapi.shapes import COUNT, TEXT, closed, list_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "QueryMap": closed(
         {

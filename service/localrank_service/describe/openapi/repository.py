@@ -8,8 +8,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import BODY, KEY, MODEL
 from localrank_service.describe.openapi.shapes import COUNT, FREE, TEXT, closed, list_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "IndexRequest": FREE | {"properties": {"ready": {"type": "boolean", "default": False}}},
     "Index": list_of(

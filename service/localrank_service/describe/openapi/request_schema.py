@@ -8,8 +8,6 @@ from localrank_service.describe.openapi.operation import Operation
 from localrank_service.describe.openapi.problems import KEY, MODEL
 from localrank_service.describe.openapi.shapes import FREE
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 SCHEMAS: dict[str, Any] = {
     "JsonSchema": FREE,
 }

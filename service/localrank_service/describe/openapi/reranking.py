@@ -23,8 +23,6 @@ from localrank_service.describe.openapi.shapes import (
 from localrank_service.wire import npy
 from localrank_service.wire.members import RERANK, names_of
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 #: Exactly one of `documents`, `features` and `features_b64`. Not by `oneOf`: if alternatives differ only in required
 #: members, client generators make an untyped body. Generators ignore conditions.
 _ONE_FORM: dict[str, Any] = {

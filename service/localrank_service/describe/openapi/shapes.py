@@ -7,20 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from localrank_service.wire.members import Member
 
-__all__ = [
-    "ALWAYS_FALSE",
-    "COUNT",
-    "FREE",
-    "NUMBER",
-    "TEXT",
-    "closed",
-    "described_by",
-    "list_of",
-    "map_of",
-    "maybe",
-    "ref",
-]
-
 NUMBER: dict[str, Any] = {"type": "number"}
 TEXT: dict[str, Any] = {"type": "string"}
 COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}

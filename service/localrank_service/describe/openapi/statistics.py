@@ -11,8 +11,6 @@ from localrank_service.describe.openapi.shapes import COUNT, NUMBER, TEXT, close
 from localrank_service.telemetry import totals
 from localrank_service.telemetry.recent import OUTCOMES, QUANTILES, WINDOWS
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 _COURSE: dict[str, Any] = {
     **dict.fromkeys(OUTCOMES, list_of(COUNT)),
     **dict.fromkeys(("p50", "p99"), list_of(maybe(NUMBER))),

@@ -19,8 +19,6 @@ from localrank_service.describe.openapi.shapes import (
 )
 from localrank_service.wire.members import PROMOTE, ROLLBACK
 
-__all__ = ["OPERATIONS", "SCHEMAS"]
-
 _CHANGE = closed({"path": TEXT, "before": {}, "after": {}})
 
 SCHEMAS: dict[str, Any] = {
