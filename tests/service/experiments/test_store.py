@@ -47,8 +47,11 @@ def test_a_folder_where_the_file_should_be_is_a_problem(
     with pytest.raises(Problem) as refused:
         store.change("web-4", defined(dict(CANARY)))
 
-    assert ((), "Is a directory") == store.read()[::2]
-    assert (409, "nothing was changed: the file of the experiments is broken: Is a directory") == (
+    assert ((), "expected a plain file, found a folder") == store.read()[::2]
+    assert (
+        409,
+        "nothing was changed: the file of the experiments is broken: expected a plain file, found a folder",
+    ) == (
         refused.value.status,
         refused.value.detail,
     )
@@ -139,11 +142,16 @@ def test_a_file_that_cannot_be_read_leaves_the_experiments_until_it_can(file: Pa
     file.unlink()
     file.mkdir()
     unreadable = store.read()
-    with pytest.raises(Problem, match="the file of the experiments is broken: Is a directory") as found:
+    with pytest.raises(
+        Problem, match="the file of the experiments is broken: expected a plain file, found a folder"
+    ) as found:
         store.change("web-4", None)
     file.rmdir()
 
-    assert (before.definitions, "Is a directory") == (unreadable.definitions, unreadable.problem)
+    assert (before.definitions, "expected a plain file, found a folder") == (
+        unreadable.definitions,
+        unreadable.problem,
+    )
     assert 409 == found.value.status
     assert ((), None) == (store.read().definitions, store.read().problem)
 
