@@ -344,8 +344,6 @@ _REQUESTS = _json(
         "features": [ROW, ROW],
     },
     {"documents": [{"id": "a", "features": ROW}, {"features": {"bm25": 1, "new": 2, "age": None}}]},
-    {"features": [*ROW, *ROW], "shape": [2, 4]},
-    {"features_b64": "AACAPwAAAEAAAEBAAACAQA==", "shape": [1, 4], "dtype": "float32"},
     {"feature_names": ["age", "ctr:7d", "pagerank", "bm25", "x"], "features": [[*ROW, 5]]},
 )
 

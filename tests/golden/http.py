@@ -6,7 +6,6 @@ value; version 2: trees) and the artifacts of ``tests/data``, which hold every r
 
 from __future__ import annotations
 
-import base64
 import csv
 import gzip
 import io
@@ -170,10 +169,6 @@ def npy(rows: Any, dtype: str = "<f4", order: Any = "C") -> bytes:
     return buffer.getvalue()
 
 
-def raw_b64(rows: Any, dtype: str = "<f4") -> str:
-    return base64.b64encode(np.array(rows, dtype).tobytes()).decode()
-
-
 @contextmanager
 def service(folder: Path, *flags: str, every: bool = True) -> Iterator[httpx.Client]:
     """Serve a copy of ``web``, and of every other artifact, in one process."""
@@ -197,7 +192,6 @@ def rerank(door: Door) -> None:
     missing = [[row[0], None, None, None, row[4]] for row in ROWS[:3]]
     door.each("/v1/rerank", {
         "rows": by_rows, "documents": {"documents": [{"id": one, "features": row} for one, row in zip(IDS, ROWS, strict=True)]}, "named": {"documents": by_name},
-        "flat": {"features": FLAT, "shape": SHAPE}, "base64": {"features_b64": raw_b64(ROWS), "shape": SHAPE}, "base64 of doubles": {"features_b64": raw_b64(ROWS, "<f8"), "dtype": "float64", "shape": SHAPE},
         "a missing name": {"documents": [{"features": {name: value for name, value in row.items() if name != "age"}} for row in NAMED]},
         "an unknown name": {"documents": [{"features": {**row, "colour": 3}} for row in NAMED[:2]]}, "no documents": {"documents": []}, "equal documents": {"features": ROWS[:1] * 3},
         "missing values": {"features": missing}, "missing values of trees": {"model": "web@2", "features": missing}, "out of range": {"features": [[1e6, *row[1:]] for row in ROWS[:3]]},
@@ -497,9 +491,8 @@ REFUSED: dict[str, Any] = {
     "a list for a model": {"model": [], "features": []}, "no such model": {"model": "wbe", "features": []}, "no such version": {"model": "web@9", "features": []}, "no such alias": {"model": "web@x", "features": []},
     "a name that cannot be": {"model": "../web", "features": []}, "no model among several": {"features": []}, "top_n 0": {"features": [], "top_n": 0}, "top_n a text": {"features": [], "top_n": "1"},
     "another explanation": {"features": [], "explain": "all"}, "a timeout of 0": {"features": [], "timeout_ms": 0}, "no such fallback": {"features": [], "timeout_ms": 5, "fallback_feature": "colour"},
-    "names without one": {"feature_names": NAMES[1:], "features": [row[1:] for row in ROWS]}, "a name twice": {"feature_names": ["age"] * 5, "features": ROWS}, "base64 of nothing": {"features_b64": "!!", "shape": [1, 5]},
-    "base64 without shape": {"features_b64": raw_b64(ROWS)}, "base64 of another shape": {"features_b64": raw_b64(ROWS), "shape": [1, 5]}, "another dtype": {"features_b64": raw_b64(ROWS), "shape": [len(ROWS), 5], "dtype": "int8"},
-    "flat of another shape": {"features": [1, 2, 3], "shape": [1, 5]}, "a contract of a kind": {"features": [], "contract": 3},
+    "names without one": {"feature_names": NAMES[1:], "features": [row[1:] for row in ROWS]}, "a name twice": {"feature_names": ["age"] * 5, "features": ROWS}, "numbers for rows": {"features": [1, 2, 3]},
+    "a contract of a kind": {"features": [], "contract": 3},
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import io
 import json
@@ -106,14 +105,9 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
         yield of(
             f"feature_names are {name}", _fill('{"features":[],"feature_names":[', part, "]}", size, last)
         )
-        yield of(f"flat {name}", _fill(f'{{"shape":[{n_docs},{width}],"features":[', part, "]}", size, last))
     documents = [f'{{"id":"{at}","features":[{one}]}}' for at, one in enumerate(rows)]
     yield of("rows: the largest that is answered", f'{{"documents":[{",".join(documents)}]}}'.encode())
     yield of("columns: the largest that is answered", f'{{"features":[[{"],[".join(rows)}]]}}'.encode())
-    yield of(
-        "flat: the largest that is answered",
-        f'{{"shape":[{n_docs},{width}],"features":[{",".join(rows)}]}}'.encode(),
-    )
     wrong = [*rows[:-1], rows[-1].rpartition(",")[0]]
     yield of("columns: the last row too short", f'{{"features":[[{"],[".join(wrong)}]]}}'.encode())
     wrong = [*rows[:-1], rows[-1].rpartition(",")[0] + ",1e999"]
@@ -148,13 +142,6 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
     yield of("quotes", b'["' + b'\\"' * (size // 2 - 2) + b'"]')
     yield of("characters of four bytes", b'["' + "😀".encode() * (size // 4 - 2) + b'"]')
     yield of("nothing closed", _fill('{"features":[[1', ",1", "", size))
-    buffer = base64.b64encode(matrix.astype("<f8").tobytes()).decode()
-    shape = f'"shape":[{n_docs},{width}],"dtype":"float64"'
-    yield of("base64: the largest that is answered", f'{{{shape},"features_b64":"{buffer}"}}'.encode())
-    yield of("base64 of any length", _fill(f'{{{shape},"features_b64":"', "AAAA", '"}', size))
-    yield of("base64 with escapes", _fill(f'{{{shape},"features_b64":"', "\\u0041", '"}', size))
-    yield of("base64 with slashes", _fill(f'{{{shape},"features_b64":"', "\\/", '"}', size))
-    yield of("base64 that ends wrong", _fill(f'{{{shape},"features_b64":"', "AAAA", 'A"}', size))
 
 
 def arrays(n_docs: int, width: int, size: int) -> Iterator[Case]:

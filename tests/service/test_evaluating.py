@@ -113,7 +113,7 @@ async def test_all_forms_of_documents_are_read(client: httpx.AsyncClient) -> Non
     named = {"bm25": 1, "pagerank": 2, "ctr:7d": None, "age": 4}
     forms: list[dict[str, Any]] = [
         {"documents": [{"id": "a", "features": named}, {"features": [4, 3, 2, 1]}], "labels": [1, 0]},
-        {"features": [1, 2, None, 4, 4, 3, 2, 1], "shape": [2, 4], "labels": [1, 0], "ids": ["a", "b"]},
+        {"features": [[1, 2, None, 4], [4, 3, 2, 1]], "labels": [1, 0], "ids": ["a", "b"]},
         {"features": [], "labels": []},
     ]
 

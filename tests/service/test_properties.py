@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -170,8 +169,6 @@ def test_every_form_gives_the_ranker_s_own_bits(
     forms: list[dict[str, Any]] = [
         {"features": rows},
         {"documents": [{"features": dict(zip(NAMES, row, strict=True))} for row in rows]},
-        {"features": documents.ravel().tolist(), "shape": list(documents.shape)},
-        {"features_b64": base64.b64encode(documents.tobytes()).decode(), "shape": list(documents.shape)},
         {"features": documents[:, ::-1].tolist(), "feature_names": NAMES[::-1]},
     ]
 
@@ -208,9 +205,6 @@ likely = st.fixed_dictionaries(
         | anything,
         "ids": st.lists(ids, max_size=4) | anything,
         "features": st.lists(features, max_size=4) | anything,
-        "features_b64": st.binary(max_size=40).map(lambda raw: base64.b64encode(raw).decode()) | anything,
-        "dtype": st.sampled_from(["float32", "float64", "FP64", "int8"]) | anything,
-        "shape": st.lists(st.integers(-1, 5), max_size=3) | anything,
         "more": anything,
     },
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import io
 import json
@@ -54,7 +53,6 @@ async def rerank(client: httpx.AsyncClient, members: dict[str, Any], **headers: 
 
 def forms(documents: Matrix) -> dict[str, dict[str, Any]]:
     rows = numbers(documents)
-    shape = list(documents.shape)
     return {
         "rows": {"documents": [{"features": row} for row in rows]},
         "named": {"documents": [{"features": dict(zip(NAMES, row, strict=True))} for row in rows]},
@@ -65,13 +63,6 @@ def forms(documents: Matrix) -> dict[str, dict[str, Any]]:
             ]
         },
         "columns": {"features": rows},
-        "flat": {"features": [value for row in rows for value in row], "shape": shape},
-        "base64": {"features_b64": base64.b64encode(documents.tobytes()).decode(), "shape": shape},
-        "base64 double": {
-            "features_b64": base64.b64encode(documents.astype("<f8").tobytes()).decode(),
-            "dtype": "float64",
-            "shape": shape,
-        },
         "reordered": {"features": [row[::-1] for row in rows], "feature_names": NAMES[::-1]},
         "reordered rows": {
             "documents": [{"features": row[::-1]} for row in rows],
@@ -276,8 +267,6 @@ async def test_ties_keep_the_order_of_the_request(client: httpx.AsyncClient) -> 
     [
         {"documents": []},
         {"features": []},
-        {"features": [], "shape": [0, 4]},
-        {"features_b64": "", "shape": [0, 4]},
         {"features": [], "ids": []},
     ],
 )
@@ -305,13 +294,6 @@ async def test_one_document_is_ranked_by_the_global_scorer_and_says_so(client: h
                 {"features": {"bm25": 5, "age": 8}},
                 {"features": {"age": 1, "bm25": 9, "ctr:7d": 1, "pagerank": None}},
             ]
-        },
-        {"features": [1, 2, 3, 4, 5, None, None, 8, 9, None, 1, 1], "shape": [3, 4]},
-        {
-            "features_b64": base64.b64encode(
-                np.array([[1, 2, 3, 4], [5, np.nan, np.nan, 8], [9, np.nan, 1, 1]], "<f4").tobytes()
-            ).decode(),
-            "shape": [3, 4],
         },
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gzip
 import io
 import json
@@ -214,14 +213,6 @@ def named(documents: Matrix) -> dict[str, Any]:
     return {"documents": [{"features": dict(zip(NAMES, row, strict=True))} for row in cells(documents)]}
 
 
-def flat(documents: Matrix) -> dict[str, Any]:
-    return {"features": [cell for row in cells(documents) for cell in row], "shape": list(documents.shape)}
-
-
-def in_base64(documents: Matrix) -> dict[str, Any]:
-    return {"features_b64": base64.b64encode(documents.tobytes()).decode(), "shape": list(documents.shape)}
-
-
 def reordered(documents: Matrix) -> dict[str, Any]:
     return {"features": cells(documents[:, ::-1]), "feature_names": NAMES[::-1]}
 
@@ -230,8 +221,6 @@ WIRES: dict[str, Any] = {
     "JSON columns": as_json(lambda documents: {"features": cells(documents)}),
     "JSON rows": as_json(rows),
     "JSON named": as_json(named),
-    "JSON flat": as_json(flat),
-    "JSON base64": as_json(in_base64),
     "JSON reordered": as_json(reordered),
     "gzip": compressed("gzip", gzip.compress),
     "deflate": compressed("deflate", zlib.compress),

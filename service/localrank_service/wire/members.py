@@ -20,7 +20,7 @@ from localrank_service.wire.kinds import (
     one_of,
     text_of,
 )
-from localrank_service.wire.query import DTYPES, EXPLANATIONS
+from localrank_service.wire.query import EXPLANATIONS
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
@@ -137,16 +137,10 @@ RERANK = (
     Member(
         "features",
         Kind(
-            "a list of rows, or a flat list with shape",
-            {"anyOf": [{"type": "array", "items": _ROW}, {"type": "array", "items": _CELL}]},
+            "a list of rows",
+            {"type": "array", "items": _ROW},
         ),
-        "One row per document; or flat, the rows one after another, with `shape`.",
-        nullable=False,
-    ),
-    Member(
-        "features_b64",
-        Kind("a text in base64", {"type": "string"}),
-        "The little-endian numbers of all rows, in base64; NaN is a missing value.",
+        "One row per document.",
         nullable=False,
     ),
     _TIMEOUT,
@@ -156,21 +150,6 @@ RERANK = (
         TEXT,
         "Only with `timeout_ms`: a feature of the model. If there is no time to rank at all, the documents "
         "are ordered by this feature, largest first, instead of staying in the order of the request.",
-    ),
-    Member("dtype", one_of(DTYPES), "Number type of `features_b64`; `float32` if left out.", nullable=False),
-    Member(
-        "shape",
-        Kind(
-            "[documents, features]",
-            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
-            lambda value: (
-                type(value) is list
-                and len(value) == 2
-                and all(type(extent) is int and extent >= 0 for extent in value)
-            ),
-        ),
-        "For flat `features` and for `features_b64`: how many documents and features they hold.",
-        nullable=False,
     ),
 )
 
@@ -330,9 +309,6 @@ JUDGED = (
             "documents",
             "ids",
             "features",
-            "features_b64",
-            "dtype",
-            "shape",
         }
     ),
     Member(

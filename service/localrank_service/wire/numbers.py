@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> dict[str, Any] | None:
     """Return the members of a rerank request if it is plain.
 
-    ``features`` is an array, ``[n_docs, n_features]`` or flat, and ``documents`` is `Rows`; ``null`` is NaN in both.
+    ``features`` is an array ``[n_docs, n_features]``, and ``documents`` is `Rows`; ``null`` is NaN in both.
     Documents that are ``described`` may have any members besides their features, and no ids are read.
     """
     lifted = lift_numbers(body, b"features", numbers=limits.max_numbers, arrays=limits.max_documents)

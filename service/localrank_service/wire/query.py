@@ -28,9 +28,6 @@ _FLOAT32 = np.dtype(np.float32)
 Explain: TypeAlias = Literal["none", "route", "contributions"]
 EXPLANATIONS: tuple[Explain, ...] = ("none", "route", "contributions")
 
-#: Names of the number types that base64 may hold, little-endian.
-DTYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -1,4 +1,4 @@
-"""``POST /v1/rerank`` as JSON: rows, columns, named features, flat and base64 forms; and its answer.
+"""``POST /v1/rerank`` as JSON: rows, with or without names of the features, and its answer.
 
 No number passes through a validation library: those of a plain body go straight into one buffer
 (`localrank_service.wire.numbers`). Any other body is checked and then parsed in pieces (`localrank_service.wire.text`), and
@@ -7,12 +7,10 @@ its rows are packed run by run (`localrank_service.wire.rows`).
 
 from __future__ import annotations
 
-import binascii
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import orjson
 
 from localrank.native.scan import RUN_VALUES
@@ -21,7 +19,6 @@ from localrank_service.wire.answer import route_members, warnings_of
 from localrank_service.wire.members import RERANK, by_name, check, check_names
 from localrank_service.wire.numbers import plain_members
 from localrank_service.wire.query import (
-    DTYPES,
     SLOWER,
     Documents,
     Limits,
@@ -32,10 +29,9 @@ from localrank_service.wire.query import (
     columns_of,
     in_model_order,
     ordered,
-    to_float32,
 )
 from localrank_service.wire.results import results
-from localrank_service.wire.rows import read_flat, read_rows
+from localrank_service.wire.rows import read_rows
 from localrank_service.wire.text import Elements, Text, checked, refuse
 
 if TYPE_CHECKING:
@@ -48,15 +44,13 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/json"
 
-_FORMS = ("documents", "features", "features_b64")
+_FORMS = ("documents", "features")
 #: Members that may be large: they are parsed when the documents are read.
 _LARGE = frozenset({*_FORMS, "feature_names", "ids"})
 _IDS = frozenset({str, int})
 _MOST_NAMES = 2**15
 #: Names of features that the model does not know; each is a warning in the answer.
 _MOST_IGNORED = 1000
-#: Characters of base64 that are decoded at once.
-_PIECE = 2**16
 
 _TABLE = by_name(RERANK)
 
@@ -134,12 +128,6 @@ class JsonQuery:
             found = " and ".join(forms) or "none of them"
             raise Problem(422, f"expected one of {', '.join(_FORMS)}; found {found}", pointer="")
         self.form = forms[0]
-        for name in ("dtype", "shape"):
-            flat = self.form == "features_b64" or (self.form == "features" and name == "shape")
-            if name in members and not flat:
-                raise Problem(
-                    422, f"member {name!r} cannot be used with {self.form!r}", pointer=pointer(name)
-                )
         if "ids" in members and self.form == "documents":
             raise Problem(
                 422,
@@ -165,11 +153,11 @@ class JsonQuery:
             self._members, self._plain = members_of(self._body, self.table, self._limits), False
         if self.form == "documents":
             return self._rows(contract, names, columns, width, extra)
-        matrix, locate = self._columns(width)
+        matrix = self._matrix(width)
         return Documents(
             ordered(matrix, columns),
             self._ids(len(matrix)),
-            in_model_order(locate, columns),
+            in_model_order(_in_matrix, columns),
             dict.fromkeys(extra, len(matrix)),
         )
 
@@ -178,16 +166,9 @@ class JsonQuery:
         if self.form == "documents":
             values, ids = self._members["documents"]
             locate: Callable[[int, int | None], str] = _in_row
-        elif "shape" in self._members:
-            n_docs, n_features = self._shape(width)
-            values, ids = self._members["features"], None
-            if values.shape != (n_docs * n_features,):
-                return None
-            values = values.reshape(n_docs, n_features)
-            locate = _in_flat(n_features)
         else:
             values, ids = self._members["features"], None
-            locate = _in_column
+            locate = _in_matrix
         n_docs = len(values)
         if values.ndim != 2 or values.shape[1] != width or n_docs > self._limits.max_documents:
             return None
@@ -289,56 +270,14 @@ class JsonQuery:
                 refuse(f"documents[{position}].features[{name!r}]", "a number or null", features[name], at)
         return unknown
 
-    def _columns(self, width: int) -> tuple[Matrix, Callable[[int, int | None], str]]:
-        """Return the matrix of the forms that hold nothing else, in the order of the request."""
-        if self.form == "features_b64":
-            return self._decoded(width), _whole("features_b64")
+    def _matrix(self, width: int) -> Matrix:
+        """Return the rows of ``features``, in the order of the request."""
         text = self._members["features"]
         if text.kind != "[":
             refuse("features", _TABLE["features"].kind.expected, text, "/features")
         elements = Elements(text)
-        if "shape" not in self._members:
-            check_count(elements.count, self._limits, "/features", width=width)
-            return read_rows(elements, (elements.count, width), "features[{}]", _in_column), _in_column
-        n_docs, n_features = self._shape(width)
-        if elements.count != n_docs * n_features:
-            raise Problem(
-                422,
-                f"features holds {elements.count} numbers; shape [{n_docs}, {n_features}] needs {n_docs * n_features}",
-                pointer="/features",
-            )
-        flat = read_flat(elements, elements.count, "features", lambda place: pointer("features", place))
-        return flat.reshape(n_docs, n_features), _in_flat(n_features)
-
-    def _decoded(self, width: int) -> Matrix:
-        text, dtype = self._members["features_b64"], self._members.get("dtype", "float32")
-        if text.kind != '"':
-            refuse("features_b64", _TABLE["features_b64"].kind.expected, text, "/features_b64")
-        n_docs, n_features = self._shape(width)
-        buffer = bytearray()
-        try:
-            for piece in _pieces(text):
-                buffer += binascii.a2b_base64(piece, strict_mode=True)
-        except (binascii.Error, ValueError) as error:
-            raise Problem(422, f"features_b64 is not base64: {error}", pointer="/features_b64") from None
-        kind = np.dtype(DTYPES[dtype])
-        if len(buffer) != n_docs * n_features * kind.itemsize:
-            raise Problem(
-                422,
-                f"features_b64 holds {len(buffer)} bytes; shape [{n_docs}, {n_features}] of {dtype} needs "
-                f"{n_docs * n_features * kind.itemsize}",
-                pointer="/features_b64",
-            )
-        return to_float32(np.frombuffer(buffer, kind).reshape(n_docs, n_features))
-
-    def _shape(self, width: int) -> tuple[int, int]:
-        shape = self._members.get("shape")
-        check({"shape": shape}, self.table)
-        n_docs, n_features = shape  # type: ignore[misc]  # as the table says
-        check_count(n_docs, self._limits, "/shape/0", width=width)
-        if n_features != width:
-            raise Problem(422, f"shape has {n_features} features; expected {width}", pointer="/shape/1")
-        return n_docs, n_features
+        check_count(elements.count, self._limits, "/features", width=width)
+        return read_rows(elements, (elements.count, width), "features[{}]", _in_matrix)
 
     def _feature_names(self) -> list[str] | None:
         names = self._list(
@@ -372,41 +311,13 @@ class JsonQuery:
         return list(value) if elements is None else elements.all()
 
 
-def _pieces(text: Text) -> Iterator[bytes]:
-    """Yield the characters of a text in base64 in pieces; each piece is base64 by itself."""
-    body, at, end = text.body, text.begin + 1, text.end - 1
-    rest = b""
-    while at < end:
-        stop = min(at + _PIECE, end)
-        if stop < end and (slash := body.rfind(b"\\", stop - 6, stop)) > at:
-            stop = slash  # no escape is taken apart
-        piece = body[at:stop]
-        if b"\\" in piece:
-            piece = orjson.loads(b'"%b"' % piece).encode()
-        rest += piece
-        at = stop
-        whole = len(rest) if at == end else len(rest) // 4 * 4
-        if at < end and b"=" in rest[:whole]:
-            raise ValueError("excess data after padding")
-        yield rest[:whole]
-        rest = rest[whole:]
-
-
 def _in_row(document: int, column: int | None) -> str:
     steps = ("documents", document, "features")
     return pointer(*steps) if column is None else pointer(*steps, column)
 
 
-def _in_column(document: int, column: int | None) -> str:
+def _in_matrix(document: int, column: int | None) -> str:
     return pointer("features", document) if column is None else pointer("features", document, column)
-
-
-def _in_flat(n_features: int) -> Callable[[int, int | None], str]:
-    return lambda document, column: pointer("features", document * n_features + (column or 0))
-
-
-def _whole(member: str) -> Callable[[int, int | None], str]:
-    return lambda _document, _feature: pointer(member)
 
 
 def _refuse_id(found: Any, position: int, at: str) -> NoReturn:

@@ -56,10 +56,10 @@ def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...])
 @pytest.mark.parametrize(
     ("table", "not_null"),
     [
-        (RERANK, {"documents", "features", "features_b64", "dtype", "shape", "allow_degraded"}),
-        (COMPARE, {"documents", "features", "features_b64", "dtype", "shape", "candidate"}),
+        (RERANK, {"documents", "features", "allow_degraded"}),
+        (COMPARE, {"documents", "features", "candidate"}),
         (COHERE, {"documents", "return_documents", "allow_degraded"}),
-        (JUDGED, {"documents", "features", "features_b64", "dtype", "shape", "labels"}),
+        (JUDGED, {"documents", "features", "labels"}),
         (EVALUATE, {"per_query", "queries"}),
         (ADAPTER, {"allow_degraded"}),
         (INFER_PARAMETERS, {"allow_degraded"}),
@@ -161,7 +161,7 @@ anything = st.recursive(
     | st.integers()
     | st.floats()
     | st.text()
-    | st.sampled_from(["route", "float16"]),
+    | st.sampled_from(["route", "standard"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
 )
 
@@ -186,33 +186,6 @@ def test_the_parser_accepts_what_the_schema_describes(value: Any, member: Member
 
 
 ROW = [1.0, 2.0, 3.0, 4.0]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("dtype", "status"),
-    [("float16", 200), ("float32", 200), ("float64", 200), ("FP16", 422), ("FP32", 422), ("FP64", 422)],
-)
-async def test_the_first_api_names_number_types_as_numpy_does(
-    dtype: str, status: int, client: httpx.AsyncClient
-) -> None:
-    import base64
-
-    import numpy as np
-
-    kind = {"16": "<f2", "32": "<f4", "64": "<f8"}[dtype[-2:]]
-    body = {
-        "features_b64": base64.b64encode(np.array(ROW, kind).tobytes()).decode(),
-        "shape": [1, 4],
-        "dtype": dtype,
-    }
-
-    response = await client.post("/v1/rerank", json=body)
-
-    assert status == response.status_code, response.text
-    if status == 422:
-        assert "/dtype" == response.json()["pointer"]
-        assert "one of float16, float32, float64" in response.json()["detail"]
 
 
 @pytest.mark.anyio

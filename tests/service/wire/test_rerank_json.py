@@ -1,8 +1,7 @@
-"""Forms of a request in JSON: what each costs, how base64 is read piece by piece, and where its parts stand."""
+"""Forms of a request in JSON: what each costs, and where its parts stand."""
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -74,52 +73,6 @@ def test_what_is_not_plain_costs_sixteen_times_its_bytes(arithmetic: str) -> Non
     assert 16 * len(other) == read(other).cost
 
 
-def in_base64(values: np.ndarray[Any, Any], dtype: str, escape: int) -> bytes:
-    """Return a body. In its base64, characters at regular distances are written as escapes."""
-    text = base64.b64encode(values.tobytes()).decode()
-    if escape:
-        text = "".join(
-            f"\\u{ord(one):04x}" if place % escape == 0 else "\\/" if one == "/" else one
-            for place, one in enumerate(text)
-        )
-    shape = json.dumps(list(values.shape))
-    return f'{{"features_b64": "{text}", "shape": {shape}, "dtype": "{dtype}"}}'.encode()
-
-
-@pytest.mark.parametrize("escape", [0, 1, 5, 11, 4097])
-@pytest.mark.parametrize(("dtype", "kind"), [("float32", "<f4"), ("float64", "<f8"), ("float16", "<f2")])
-def test_base64_of_several_pieces_is_read_as_one(escape: int, dtype: str, kind: str) -> None:
-    """A piece has 65,536 characters; escapes stand at its ends, too, and are not taken apart."""
-    values = np.random.default_rng(3).standard_normal((5003, 4)).astype(kind)
-
-    documents = read(in_base64(values, dtype, escape)).documents(CONTRACT)
-
-    assert values.astype(np.float32).tobytes() == documents.matrix.tobytes()
-    assert ["/features_b64"] * 2 == [documents.locate(7, 1), documents.locate(0, None)]
-
-
-@pytest.mark.parametrize("cut", [-1, -2, -3])
-def test_base64_that_is_cut_or_goes_on_after_its_padding_is_refused(cut: int) -> None:
-    whole = base64.b64encode(bytes(80_000)).decode()
-    shape = [5000, 4]
-
-    short = refused({"features_b64": whole[:cut], "shape": shape})
-    inside = refused({"features_b64": whole[:40_000] + "AA==" + whole[40_004:], "shape": shape})
-    early = refused({"features_b64": "AA==" + whole[4:], "shape": shape})
-
-    for problem in (short, inside, early):
-        assert (422, "/features_b64") == (problem.status, problem.pointer)
-        assert "is not base64" in problem.detail
-
-
-def test_base64_holds_as_many_bytes_as_its_shape_says() -> None:
-    problem = refused(
-        {"features_b64": base64.b64encode(bytes(24)).decode(), "shape": [2, 4], "dtype": "float16"}
-    )
-
-    assert "features_b64 holds 24 bytes; shape [2, 4] of float16 needs 16" == problem.detail
-
-
 @pytest.mark.parametrize(("count", "status"), [(2**15, 409), (2**15 + 1, 422)])
 def test_so_many_features_may_be_named(count: int, status: int) -> None:
     """As many as the limit are looked at, and lack those of the model."""
@@ -133,8 +86,6 @@ def test_so_many_features_may_be_named(count: int, status: int) -> None:
     [
         ({"features": [ROW] * 3}, "/features/2/1", "/features/2/0", "/features/2"),
         ({"features": [[*ROW[:1], None, None, None]] * 3}, "/features/2/1", "/features/2/0", "/features/2"),
-        ({"features": ROW * 3, "shape": [3, 4]}, "/features/9", "/features/8", "/features/8"),
-        ({"features": [1.0, None, None, 4.0] * 3, "shape": [3, 4]}, "/features/9", "/features/8", "/features/8"),
         (
             {"documents": [{"features": ROW}] * 3},
             "/documents/2/features/1",
@@ -209,7 +160,6 @@ def test_each_form_has_as_many_documents_as_allowed(value: float | None, count: 
     limits = Limits(3, refuse_extra_features=False)
     for members, at in (
         ({"features": [row] * count}, "/features"),
-        ({"features": row * count, "shape": [count, 4]}, "/shape/0"),
         ({"documents": [{"features": row}] * count}, "/documents"),
     ):
         if status == 200:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 BODIES: dict[str, bytes] = {
     "columns": b'{"features": [[-0.0, 0.0, -1e-400, 1e-400], [-0.0e5, 0, 0.0e5, 1]]}',
-    "flat": b'{"features": [-0.0, 0.0, -1e-400, 1e-400, -0.0e5, 0, 0.0e5, 1], "shape": [2, 4]}',
     "rows": b'{"documents": [{"features": [-0.0, 0.0, -1e-400, 1e-400]}, {"features": [-0.0e5, 0, 0.0e5, 1]}]}',
     "unusual": b'{"features": [[-0.0, 0.0, -1e-400, 1e-400], [-0.0e5, 0, 0.0e5, 1]], "query_id": "\\u0041"}',
 }

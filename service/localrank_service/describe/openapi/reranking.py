@@ -23,22 +23,12 @@ from localrank_service.describe.openapi.shapes import (
 from localrank_service.wire import npy
 from localrank_service.wire.members import RERANK, names_of
 
-#: Exactly one of `documents`, `features` and `features_b64`. Not by `oneOf`: if alternatives differ only in required
-#: members, client generators make an untyped body. Generators ignore conditions.
+#: Exactly one of `documents` and `features`. Not by `oneOf`: if alternatives differ only in required members, client
+#: generators make an untyped body. Generators ignore conditions.
 _ONE_FORM: dict[str, Any] = {
     "if": {"required": ["documents"]},
-    "then": {
-        "not": {
-            "anyOf": [
-                {"required": [other]} for other in ("ids", "shape", "dtype", "features", "features_b64")
-            ]
-        }
-    },
-    "else": {
-        "if": {"required": ["features"]},
-        "then": {"not": {"anyOf": [{"required": [other]} for other in ("dtype", "features_b64")]}},
-        "else": {"required": ["features_b64", "shape"]},
-    },
+    "then": {"not": {"anyOf": [{"required": [other]} for other in ("ids", "features")]}},
+    "else": {"required": ["features"]},
 }
 
 _ARRAY: dict[str, Any] = {
