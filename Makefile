@@ -73,7 +73,7 @@ openapi: $(VENV)/.dev ## Write docs/openapi.json anew
 	$(BIN)/python -c 'import json; from localrank_service.app import create_app; from localrank_service.process.settings import Settings; print(json.dumps(create_app(Settings()).openapi(), indent=1))' > docs/openapi.json
 
 .PHONY: http-page
-http-page: $(VENV)/.dev ## Write the answers in docs/http.md anew from a running service
+http-page: $(VENV)/.dev ## Write the answers in docs/use/http.md anew from a running service
 	$(BIN)/python -m tests.end_to_end.http_page
 
 .PHONY: golden
@@ -81,8 +81,8 @@ golden: $(VENV)/.dev ## Write the golden files anew (G="--only http" for one sce
 	$(BIN)/python -m tests.golden $(G)
 
 .PHONY: licences
-licences: $(VENV)/.dev ## Write docs/licences.md from what is installed
-	$(BIN)/python -m tests.architecture.licences > docs/licences.md
+licences: $(VENV)/.dev ## Write docs/operate/licences.md from what is installed
+	$(BIN)/python -m tests.architecture.licences > docs/operate/licences.md
 
 # Fails if the advisories of a single package cannot be had: an audit that looked at nothing would pass otherwise.
 .PHONY: audit
@@ -99,7 +99,7 @@ bench-short: $(VENV)/.dev ## Compare speed with what it should be (two minutes)
 	$(BIN)/python -m benchmarks --short
 
 .PHONY: performance
-performance: $(VENV)/.dev ## Write docs/performance.md and the tables of benchmarks/results from what was measured
+performance: $(VENV)/.dev ## Write docs/operate/performance.md and the tables of benchmarks/results from what was measured
 	$(BIN)/python -m benchmarks.report
 
 # The parts of `make nightly`. What a part has done with this commit is kept in $(NIGHT): a run that stopped goes on there.

@@ -1,9 +1,9 @@
-"""The long tables of docs/papers.md: one page for each paper, from what `localrank experiment` wrote.
+"""The long tables of docs/research/papers.md: one page for each paper, from what `localrank experiment` wrote.
 
     localrank experiment 'lgmml-*' 'mhr-*' … --data OHSUMED --out results/OHSUMED
     python -m benchmarks.papers_pages results/OHSUMED results/MQ2008
 
-Reads every ``NAME.json`` of the folders and writes ``docs/papers/PAPER.md``; measures nothing. A paper without a file in the
+Reads every ``NAME.json`` of the folders and writes ``docs/research/PAPER.md``; measures nothing. A paper without a file in the
 folders keeps its page.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results
 
-FOLDER = Path(__file__).parents[1] / "docs" / "papers"
+FOLDER = Path(__file__).parents[1] / "docs" / "research"
 #: Longer tables are in the files that the command writes.
 MOST_ROWS = 40
 
@@ -59,9 +59,10 @@ def pages(folders: Iterable[Path]) -> dict[str, str]:
 def _page(paper: str, every: Sequence[Results]) -> str:
     made = [
         f"# {every[0]['paper']}",
+        "*For researchers: every table of the paper, made again.*",
         "<!-- Made from what `localrank experiment` wrote: python -m benchmarks.papers_pages DIR… -->",
         (
-            f"Tables of the experiments that were run, each on the data that it names; the summary is in [papers.md](../papers.md). `localrank experiment '{paper}-*' --data DIR "
+            f"Tables of the experiments that were run, each on the data that it names; the summary is in [papers.md](papers.md). `localrank experiment '{paper}-*' --data DIR "
             "--out DIR` makes them with plots."
         ),
     ]

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/results.md, from what `benchmarks.quality` measured.
+"""The tables and the picture of docs/research/results.md, from what `benchmarks.quality` measured.
 
     python -m benchmarks.quality_page
 
@@ -120,7 +120,7 @@ def main() -> int:
     found = results.read("quality")
     if found is None:
         sys.exit("benchmarks/results/quality.json: run benchmarks.quality report --out first")
-    page = DOCS / "results.md"
+    page = DOCS / "research" / "results.md"
     page.write_text(filled(page.read_text(), found))
     with mpl.rc_context({"svg.hashsalt": "localrank", "svg.fonttype": "none"}):
         picture(found).savefig(DOCS / "images" / "quality.svg", format="svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Write the table and the picture of ``docs/performance.md`` and every table of ``benchmarks/results``, without measuring.
+"""Write the table and the picture of ``docs/operate/performance.md`` and every table of ``benchmarks/results``, without measuring.
 
     python -m benchmarks.report
 
@@ -163,7 +163,7 @@ def filled(page: str, found: Results) -> str:
 
 
 def main() -> int:
-    page, found = DOCS / "performance.md", results.read("peers")
+    page, found = DOCS / "operate" / "performance.md", results.read("peers")
     assert found is not None
     page.write_text(filled(page.read_text(), found))
     draw(found, DOCS / "images" / "cpu.svg")

@@ -1,7 +1,7 @@
 """What a benchmark measured, as a JSON file: tables and plots are made from it without measuring again.
 
 A file holds the command, the machine, and named lists of rows; a row is a flat object. ``benchmarks/results`` holds
-those that ``docs/performance.md`` shows.
+those that ``docs/operate/performance.md`` shows.
 """
 
 from __future__ import annotations

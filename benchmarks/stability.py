@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 METRICS = ("map", "ndcg@10")
 NORMALISATIONS = ("query_minmax", "query_zscore", "global_zscore")
-#: By name on the command line; the first two are in the table of docs/method.md.
+#: By name on the command line; the first two are in the table of docs/understand/method.md.
 ROUTERS = {
     "exact": {"method": "exact"},
     "medoid": {"method": "medoid"},

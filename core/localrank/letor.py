@@ -5,7 +5,7 @@
 `parse` alone decides what is text of this form. It works on all bytes of a block at once and knows only whether every
 line is right. If one is not, the block is halved until the first wrong line is found, and only that line is then looked
 at token by token, to say what is wrong in it. All of it takes time in proportion to the bytes. Nothing here knows of
-files or of HTTP. Docs: docs/data.md, "Text".
+files or of HTTP. Docs: docs/use/data.md, "Text".
 """
 
 from __future__ import annotations

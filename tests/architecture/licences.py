@@ -1,6 +1,6 @@
 """The licence of every distribution that an installation brings, from the metadata of what is installed.
 
-``make licences`` writes docs/licences.md with it; a test allows only the licences below.
+``make licences`` writes docs/operate/licences.md with it; a test allows only the licences below.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ _WORDS = {
 }
 _INTRODUCTION = """\
 # Licences of the dependencies
+
+*For lawyers and reviewers: what is installed with LocalRank, and under which licence.*
 
 `make licences` writes this page from the metadata of what is installed. It holds every distribution that LocalRank needs
 to run, with those that these need, and for which extra; `core` is what every installation has. Tools for development are
@@ -118,7 +120,7 @@ def identifiers(expression: str) -> set[str]:
 
 
 def page() -> str:
-    """Return the content of docs/licences.md."""
+    """Return the content of docs/operate/licences.md."""
     rows = [
         f"| {name} | {licence_of(distribution(name).metadata)} | {', '.join(sorted(by))} |\n"
         for name, by in needed().items()

@@ -12,6 +12,7 @@ from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.settings import settings_of
 
 ROOT = Path(__file__).parents[2]
+GROUPS = ("use", "operate", "understand", "research")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -75,7 +76,7 @@ def test_the_method_page_names_classes_members_and_files_that_exist(defined: dic
     rooms = [room for room in ROOT.iterdir() if not room.name.startswith(".")]
     files = [f"/{path.relative_to(ROOT)}" for room in rooms for path in (room, *room.rglob("*.*"))]
     unknown = []
-    for text in quoted("docs/method.md"):
+    for text in quoted("docs/understand/method.md"):
         paths = re.findall(r"[\w/]+\.(?:py|c|md|json)\b", text)
         unknown += [path for path in paths if not any(file.endswith(f"/{path}") for file in files)]
         name = re.fullmatch(r"(?:\w+\.)*(\w+)\.(\w+)", text)
@@ -100,7 +101,7 @@ def test_the_method_page_names_settings_that_exist() -> None:
     }
     of_tables["learner"] = {one.name for kind in LEARNERS.values() for one in settings_of(kind)} | {"method"}
     every = set().union(*of_tables.values()) | {"balance", "fitted_on"}
-    text = quoted("docs/method.md")
+    text = quoted("docs/understand/method.md")
 
     in_tables = [found for one in text for found in re.findall(r"\[(\w+)\] (\w+)", one)]
     alone = [found for one in text for found in re.findall(r"^(\w+) = ", one)]
@@ -109,3 +110,19 @@ def test_the_method_page_names_settings_that_exist() -> None:
     assert alone
     assert [] == [(table, name) for table, name in in_tables if name not in of_tables[table]]
     assert [] == [name for name in alone if name not in every]
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted(page for group in GROUPS for page in (ROOT / "docs" / group).glob("*.md")),
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_a_page_says_first_whom_it_is_for(page: Path) -> None:
+    title, _, rest = page.read_text().partition("\n\n")
+
+    assert title.startswith("# ")
+    assert re.match(r"\*?(For|This page is for) ", rest)
+
+
+def test_every_page_is_in_one_of_four_groups() -> None:
+    assert not list((ROOT / "docs").glob("*.md"))

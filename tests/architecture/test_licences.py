@@ -28,7 +28,7 @@ def test_the_page_has_what_the_project_asks_for() -> None:
         *(one for extra in extras() for one in project["optional-dependencies"][extra]),
     }
     names = {match[0].lower().replace(".", "-") for one in asked if (match := re.match(r"[\w.-]+", one))}
-    page = (ROOT / "docs" / "licences.md").read_text()
+    page = (ROOT / "docs" / "operate" / "licences.md").read_text()
 
     rows = dict(re.findall(r"^\| (\S+) \| (.+?) \|", page, re.MULTILINE))
 

@@ -75,7 +75,7 @@ def test_a_load_takes_its_rate_times_the_time_of_a_request() -> None:
 def test_the_page_shows_what_the_calculator_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (ROOT / "docs/capacity.md").read_text()
+    page = (ROOT / "docs/operate/capacity.md").read_text()
     command, _, printed = page.partition("```console\n$ ")[2].partition("```")[0].partition("\n")
     python, flag, module, *options = command.split()
     monkeypatch.setattr("sys.argv", [module, *options])
@@ -87,9 +87,9 @@ def test_the_page_shows_what_the_calculator_prints(
 
 
 def test_the_page_has_the_figures_of_the_file() -> None:
-    """docs/capacity.md is filled by hand; it must not lag behind."""
+    """docs/operate/capacity.md is filled by hand; it must not lag behind."""
     found = results.read("capacity")
-    page = (ROOT / "docs/capacity.md").read_text()
+    page = (ROOT / "docs/operate/capacity.md").read_text()
 
     assert found is not None
     for row in found["coefficients"]:

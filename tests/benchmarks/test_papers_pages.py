@@ -1,4 +1,4 @@
-"""The pages of docs/papers/ are what `localrank experiment` wrote, and a row comes out of its command again."""
+"""The pages of docs/research/ are what `localrank experiment` wrote, and a row comes out of its command again."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_long_tables_stay_in_their_files(tmp_path: Path) -> None:
 
 
 def test_every_paper_of_the_catalogue_is_in_the_summary() -> None:
-    summary = (DOCS / "papers.md").read_text()
+    summary = (DOCS / "research" / "papers.md").read_text()
 
     for name in EXPERIMENTS:
         assert f"{name.rpartition('-')[0]}-" in summary
@@ -82,7 +82,7 @@ def test_every_paper_of_the_catalogue_is_in_the_summary() -> None:
 
 @pytest.mark.realdata
 def test_what_the_literal_steps_come_to_on_ohsumed_comes_out_again(real_data: Path) -> None:
-    page = (DOCS / "papers" / "pca-query.md").read_text()
+    page = (DOCS / "research" / "pca-query.md").read_text()
     _, _, page = page.partition("## Figure 3")[2].partition("Data: the paper's: OHSUMED")
     data = read_folds(real_data / "OHSUMED")
 

@@ -1,4 +1,4 @@
-"""docs/results.md shows what was measured, and a row of it comes out of its command again."""
+"""docs/research/results.md shows what was measured, and a row of it comes out of its command again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks import quality_page, results
 from benchmarks.contestants import CONTESTANTS, METRICS, figures_of
 from benchmarks.quality import exams
 
-PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "research" / "results.md"
 
 
 def test_the_page_shows_what_was_measured() -> None:

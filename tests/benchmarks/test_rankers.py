@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.rankers import ENTRIES, tables
 
-PAGE = Path(__file__).parents[2] / "docs" / "papers" / "rankers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "research" / "rankers.md"
 
 
 def means(line: str) -> list[float]:

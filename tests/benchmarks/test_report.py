@@ -91,7 +91,7 @@ def test_filling_the_page_changes_its_table_and_nothing_else(found: results.Resu
 
 
 def test_the_pages_show_the_results_that_are_committed() -> None:
-    page, found = (report.DOCS / "performance.md").read_text(), results.read("peers")
+    page, found = (report.DOCS / "operate" / "performance.md").read_text(), results.read("peers")
 
     assert found is not None
     assert report.filled(page, found) == page

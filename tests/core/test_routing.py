@@ -374,7 +374,7 @@ def test_settings_may_be_as_large_as_tables_hold_and_exemplars_any_query(
 
 
 def test_settings_that_are_not_given_are_those_of_the_documentation() -> None:
-    """docs/configuration.md: rerank 256, cap 64, probes 0."""
+    """docs/use/configuration.md: rerank 256, cap 64, probes 0."""
     signatures, clusters = clustered(10, 2, 0.5)
     router = LshRouter(
         signatures, clusters, HyperplaneTables.build(signatures, draw_planes(24, 2, 2, seed=0))

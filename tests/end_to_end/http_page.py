@@ -1,4 +1,4 @@
-"""The examples of docs/http.md: a service that answers them, and the page with its answers.
+"""The examples of docs/use/http.md: a service that answers them, and the page with its answers.
 
 ``make http-page`` writes the JSON blocks of the page anew from a real service. What differs from run to run (ids, times,
 processes) is written the same every time.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "http.md"
+PAGE = ROOT / "docs" / "use" / "http.md"
 PRINTED = "http://127.0.0.1:8080"
 KEY = "a-key-for-the-examples"
 

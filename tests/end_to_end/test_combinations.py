@@ -183,8 +183,8 @@ def test_the_array_holds_every_two_components_that_go_together() -> None:
 
 
 def test_the_page_is_made_from_the_check() -> None:
-    """It is made by ``python -m localrank_training.combinations > docs/combinations.md``."""
-    assert page() == (Path(__file__).parents[2] / "docs" / "combinations.md").read_text()
+    """It is made by ``python -m localrank_training.combinations > docs/use/combinations.md``."""
+    assert page() == (Path(__file__).parents[2] / "docs" / "use" / "combinations.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The examples of docs/http.md, run as they are printed."""
+"""The examples of docs/use/http.md, run as they are printed."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Page("docs/data.md")
+    page = Page("docs/use/data.md")
     frame = pd.DataFrame({"label": [1, 0], "qid": ["q", "q"], "bm25": [2.5, 1.5]})
     names: dict[str, Any] = {"frame": frame}
     logged("impressions")
@@ -163,7 +163,7 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_about_growing(at: Path) -> None:
-    page = Page("docs/growing.md")
+    page = Page("docs/use/growing.md")
     synthetic("data/train.txt")
     synthetic("data/october.txt", "--sample", "1", queries=6)
     first = "localrank train data/train.txt --name web --promote --set clustering.clusters=2"
@@ -182,7 +182,7 @@ def test_the_page_about_growing(at: Path) -> None:
 
 
 def test_the_page_about_what_a_service_does_online(at: Path) -> None:
-    page = Page("docs/online.md")
+    page = Page("docs/use/online.md")
     synthetic("data/train.txt")
     [_, shown] = typed(page.take("sh", "localrank train data/train.txt"))
     shutil.rmtree("models")
@@ -232,7 +232,7 @@ def _the_loop(page: Page) -> None:
 
 @pytest.mark.usefixtures("at")
 def test_the_page_about_models_from_elsewhere() -> None:
-    page = Page("docs/models-from-elsewhere.md")
+    page = Page("docs/use/models-from-elsewhere.md")
     random = np.random.default_rng(0)
     documents = random.standard_normal((200, 3)).astype(np.float32)
     learned = lightgbm.Dataset(
@@ -297,7 +297,7 @@ def engine(answer: bytes) -> Iterator[tuple[str, list[Any]]]:
 
 
 def test_the_page_about_search_engines(at: Path) -> None:
-    page = Page("docs/search-engines.md")
+    page = Page("docs/use/search-engines.md")
     lines = (ROOT / "docs" / "examples" / "responses.jsonl").read_text().splitlines()
     responses = [json.loads(line)["response"] for line in lines]
     # Whatever is learned: a model of the features that this engine logs.
@@ -330,7 +330,7 @@ def test_the_page_about_search_engines(at: Path) -> None:
     assert not page.runnable()
 
 
-CONFIGURATIONS = [block for block in blocks("docs/configuration.md") if block.kind == "toml"]
+CONFIGURATIONS = [block for block in blocks("docs/use/configuration.md") if block.kind == "toml"]
 
 
 def test_the_example_of_a_configuration_trains(at: Path) -> None:
@@ -398,7 +398,7 @@ def test_the_notebook_lines_of_the_training_package(at: Path) -> None:
 
 
 def test_models_are_signed_as_the_operations_page_says(at: Path) -> None:
-    page = Page("docs/operations.md")
+    page = Page("docs/operate/operations.md")
     shutil.copytree(ROOT / "models" / "demo", "models/demo")
     block = page.take("sh", "openssl genpkey")
     *others, serve = commands(block)

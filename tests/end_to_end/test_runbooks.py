@@ -1,4 +1,4 @@
-"""Every command of the runbooks in docs/operations.md, run in order against a real service."""
+"""Every command of the runbooks in docs/operate/operations.md, run in order against a real service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text()
+PAGE = (ROOT / "docs" / "operate" / "operations.md").read_text()
 RUNBOOKS = PAGE[PAGE.index("\n## Runbooks\n") :]
 TITLES = re.findall(r"^### (.+)$", RUNBOOKS, re.MULTILINE)
 

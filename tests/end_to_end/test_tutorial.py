@@ -1,4 +1,4 @@
-"""docs/tutorial.md, from top to bottom as a reader runs it, in a folder of its own."""
+"""docs/use/tutorial.md, from top to bottom as a reader runs it, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tests.end_to_end.serving import serving
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "tutorial.md").read_text(), flags=re.DOTALL)
+BLOCKS = re.findall(
+    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "use" / "tutorial.md").read_text(), flags=re.DOTALL
+)
 PRINTED = "http://127.0.0.1:8080"
 
 

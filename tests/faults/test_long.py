@@ -1,4 +1,4 @@
-"""The same faults again and again, for figures: ``pytest -s -m soak tests/faults``; docs/reliability.md has them.
+"""The same faults again and again, for figures: ``pytest -s -m soak tests/faults``; docs/operate/reliability.md has them.
 
 If the host took away too much processor time meanwhile, a fault is done again (`benchmarks.noise`). The faults of workers
 are done on a machine with nothing else to do, and beside two busy processes.

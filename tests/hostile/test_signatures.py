@@ -32,7 +32,7 @@ from tests.hostile.folders import edit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operate" / "operations.md"
 
 
 def private(seed: int) -> Ed25519PrivateKey:

@@ -240,7 +240,7 @@ def test_work_is_the_features_or_four_for_each_tree(ranker: Ranker, forest: Scor
 async def test_bodies_of_the_documented_size_are_read_aside(
     connect: Connect, ranker: Ranker, monkeypatch: pytest.MonkeyPatch, *, missing: int, aside: bool
 ) -> None:
-    page = " ".join((ROOT / "docs" / "operations.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "operate" / "operations.md").read_text().split())
     documented = re.search(r"Bodies of (\d+) MiB or more are read in a", page)
     assert documented is not None
     threads: list[threading.Thread] = []

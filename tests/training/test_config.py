@@ -255,8 +255,8 @@ def test_every_setting_says_what_it_means() -> None:
 
 
 def test_the_page_of_all_settings_is_current() -> None:
-    """It is made by ``python -m localrank_training.reference > docs/configuration.md``."""
-    assert (ROOT / "docs" / "configuration.md").read_text() == page()
+    """It is made by ``python -m localrank_training.reference > docs/use/configuration.md``."""
+    assert (ROOT / "docs" / "use" / "configuration.md").read_text() == page()
 
 
 def test_settings_that_are_made_in_python_are_checked_too() -> None:

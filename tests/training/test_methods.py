@@ -1,4 +1,4 @@
-"""The ready configurations: what each of them sets, as docs/configuration.md and the papers say."""
+"""The ready configurations: what each of them sets, as docs/use/configuration.md and the papers say."""
 
 from __future__ import annotations
 

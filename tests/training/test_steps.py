@@ -22,7 +22,7 @@ from localrank_training.steps import (
     SimilaritySettings,
 )
 
-#: What users read in docs/configuration.md: a default that changes changes what they train.
+#: What users read in docs/use/configuration.md: a default that changes changes what they train.
 DEFAULTS: dict[type, dict[str, Any]] = {
     ContractSettings: {"normalise": "query_minmax", "missing": "reject", "constant": 0.0},
     RepresentationSettings: {

@@ -1,6 +1,6 @@
-"""Which components can be combined, and runs that try every pair of them: docs/combinations.md.
+"""Which components can be combined, and runs that try every pair of them: docs/use/combinations.md.
 
-python -m localrank_training.combinations > docs/combinations.md
+python -m localrank_training.combinations > docs/use/combinations.md
 
 The components are those that the settings and the registry of learners name; a new one is in all of this by itself. The
 configuration check alone says what goes together (`localrank_training.compatibility`).
@@ -149,7 +149,7 @@ def covering(seed: int = 0) -> tuple[Combination, ...]:
 
 
 def page() -> str:
-    """Return the text of docs/combinations.md."""
+    """Return the text of docs/use/combinations.md."""
     return "\n".join(_page()) + "\n"
 
 
@@ -172,7 +172,9 @@ def _page() -> Iterator[str]:
 _HEAD = """\
 # Combinations
 
-<!-- Made from the components and the configuration check: python -m localrank_training.combinations > docs/combinations.md -->
+*For people who configure training: which components go together.*
+
+<!-- Made from the components and the configuration check: python -m localrank_training.combinations > docs/use/combinations.md -->
 
 A model is made of one component for each step. The configuration check says at once which components go together;
 `localrank train` runs it first. {whole:,} combinations that have clusters are accepted. Every learner goes with all of them.

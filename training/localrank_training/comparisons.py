@@ -17,7 +17,7 @@ With ``d_q`` the differences and ``s_q`` independent fair signs:
 Student's interval takes its degrees of freedom from the ``c`` queries that differ, because only those show how much
 differences vary. With fewer than `ENOUGH` of them there is no interval, because it would have no meaning. It was chosen
 by simulation on real differences, where it covers what it says and bootstrap intervals do not (``benchmarks/coverage``,
-docs/method.md, "Comparing two rankings"). Random signs come from a seed; memory is bounded.
+docs/understand/method.md, "Comparing two rankings"). Random signs come from a seed; memory is bounded.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What is left out has its default. A ready configuration (`methods`) is a set of tables; a file overrides single settings of
 it, ``--learner`` the whole table of the learner, and ``--set`` single settings once more. All of it goes into the
-manifest. docs/configuration.md lists every setting; it is made from the definitions in `steps` and `learners`.
+manifest. docs/use/configuration.md lists every setting; it is made from the definitions in `steps` and `learners`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cost of a scorer in the service. It is counted, not timed, so that the same data always give the same choices.
 
 The unit is a microsecond of processor time for 100 documents on one core. The factors come from measurements of the
-real scorers (docs/quality.md, "What it costs"). Another machine has other factors, but almost the same proportions.
+real scorers (docs/understand/quality.md, "What it costs"). Another machine has other factors, but almost the same proportions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""docs/configuration.md: every setting, from its definition.
+"""docs/use/configuration.md: every setting, from its definition.
 
-python -m localrank_training.reference > docs/configuration.md
+python -m localrank_training.reference > docs/use/configuration.md
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _HEAD = """\
 # Configuration
 
-<!-- Made from the definitions of the settings: python -m localrank_training.reference > docs/configuration.md -->
+*For people who configure training: every setting, its values and its default.*
+
+<!-- Made from the definitions of the settings: python -m localrank_training.reference > docs/use/configuration.md -->
 
 `localrank train` takes its settings from these places; each overrides those before it:
 

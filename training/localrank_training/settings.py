@@ -1,7 +1,7 @@
 """Turns what a user wrote (TOML, a flag) into a frozen dataclass of settings, or into one clear error message.
 
 A setting is defined once, as a field of its dataclass: its type is the annotation, a `Literal` lists its choices, and
-`setting` adds bounds and meaning. The check, its messages, ``--print-config`` and docs/configuration.md all come from
+`setting` adds bounds and meaning. The check, its messages, ``--print-config`` and docs/use/configuration.md all come from
 that. A field whose type is itself such a dataclass is a table in TOML. Nothing is converted silently, except a whole
 number where a real one is wanted.
 """

@@ -1,6 +1,6 @@
 """The settings of each step of a training run: one frozen dataclass for one table of TOML.
 
-A setting has its type, its bounds and its meaning here; docs/configuration.md is made from them. What settings of
+A setting has its type, its bounds and its meaning here; docs/use/configuration.md is made from them. What settings of
 different steps demand of each other is in `compatibility` and `config`.
 """
 

@@ -1,6 +1,6 @@
 """A model on disk: a folder of one manifest and plain arrays that nobody can break unnoticed.
 
-The format is defined in docs/artifact-format.md. `save` writes a version, `load` reads one, `attach` reads what `load`
+The format is defined in docs/understand/artifact-format.md. `save` writes a version, `load` reads one, `attach` reads what `load`
 has kept, `verify` tells whether one is good. Names, numbers and aliases of versions are `localrank.registry`'s.
 """
 

@@ -25,7 +25,7 @@ from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFaile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The format that this code writes; docs/artifact-format.md says which ones it reads.
+#: The format that this code writes; docs/understand/artifact-format.md says which ones it reads.
 FORMAT_VERSION = 2
 #: The formats that it reads.
 _READS = (1, 2)

@@ -1,7 +1,7 @@
 """Everything the service can be told; read once, then immutable.
 
 Every field is the environment variable ``LOCALRANK_<NAME>`` and the flag ``--<name>`` of ``localrank serve``, and
-stands in docs/operations.md. A variable that is no field is an error, so that a typo cannot go unnoticed.
+stands in docs/operate/operations.md. A variable that is no field is an error, so that a typo cannot go unnoticed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What requests may hold: one table for the parser, for OpenAPI and for the tables in docs/http.md."""
+"""What requests may hold: one table for the parser, for OpenAPI and for the tables in docs/use/http.md."""
 
 from __future__ import annotations
 

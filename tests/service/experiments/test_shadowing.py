@@ -170,5 +170,5 @@ async def test_one_document_and_equal_scores_say_nothing_of_agreement(job: Job) 
 
 
 async def test_so_many_requests_wait_at_most() -> None:
-    """As docs/online.md says of a full queue."""
+    """As docs/use/online.md says of a full queue."""
     assert (256, 4_000_000) == (shadowing.MOST_WAITING, shadowing.MOST_NUMBERS)

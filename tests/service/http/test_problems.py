@@ -231,7 +231,7 @@ def asgi(request: httpx.Request) -> Scope:
 
 
 async def test_every_error_of_core_has_the_status_on_the_page() -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "use" / "http.md").read_text()
     rows = re.findall(r"^\| (`(?:urn:localrank:problem:|…:).*`) \| (\d{3}) \|", page, re.MULTILINE)
     described = {kind: int(status) for kinds, status in rows for kind in re.findall(r":([a-z-]+)`", kinds)}
 
@@ -283,7 +283,7 @@ def test_every_type_of_problem_is_on_the_page() -> None:
         for kind in re.findall(r"^ +kind=\"([a-z-]+)\",$", path.read_text(), re.MULTILINE)
     }
     kinds = named | {problem_of(error("")).kind for error in STATUSES}
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "use" / "http.md").read_text()
 
     described = set(re.findall(r"(?:urn:localrank:problem|…):([a-z-]+)`", page))
 

@@ -138,5 +138,5 @@ def test_processors_are_those_that_it_may_run_on(
 
 
 def test_at_most_8_workers_are_started_unasked() -> None:
-    """As docs/operations.md says."""
+    """As docs/operate/operations.md says."""
     assert 8 == cpus.MOST_WORKERS

@@ -11,7 +11,7 @@ import pytest
 from localrank.errors import InvalidConfiguration
 from localrank_service.process.settings import Settings
 
-OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operate" / "operations.md"
 
 
 def test_settings_come_from_the_environment_and_flags_override_them() -> None:
@@ -123,7 +123,7 @@ def test_the_module_has_no_other_surprises() -> None:
 
 
 def documented_defaults() -> dict[str, str]:
-    """The default of each variable in the table of docs/operations.md, if it names one."""
+    """The default of each variable in the table of docs/operate/operations.md, if it names one."""
     rows = re.findall(r"^\| `LOCALRANK_(\w+)` \|([^|]*)\|", OPERATIONS.read_text(), re.MULTILINE)
     return {name.lower(): text.strip().strip("`") for name, text in rows}
 

@@ -218,7 +218,7 @@ async def test_a_line_shows_exact_figures_and_so_much_of_a_path(
 async def test_a_worker_writes_100_lines_in_each_second_at_most(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/operations.md says."""
+    """As docs/operate/operations.md says."""
     now = [0.5]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     log = AccessLog(1.0)

@@ -149,7 +149,7 @@ async def test_promtool_finds_no_fault(client: httpx.AsyncClient) -> None:
 
 
 async def test_every_metric_is_documented(client: httpx.AsyncClient) -> None:
-    documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    documented = (Path(__file__).parents[3] / "docs" / "operate" / "operations.md").read_text()
 
     for family in text_string_to_metric_families((await client.get("/metrics")).text):
         suffix = "_total" if family.type == "counter" else ""
@@ -458,7 +458,7 @@ def test_versions_that_only_a_dead_worker_served_are_not_shown_for_its_alias(
 
 
 def test_labels_are_the_documented_ones() -> None:
-    documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    documented = (Path(__file__).parents[3] / "docs" / "operate" / "operations.md").read_text()
     rows = re.findall(r"^\| `(localrank_\w+)` \| ([^|]*)\|", documented, re.MULTILINE)
     labels = {name: re.findall(r"`(\w+)`", text) for name, text in rows}
 

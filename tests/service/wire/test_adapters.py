@@ -303,7 +303,7 @@ def test_the_examples_of_openapi_are_valid() -> None:
             valid(name, json.loads(json.dumps(example)))
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "search-engines.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "use" / "search-engines.md").read_text()
 
 
 async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(client: httpx.AsyncClient) -> None:

@@ -120,4 +120,4 @@ async def test_huge_bodies_other_types_and_callers_without_a_key_are_refused(
 def test_the_docs_show_every_member_and_what_it_means(table: Any) -> None:
     rows = "".join(f"| `{member.name}` | {member.meaning} |\n" for member in table)
 
-    assert rows in (Path(__file__).parents[3] / "docs" / "http.md").read_text()
+    assert rows in (Path(__file__).parents[3] / "docs" / "use" / "http.md").read_text()

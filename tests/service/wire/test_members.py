@@ -1,4 +1,4 @@
-"""One table says what a request may hold: to the parser, to OpenAPI and in docs/http.md."""
+"""One table says what a request may hold: to the parser, to OpenAPI and in docs/use/http.md."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TABLES = (
 def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...]) -> None:
     rows = "".join(f"| `{member.name}` | {member.meaning} |\n" for member in table)
 
-    assert f"|---|---|\n{rows}\n" in (ROOT / "docs" / "http.md").read_text()
+    assert f"|---|---|\n{rows}\n" in (ROOT / "docs" / "use" / "http.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The pages of `docs/papers` and the experiments agree on what is tried, so that a run makes the tables that the pages show."""
+"""The pages of `docs/research` and the experiments agree on what is tried, so that a run makes the tables that the pages show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from localrank_training.experiments import (
     triples,
 )
 
-PAGES = Path(__file__).parents[3] / "docs" / "papers"
+PAGES = Path(__file__).parents[3] / "docs" / "research"
 
 
 def section(page: str, title: str) -> str:

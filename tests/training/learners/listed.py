@@ -1,4 +1,4 @@
-"""The settings of a learner as docs/configuration.md lists them, and as its class declares them."""
+"""The settings of a learner as docs/use/configuration.md lists them, and as its class declares them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 @lru_cache
 def listed(method: str) -> list[str]:
     """Return the lines of the page about a learner."""
-    return _section((ROOT / "docs" / "configuration.md").read_text(), method)
+    return _section((ROOT / "docs" / "use" / "configuration.md").read_text(), method)
 
 
 def declared(method: str) -> list[str]:

@@ -111,7 +111,7 @@ def test_an_xgboost_tree_goes_left_below_its_condition(tmp_path: Path) -> None:
 def test_the_sums_of_float32_agree_to_a_hundred_thousandth_and_others_to_the_twelfth_digit(
     tmp_path: Path,
 ) -> None:
-    """The document promises so for each origin: docs/models-from-elsewhere.md."""
+    """The document promises so for each origin: docs/use/models-from-elsewhere.md."""
     models = [read(tmp_path, one) for one in (xgb(), linear([1, 2, 3]), "## AdaRank\n1:1", cat())]
 
     assert [1e-5, 1e-5, 1e-5, 1e-12] == [model.tolerance for model in models]

@@ -134,7 +134,7 @@ def train(
     """Learn a model from judged queries and publish it as the next version.
 
     Without --method, --config and --learner, the method is auto: a blend of linear models and trees, with local models
-    for different kinds of queries if these are better. docs/quality.md explains it, docs/configuration.md lists every
+    for different kinds of queries if these are better. docs/understand/quality.md explains it, docs/use/configuration.md lists every
     setting.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Judged queries in delimited text: commas, tabs, semicolons or bars, with a header. Docs: docs/data.md, "CSV"."""
+"""Judged queries in delimited text: commas, tabs, semicolons or bars, with a header. Docs: docs/use/data.md, "CSV"."""
 
 from __future__ import annotations
 

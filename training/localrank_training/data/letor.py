@@ -1,4 +1,4 @@
-"""LETOR text of a file: `localrank.letor` with Arrow's compiled conversion of numbers. Docs: docs/data.md, "Text"."""
+"""LETOR text of a file: `localrank.letor` with Arrow's compiled conversion of numbers. Docs: docs/use/data.md, "Text"."""
 
 from __future__ import annotations
 

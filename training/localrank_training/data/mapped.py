@@ -1,4 +1,4 @@
-"""The mapped form: a folder of plain arrays that is opened without being read. Docs: docs/data.md, "Mapped form"."""
+"""The mapped form: a folder of plain arrays that is opened without being read. Docs: docs/use/data.md, "Mapped form"."""
 
 from __future__ import annotations
 

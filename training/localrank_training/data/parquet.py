@@ -1,4 +1,4 @@
-"""Judged queries in Parquet. Docs: docs/data.md, "Parquet"."""
+"""Judged queries in Parquet. Docs: docs/use/data.md, "Parquet"."""
 
 from __future__ import annotations
 

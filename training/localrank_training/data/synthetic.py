@@ -16,7 +16,7 @@ Kinds differ as much as the separations ``S`` and ``T`` say:
 ``c`` is relevant for every kind and ``s_k`` for this one only: features dealt to it, made orthogonal to its directions,
 so that the cloud does not show the answer. :math:`\sigma_k(v)^2 = \|v\|^2 + \sum_j (v \cdot a_{kj})^2` is the variance
 of ``v . x`` within a query, by which ``r_k`` is scaled too: without noise, usefulness has variance one. The ``b`` are
-patterns of signs that differ as much as possible. What the knobs do to a ranker: docs/method.md, "Synthetic queries".
+patterns of signs that differ as much as possible. What the knobs do to a ranker: docs/understand/method.md, "Synthetic queries".
 
 Numbers are rounded, so that a seed gives the same queries on processors whose last bits differ.
 """

@@ -2,7 +2,7 @@
 
 `Layout` decides once per file what each column is, and says so; `rows` turns Arrow's batches into arrays and names the
 row and the column of whatever is wrong. How a file is opened: `localrank_training.data.parquet` and
-`localrank_training.data.delimited`. Docs: docs/data.md, "Tables".
+`localrank_training.data.delimited`. Docs: docs/use/data.md, "Tables".
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _BOOSTED: dict[str, Any] = {
 }
 _RELATIVE = "[raw, zscore, rank]"
 
-#: The members of the default recipe; docs/quality.md says why these. The third one is the one that clusters have of their own.
+#: The members of the default recipe; docs/understand/quality.md says why these. The third one is the one that clusters have of their own.
 MEMBERS: tuple[dict[str, Any], ...] = (
     {"method": "ranksvm", "blocks": "[minmax, zscore * 0.25, rank]", "C": [0.1, 1.0, 10.0, 100.0]},
     {"method": "ranksvm", "blocks": "minmax", "C": [0.1, 1.0, 10.0, 100.0]},

@@ -4,7 +4,7 @@
     importing.publish(model, ...)        checked against the origin's own scores, then published
 
 A reader for each origin: `lightgbm`, `xgboost`, `catboost`, `ranklib`. None of them needs the library that it is named
-after; `checking` asks the library for its scores if it is installed. Docs: docs/models-from-elsewhere.md.
+after; `checking` asks the library for its scores if it is installed. Docs: docs/use/models-from-elsewhere.md.
 """
 
 from localrank_training.origins.model import OriginModel
