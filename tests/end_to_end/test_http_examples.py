@@ -102,7 +102,7 @@ def test_the_client_ranks_as_the_ranker_does(url: str) -> None:
         (one.name, one.version, one.n_features, one.default) for one in names["served"]
     ]
     assert names["detail"] == "the array has 3 features per document; expected 10"
-    assert "3 features" in second.problem.detail
+    assert "3 values; expected 10" in second.problem.detail
 
 
 def test_the_readme_s_lines_rank(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-ARTIFACTS = HERE.parent / "data" / "artifacts" / "format-2"
+ARTIFACTS = HERE.parent / "data" / "artifacts" / "format-1"
 KEY, SERVING = "golden-admin-key", "golden-serving-key"
 JSON, NPY, TEXT = "application/json", "application/x-npy", "text/plain"
 NAMES = ("bm25", "pagerank", "age", "clicks", "length")

@@ -168,7 +168,7 @@ def extra_and_listed(version: Path) -> None:
 
 
 def nested(version: Path) -> None:
-    (version / MANIFEST).write_text('{"format_version": 2, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    (version / MANIFEST).write_text('{"format_version": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
 
 
 WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
@@ -599,17 +599,17 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[ArtifactError], str]] = {
     "a future format": (
         member("format_version", to=3),
         ArtifactIncompatible,
-        r"manifest\.json: format_version: this LocalRank reads formats 1, 2, found 3",
+        r"manifest\.json: format_version: this LocalRank reads format 1, found 3",
     ),
     "a future format with other members": (
         lambda version: (version / MANIFEST).write_text('{"format_version": 7, "layers": []}'),
         ArtifactIncompatible,
-        r"this LocalRank reads formats 1, 2, found 7",
+        r"this LocalRank reads format 1, found 7",
     ),
     "a format that is no number": (
-        member("format_version", to="2"),
+        member("format_version", to="1"),
         ArtifactCorrupt,
-        r"format_version: expected an integer, found '2'",
+        r"format_version: expected an integer, found '1'",
     ),
     "a version that is none": (
         member("version", to=0),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from localrank.artifact.older import renamed
 from localrank.artifact.strict_json import briefly, parse_object
 from localrank.brief import one_line
 from localrank.contract import FeatureContract
@@ -25,10 +24,8 @@ from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFaile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The format that this code writes; docs/understand/artifact-format.md says which ones it reads.
-FORMAT_VERSION = 2
-#: The formats that it reads.
-_READS = (1, 2)
+#: The format that this code reads and writes; docs/understand/artifact-format.md defines it.
+FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
 LARGEST_MANIFEST = 64 * 1024 * 1024
@@ -136,7 +133,6 @@ class Manifest:
     """A manifest that has been checked.
 
     Attributes:
-        format_version: of the folder.
         sha256: of the manifest. The manifest holds the SHA-256 of every other file, so this one identifies the version.
         name, version: under which it was published.
         created: when, as the publisher wrote it.
@@ -147,10 +143,9 @@ class Manifest:
         notes: what the publisher found worth saying, degenerate clusters above all.
         stability: how much the clusters move under resampling.
         files: every other file.
-        raw: all members, under their present names.
+        raw: all members.
     """
 
-    format_version: int
     sha256: str
     name: str
     version: int
@@ -182,8 +177,6 @@ class Manifest:
         raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
         # The format is checked first, because the rest of another format is unknown.
         _check_format(raw)
-        if raw["format_version"] == 1:
-            raw = renamed(raw)
         _check_members(raw)
         if not _DIGEST.fullmatch(raw["sha256"]):
             raise ArtifactCorrupt(
@@ -205,7 +198,6 @@ class Manifest:
                 f"{MANIFEST}: contract_hash: expected {contract.digest}, found {briefly(raw['contract_hash'])}"
             )
         return cls(
-            format_version=raw["format_version"],
             sha256=raw["sha256"],
             name=raw["name"],
             version=raw["version"],
@@ -252,9 +244,9 @@ def _check_format(raw: Mapping[str, Any]) -> None:
     version = raw.get("format_version")
     if not _is_count(version):
         raise ArtifactCorrupt(f"{MANIFEST}: format_version: expected an integer, found {briefly(version)}")
-    if version not in _READS:
+    if version != FORMAT_VERSION:
         raise ArtifactIncompatible(
-            f"{MANIFEST}: format_version: this LocalRank reads formats {', '.join(map(str, _READS))}, found {version}"
+            f"{MANIFEST}: format_version: this LocalRank reads format {FORMAT_VERSION}, found {version}"
         )
 
 

@@ -1,6 +1,6 @@
 """Make golden artifacts of the present format: ``python -m tests.data.artifacts.make`` from the project's root.
 
-They are made once for each format and kept forever: what loads today must load tomorrow. It never replaces one.
+What loads today must load tomorrow, so it never replaces one. Until the first release there is one format.
 """
 
 from __future__ import annotations
