@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import results
 from localrank.commands.output import print_table
-from localrank_training.pages.drawing import drawing
-from localrank_training.pages.plot import Axis, Line, Plot
+from localrank_training.report import Axis, Line, Plot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +60,7 @@ def main() -> int:
                 print_table(_COLUMNS, [tuple(row[name] for name in _COLUMNS)])
                 results.write(options.out, rows=rows)
     if options.plot:
-        drawing(*plots(rows)).write(options.plot)
+        options.plot.write_text(svg(*plots(rows)), encoding="utf-8")
     linear = [row for row in rows if (row["step"], row["learner"]) == ("train", "linear")]
     if len(linear) < 2:
         return 0

@@ -68,8 +68,14 @@ def test_the_files_are_the_golden_ones(tmp_path: Path) -> None:
     paths = write(tmp_path, one, one.mark(DATA), found_in(Study(DATA, Fits(tmp_path), 0, 0)), runs)
 
     assert [tmp_path / f"made-up.{ending}" for ending in ("csv", "json", "svg", "html")] == paths
-    for path in paths:
+    *tables, drawn, page = paths
+    for path in tables:
         agree_exactly(GOLDEN / f"written.{path.suffix[1:]}", one_in_a_line(path.read_text(encoding="utf-8")))
+    assert "<title>first; second</title>" in drawn.read_text(encoding="utf-8")
+    said = page.read_text(encoding="utf-8")
+    assert all(
+        text in said for text in ("The lead.", "Another — sentence.", "Look here.", "And there.", "Caption.")
+    )
 
 
 def test_what_is_no_number_is_null_in_json_and_itself_in_csv(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank_training.data.queries import QuerySet
-    from localrank_training.pages import Page
+    from localrank_training.report import Page
     from localrank_training.reporting.background import Background
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained

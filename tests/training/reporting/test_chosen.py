@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localrank_training.config import TrainingConfig
-from localrank_training.pages import Folded, Items, Table
+from localrank_training.report import Folded, Items, Table
 from localrank_training.reporting.chosen import chosen
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_training.pages import Facts, Plot, Section, Table
+from localrank_training.report import Facts, Plot, Section, Table
 from localrank_training.reporting.evaluated import Sides, page_of_evaluation
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank_training.importances import Importances
-from localrank_training.pages import Bars, Plot, Table
+from localrank_training.report import Bars, Plot, Table
 from localrank_training.reporting.features import features
 
 

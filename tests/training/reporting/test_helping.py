@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localrank_training.pages import Dots, Line, Plot, Table
+from localrank_training.report import Dots, Line, Plot, Table
 from localrank_training.reporting.helping import advised, curved
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_training.pages import Folded, Table
+from localrank_training.report import Folded, Table
 from localrank_training.reporting.judged import contract_of, data
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.query_map import QueryMap
-from localrank_training.pages import Bars, Dots, Level, Plot, Section, Table
+from localrank_training.report import Bars, Dots, Level, Plot, Section, Table
 from localrank_training.reporting.locality import locality, query_plot
 
 GLOBAL = object()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_training.pages import Dots, Plot, Table
+from localrank_training.report import Dots, Plot, Table
 from localrank_training.reporting.quality import quality
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank_training.config import TrainingConfig
-from localrank_training.pages import Dots, Facts, Level, Line, Plot, Section, Table
+from localrank_training.report import Dots, Facts, Level, Line, Plot, Section, Table
 from localrank_training.reporting.tuned import page_of_tuning
 from localrank_training.tuning import Setting, Tuned
 

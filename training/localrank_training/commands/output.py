@@ -17,8 +17,8 @@ from localrank_training.progress import silent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank_training.pages import Page
     from localrank_training.progress import Progress
+    from localrank_training.report import Page
 
 
 def given(path: str | None) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from localrank._version import __version__
 from localrank_training.assessment import METRIC
-from localrank_training.pages import Facts, Page, Pre, Section, Table
+from localrank_training.report import Facts, Page, Pre, Section, Table
 from localrank_training.reporting.differences import called, differences, named, within
 from localrank_training.reporting.helping import advised
 from localrank_training.reporting.judged import data

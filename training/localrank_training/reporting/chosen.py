@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.pages import Folded, Items, Section, Table
+from localrank_training.report import Folded, Items, Section, Table
 from localrank_training.toml_text import value_text
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
     from localrank_training.cross_fitting import CrossFitted
     from localrank_training.learners.settings import LearnerSettings
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from localrank_training.comparisons import interval_of
-from localrank_training.pages import Axis, Dots, Level, Plot
+from localrank_training.report import Axis, Dots, Level, Plot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from localrank._version import __version__
-from localrank_training.pages import Facts, Page, Pre, Section, Table
+from localrank_training.report import Facts, Page, Pre, Section, Table
 from localrank_training.reporting.differences import INTERVALS, called, differences, means, within
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
     from localrank_training.comparisons import Comparison
     from localrank_training.evaluation import Evaluation
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
 
 _LEVEL = 0.05
 _CLUSTERS = 25

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.pages import Axis, Bars, Plot, Section, Table
+from localrank_training.report import Axis, Bars, Plot, Section, Table
 
 if TYPE_CHECKING:
     from localrank_training.importances import Importances
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
     from localrank_training.reports import TrainingReport
 
 _SHOWN, _CLUSTERS, _OF_A_CLUSTER = 15, 25, 4

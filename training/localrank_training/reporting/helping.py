@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank_training.learning_curve import METRIC as CURVE_METRIC
-from localrank_training.pages import Axis, Dots, Line, Plot, Section, Table
 from localrank_training.removals import METRIC
+from localrank_training.report import Axis, Dots, Line, Plot, Section, Table
 from localrank_training.reporting.differences import called, differences, named, signed, within
 
 if TYPE_CHECKING:
     from localrank_training.advice import Advice
     from localrank_training.learning_curve import LearningCurve
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
 
 
 def advised(advice: Advice | None, why_not: str = "") -> Section:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from localrank_training.pages import Folded, Section, Table
+from localrank_training.report import Folded, Section, Table
 
 if TYPE_CHECKING:
     from localrank.contract import FeatureContract
     from localrank_training.data.inspection import Inspection
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
 
 #: Features that are listed; a page of thousands would be no page.
 _FEATURES = 300

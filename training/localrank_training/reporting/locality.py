@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank_training.comparisons import interval_of
-from localrank_training.pages import Axis, Bars, Dots, Level, Plot, Section, Table
+from localrank_training.report import Axis, Bars, Dots, Level, Plot, Section, Table
 from localrank_training.reporting.differences import called, means, signed, within
 from localrank_training.reporting.intervals import wilson
 from localrank_training.stability import IN_WORDS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.query_map import QueryMap
     from localrank_training.cross_fitting import Localised
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
     from localrank_training.reports import TrainingReport
     from localrank_training.training import Trained
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.pages import Folded, Pre, Section, Table
+from localrank_training.report import Folded, Pre, Section, Table
 from localrank_training.toml_text import to_toml
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from localrank.artifact import Manifest
     from localrank_training.config import TrainingConfig
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
 
 
 @dataclass(frozen=True, slots=True)

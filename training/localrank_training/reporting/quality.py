@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank_training.latency import DOCUMENTS
-from localrank_training.pages import Section, Table
+from localrank_training.report import Section, Table
 from localrank_training.reporting.differences import INTERVALS, called, differences, means, within
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from localrank_training.blend_report import BlendReport
     from localrank_training.comparisons import Comparison
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
     from localrank_training.reports import TrainingReport
     from localrank_training.training import HeldOut
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from localrank_training.pages import Facts, Page
+from localrank_training.report import Facts, Page
 from localrank_training.reporting.chosen import chosen
 from localrank_training.reporting.differences import called, mean_of, named, signed
 from localrank_training.reporting.features import features

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank._version import __version__
-from localrank_training.pages import Axis, Dots, Facts, Folded, Level, Line, Page, Plot, Pre, Section, Table
+from localrank_training.report import Axis, Dots, Facts, Folded, Level, Line, Page, Plot, Pre, Section, Table
 from localrank_training.reporting.differences import INTERVALS, called, signed, within
 from localrank_training.toml_text import to_toml
 from localrank_training.tuning_report import against_best, named
 
 if TYPE_CHECKING:
     from localrank_training.config import TrainingConfig
-    from localrank_training.pages import Part
+    from localrank_training.report import Part
     from localrank_training.tuning import Effect, Tuned
 
 #: Settings that are listed; all of them are in ``trials.jsonl``.
