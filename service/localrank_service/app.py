@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from localrank import __version__
 from localrank.journal import FEEDBACK
-from localrank_service.describe import openapi
+from localrank_service.apis import openapi
 from localrank_service.experiments.running import Experiments
 from localrank_service.experiments.store import Store
 from localrank_service.http import problems

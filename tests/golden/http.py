@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank import Registry
+from tests.described import check
 from tests.end_to_end.serving import serving
 from tests.golden.command import run
 from tests.golden.frame import DATA, HERE, MODELS, plain
@@ -96,6 +97,7 @@ class Door:
         answer = self.client.request(
             method, path, content=body, headers={"accept-encoding": "identity", **head}
         )
+        check(answer)
         kept = answered(answer)
         if only:
             kept["body"] = {

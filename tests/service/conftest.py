@@ -21,6 +21,7 @@ from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_training.query_map import query_map
+from tests.described import check_async
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +81,11 @@ async def connected(
     app = create_app(settings or Settings(), **arguments)  # type: ignore[arg-type]
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app),
+            base_url="http://localhost",
+            event_hooks={"response": [check_async]},
+        ) as client,
     ):
         yield client
 

@@ -16,9 +16,9 @@ import pytest
 
 from localrank.metrics import measure
 from localrank_service import evaluating
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.process.settings import Settings
 from localrank_training.data.writing import convert
+from tests.described import DOCUMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,7 +298,7 @@ async def test_it_is_not_counted_among_live_requests(client: httpx.AsyncClient) 
 
 
 async def test_the_example_of_the_documentation_is_one(client: httpx.AsyncClient) -> None:
-    [example] = SCHEMAS["EvaluateRequest"]["examples"]
+    [example] = DOCUMENT["components"]["schemas"]["EvaluateRequest"]["examples"]
 
     assert 404 == (await client.post("/v1/evaluate", json=example)).status_code
 

@@ -16,18 +16,17 @@ try:
 except ImportError as error:
     raise ImportError("localrank.client needs httpx; install localrank[client]") from error
 
+from localrank.answers import Route, Warned
 from localrank.client.asynchronous import AsyncClient
 from localrank.client.query import Query
 from localrank.client.synchronous import Client
 from localrank.client.values import (
     Problem,
     Reranked,
-    Route,
     Served,
     ServiceError,
     ServiceUnreachable,
     Unavailable,
-    Warned,
 )
 
 __all__ = [

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.client.values import Problem, Reranked, Route, Served, ServiceError, Warned
+from localrank.answers import Route, Warned
+from localrank.client.values import Problem, Reranked, Served, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,47 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from localrank.answers import Route, Warned
     from localrank.arrays import Indices, Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """How the query found its scorer.
-
-    Attributes:
-        strategy: of the model's router.
-        cluster: whose scorer it was; ``None`` is the global one.
-        similarity: to the nearest training query, or what else the router compares clusters by.
-        margin: lead of the best cluster over the second.
-        candidates: how many training queries were compared.
-        fallback: why another scorer than the strategy's choice answered.
-        local: false if the global scorer answered, as the cluster has none of its own or there is no cluster.
-        shares: the weight of each cluster's scorer; empty if one scorer answered.
-    """
-
-    strategy: str
-    cluster: int | None
-    similarity: float | None
-    margin: float | None
-    candidates: int
-    fallback: str | None
-    local: bool = True
-    shares: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """A warning in a successful answer.
-
-    Attributes:
-        code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
-        feature: which.
-        count: in how many documents.
-    """
-
-    code: str
-    feature: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

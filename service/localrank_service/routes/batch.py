@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
+from localrank_service.apis.openapi import BODY, KEY, ROWS, Schema, closed, operation
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.http.problems import FAILED, Problem
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=DirectRoute)
 
+_REQUEST = Schema(
+    "BatchRequest",
+    closed(
+        {"queries": {"type": "array", "items": {"$ref": "#/components/schemas/RerankRequest"}}},
+        examples=[{"queries": [{"model": "demo", "top_n": 1, "features": ROWS}, {"features": ROWS[:1]}]}],
+    ),
+)
+
 _TABLE = ("queries", *names_of(RERANK))
 #: Warnings that all answers of a batch hold together.
 _MOST_WARNINGS = 10_000
@@ -32,6 +41,7 @@ _log = logging.getLogger("localrank.service")
 
 
 @router.post("/v1/rerank/batch")
+@operation("BatchAnswer", {*KEY, *BODY}, reads=_REQUEST)
 async def rerank_batch(request: Request) -> Response:
     """Order the documents of many queries, each by the model of its own kind; a failed query affects no other."""
     service: Service = request.app.state.service

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
+from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operation, request_of
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.http.problems import Problem
@@ -19,10 +20,25 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=DirectRoute)
 
+_REQUEST = request_of(
+    "CohereRequest",
+    COHERE,
+    required=("documents",),
+    examples=[
+        {
+            "model": "demo",
+            "query": "cheap flights",
+            "documents": [{"features": ROWS[0], "text": "…"}, {"features": NAMED}],
+            "top_n": 1,
+        }
+    ],
+)
+
 _TABLE = names_of(COHERE)
 
 
 @router.post("/v2/rerank")
+@operation("CohereAnswer", {*KEY, *BODY, *MODEL, 409, 504}, reads=_REQUEST, name="rerank_as_cohere")
 async def rerank(request: Request) -> Response:
     """Order the documents of one query; request and answer have the form of Cohere's rerank API."""
     service: Service = request.app.state.service

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
+from localrank_service.apis.openapi import BODY, KEY, MODEL, ROWS, operation, request_of
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
@@ -18,10 +19,18 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=DirectRoute)
 
+_REQUEST = request_of(
+    "CompareRequest",
+    COMPARE,
+    required=("candidate",),
+    examples=[{"baseline": "demo", "candidate": "demo@1", "ids": ["d1", "d2"], "features": ROWS}],
+)
+
 _TABLE = names_of(COMPARE)
 
 
 @router.post("/v1/compare")
+@operation("CompareAnswer", {*KEY, *BODY, *MODEL, 409}, reads=_REQUEST)
 async def compare(request: Request) -> Response:
     """Order the documents of one query with two versions, and say how far every document moves."""
     service: Service = request.app.state.service

@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from localrank.registry import CHAMPION
+from localrank_service.apis.openapi import BODY, KEY, MODEL, ROWS, operation, options_of, request_of
 from localrank_service.evaluating import Evaluation
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.problems import Problem
@@ -22,11 +23,36 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["online"])
 
+_REQUEST = request_of(
+    "EvaluateRequest",
+    EVALUATE,
+    required=("queries",),
+    examples=[
+        {
+            "model": "demo",
+            "metrics": ["ndcg@10", "mrr"],
+            "queries": [{"query_id": "q-17", "features": ROWS, "labels": [1, 0]}],
+        }
+    ],
+)
+_LETOR = {
+    "type": "string",
+    "description": "LETOR text, a line for each document: `2 qid:17 1:0.5 2:3 # comment`. Options are in "
+    "the query string.",
+}
+
 _JSON = "application/json"
 _TABLE = names_of(EVALUATE)
 
 
 @router.post("/v1/evaluate")
+@operation(
+    "EvaluateAnswer",
+    {*KEY, *BODY, *MODEL, 409, 429, 504},
+    reads=_REQUEST,
+    parameters=options_of(EVALUATE, wire.OPTIONS, letor.MEDIA_TYPE),
+    other_bodies={letor.MEDIA_TYPE: _LETOR},
+)
 async def evaluate(request: Request) -> Response:
     """Measure how well a model ranks judged queries, and how fast."""
     service: Service = request.app.state.service

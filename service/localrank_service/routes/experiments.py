@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
-from localrank_service.experiments.definition import defined
+from localrank_service.apis.openapi import BODY, KEY, closed, described_by, operation, request_of
+from localrank_service.experiments.definition import GUARDRAILS, MEMBERS, defined
 from localrank_service.experiments.running import OFF
 from localrank_service.http.problems import Problem
 from localrank_service.routes.changing import check_admin, members_of
 from localrank_service.routes.options import check_options
+from localrank_service.wire.members import names_of
 
 if TYPE_CHECKING:
     from localrank_service.experiments.running import Experiments
@@ -20,8 +22,19 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["experiments"], dependencies=[Depends(check_options)])
 
+_SETTINGS = request_of(
+    "ExperimentSettings",
+    MEMBERS,
+    required=("kind", "model", "candidate"),
+    examples=[{"kind": "canary", "model": "demo", "candidate": "demo@2", "percent": 5}],
+)
+_SETTINGS.members["properties"]["guardrails"] = closed(
+    described_by(GUARDRAILS), optional=names_of(GUARDRAILS)
+)
+
 
 @router.get("/v1/experiments")
+@operation("Experiments", {*KEY, 409})
 async def list_experiments(request: Request) -> Response:
     """Every experiment: its settings, its state, and the counts of its arms over all workers."""
     service: Service = request.app.state.service
@@ -30,6 +43,7 @@ async def list_experiments(request: Request) -> Response:
 
 
 @router.put("/v1/experiments/{name}")
+@operation("ExperimentChanged", {*KEY, *BODY, 404, 409, 503}, reads=_SETTINGS, admin=True)
 async def put_experiment(request: Request, name: str) -> Response:
     """Add an experiment or change its settings, in every worker; needs an admin key."""
     service: Service = request.app.state.service
@@ -44,6 +58,7 @@ async def put_experiment(request: Request, name: str) -> Response:
 
 
 @router.delete("/v1/experiments/{name}")
+@operation("ExperimentChanged", {*KEY, 404, 409, 503}, admin=True)
 async def delete_experiment(request: Request, name: str) -> Response:
     """End an experiment, in every worker, and forget its counts; needs an admin key."""
     service: Service = request.app.state.service

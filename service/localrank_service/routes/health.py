@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from localrank import __version__
 from localrank.native.library import library
+from localrank_service.apis.openapi import FREE, KEY, TEXT, Schema, operation
 from localrank_service.process import cpus
 from localrank_service.routes.options import check_options
 
@@ -28,12 +29,14 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @router.get("/livez")
+@operation("Live")
 async def livez() -> Response:
     """200 as long as the process answers."""
     return _json({"live": True})
 
 
 @router.get("/startupz")
+@operation("Started", {503})
 async def startupz(request: Request) -> Response:
     """200 once every worker has tried every model, broken ones too; else 503 and what is still being loaded."""
     service: Service = request.app.state.service
@@ -43,6 +46,7 @@ async def startupz(request: Request) -> Response:
 
 
 @router.get("/readyz")
+@operation("Ready", {503})
 async def readyz(request: Request) -> Response:
     """200 when requests should be sent here, and the workers that are not ready; else 503 and the reason."""
     service: Service = request.app.state.service
@@ -61,6 +65,7 @@ async def readyz(request: Request) -> Response:
 
 
 @router.get("/info", dependencies=[Depends(check_options)])
+@operation(Schema("Info", FREE), KEY)
 async def info(request: Request) -> Response:
     """Versions, models, limits and effective settings."""
     service: Service = request.app.state.service
@@ -89,6 +94,7 @@ async def info(request: Request) -> Response:
 
 
 @router.get("/metrics")
+@operation(TEXT, media="text/plain")
 async def metrics(request: Request) -> Response:
     """Prometheus text, over all workers."""
     service: Service = request.app.state.service

@@ -11,6 +11,18 @@ from fastapi import APIRouter, Depends, Request, Response
 from localrank.contract import QUANTILES
 from localrank.guard import GuardedRanker
 from localrank.registry import CHAMPION
+from localrank_service.apis.openapi import (
+    BODY,
+    COUNT,
+    FREE,
+    KEY,
+    MODEL,
+    TEXT,
+    Schema,
+    in_query,
+    operation,
+    request_of,
+)
 from localrank_service.describe.query_map import map_of, summary
 from localrank_service.describe.request_schema import request_schema
 from localrank_service.describe.samples import count_samples, sample
@@ -30,6 +42,7 @@ router = APIRouter(tags=["models"], dependencies=[Depends(check_options)])
 
 
 @router.get("/v1/models")
+@operation("Models", KEY)
 async def list_models(request: Request) -> Response:
     """Every model that is served, the models that are still being loaded, and the broken ones."""
     service: Service = request.app.state.service
@@ -47,6 +60,7 @@ async def list_models(request: Request) -> Response:
 
 
 @router.get("/v1/models/{name}")
+@operation("Model", {*KEY, *MODEL})
 async def show_model(request: Request, name: str) -> Response:
     """One model (``name``, ``name@version`` or ``name@alias``): where it comes from and what it expects."""
     service: Service = request.app.state.service
@@ -70,6 +84,7 @@ async def show_model(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/schema")
+@operation(Schema("JsonSchema", FREE), {*KEY, *MODEL}, media="application/schema+json")
 async def show_schema(request: Request, name: str) -> Response:
     """The JSON Schema of a request for this model, with an example."""
     service: Service = request.app.state.service
@@ -78,6 +93,11 @@ async def show_schema(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/sample")
+@operation(
+    {"$ref": "#/components/schemas/RerankRequest"},
+    {*KEY, *MODEL, 422},
+    parameters=(in_query("query", "Which of the model's `samples`; the first if left out.", COUNT),),
+)
 async def show_sample(request: Request, name: str) -> Response:
     """A request to try this model with: a query of its probe, by its number in ``query``."""
     service: Service = request.app.state.service
@@ -89,6 +109,7 @@ async def show_sample(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/map")
+@operation("QueryMap", {*KEY, *MODEL})
 async def show_map(request: Request, name: str) -> Response:
     """The training queries of the model in two dimensions; similar queries are near each other."""
     service: Service = request.app.state.service
@@ -96,6 +117,7 @@ async def show_map(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/versions")
+@operation("Versions", {*KEY, *MODEL})
 async def list_versions(request: Request, name: str) -> Response:
     """Every published version of a model: aliases, origin, held-out figures, and whether it answers."""
     service: Service = request.app.state.service
@@ -103,6 +125,13 @@ async def list_versions(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/diff")
+@operation(
+    "Difference",
+    {*KEY, *MODEL, 409, 422},
+    parameters=tuple(
+        in_query(side, "A version number, or an alias.", TEXT, required=True) for side in ("before", "after")
+    ),
+)
 async def diff_versions(request: Request, name: str) -> Response:
     """The differences between two versions: settings, metrics, contract, and the rankings of their probes."""
     service: Service = request.app.state.service
@@ -113,6 +142,7 @@ async def diff_versions(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/models/{name}/clusters")
+@operation("Clusters", {*KEY, *MODEL})
 async def show_clusters(request: Request, name: str) -> Response:
     """The model's clusters of queries."""
     service: Service = request.app.state.service
@@ -133,6 +163,12 @@ async def show_clusters(request: Request, name: str) -> Response:
 
 
 @router.post("/v1/models/{name}/promote")
+@operation(
+    "Switched",
+    {*KEY, *BODY, *MODEL, 409},
+    reads=request_of("Promotion", PROMOTE, required=("version",)),
+    admin=True,
+)
 async def promote(request: Request, name: str) -> Response:
     """Point an alias at a version, in every worker; needs an admin key."""
     members = await _change(request, PROMOTE)
@@ -144,6 +180,9 @@ async def promote(request: Request, name: str) -> Response:
 
 
 @router.post("/v1/models/{name}/rollback")
+@operation(
+    "Switched", {*KEY, *BODY, *MODEL, 409}, reads=request_of("Rollback", ROLLBACK, required=()), admin=True
+)
 async def rollback(request: Request, name: str) -> Response:
     """Point an alias at its previous version, in every worker; needs an admin key."""
     members = await _change(request, ROLLBACK)

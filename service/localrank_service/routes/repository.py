@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
+from localrank_service.apis.openapi import BODY, FREE, KEY, MODEL, Schema, closed, operation
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.models import repository
 from localrank_service.routes.changing import check_admin, members_of
@@ -18,8 +19,18 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["open inference protocol"], dependencies=[Depends(check_options)])
 
+_INDEX = Schema("IndexRequest", FREE | {"properties": {"ready": {"type": "boolean", "default": False}}})
+_CHANGE = Schema(
+    "RepositoryRequest",
+    {
+        "type": "object",
+        "properties": {"parameters": closed({"unload_dependents": {}}, optional=("unload_dependents",))},
+    },
+)
+
 
 @router.post("/v2/repository/index")
+@operation("Index", {*KEY, *BODY}, reads=_INDEX, name="list_repository")
 async def index(request: Request) -> Response:
     """Every version of every model, and whether it is served."""
     service: Service = request.app.state.service
@@ -33,6 +44,7 @@ async def index(request: Request) -> Response:
 
 
 @router.post("/v2/repository/models/{name}/load")
+@operation("RepositoryAnswer", {*KEY, *BODY, *MODEL}, reads=_CHANGE, admin=True, name="load_model")
 async def load(request: Request, name: str) -> Response:
     """Serve the model's champion in every worker; needs an admin key."""
     service: Service = request.app.state.service
@@ -44,6 +56,7 @@ async def load(request: Request, name: str) -> Response:
 
 
 @router.post("/v2/repository/models/{name}/unload")
+@operation("RepositoryAnswer", {*KEY, *BODY, *MODEL}, reads=_CHANGE, admin=True, name="unload_model")
 async def unload(request: Request, name: str) -> Response:
     """Stop serving the model in every worker until it is loaded again; needs an admin key."""
     service: Service = request.app.state.service

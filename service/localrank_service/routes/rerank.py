@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
+from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operation, options_of, request_of
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.reranking import Attempt
@@ -19,11 +20,46 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=DirectRoute)
 
+_REQUEST = request_of(
+    "RerankRequest",
+    RERANK,
+    required=(),
+    examples=[
+        {
+            "model": "demo",
+            "query_id": "q-17",
+            "top_n": 10,
+            "documents": [{"id": "d1", "features": ROWS[0]}, {"id": "d2", "features": NAMED}],
+        },
+        {"model": "demo", "ids": ["d1", "d2"], "features": ROWS},
+    ],
+    # Exactly one of `documents` and `features`. Not by `oneOf`: if alternatives differ only in required members, client
+    # generators make an untyped body. Generators ignore conditions.
+    **{
+        "if": {"required": ["documents"]},
+        "then": {"not": {"anyOf": [{"required": [other]} for other in ("ids", "features")]}},
+        "else": {"required": ["features"]},
+    },
+)
+_ARRAY = {
+    "type": "string",
+    "format": "binary",
+    "description": "The bytes that `numpy.save` writes: `[documents, features]` of float16, float32 or "
+    "float64; NaN is a missing value. Options are in the query string.",
+}
+
 _TABLE = names_of(RERANK)
 _MEDIA_TYPES = (rerank_json.MEDIA_TYPE, npy.MEDIA_TYPE)
 
 
 @router.post("/v1/rerank")
+@operation(
+    "RerankAnswer",
+    {*KEY, *BODY, *MODEL, 409, 504},
+    reads=_REQUEST,
+    parameters=options_of(RERANK, npy.OPTIONS, npy.MEDIA_TYPE),
+    other_bodies={npy.MEDIA_TYPE: _ARRAY},
+)
 async def rerank(request: Request) -> Response:
     """Order one query's documents with the model of its own kind."""
     service: Service = request.app.state.service

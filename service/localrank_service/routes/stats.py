@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
+from localrank_service.apis.openapi import KEY, in_query, operation
 from localrank_service.http.problems import Problem
 from localrank_service.routes.options import check_options
 
@@ -18,6 +19,17 @@ router = APIRouter(tags=["health"], dependencies=[Depends(check_options)])
 
 
 @router.get("/v1/stats")
+@operation(
+    "Stats",
+    {*KEY, 422},
+    parameters=(
+        in_query(
+            "series",
+            "Whether to answer the figures of each slice of time.",
+            {"type": "boolean", "default": False},
+        ),
+    ),
+)
 async def stats(request: Request) -> Response:
     """Figures of the last 1, 5 and 15 minutes, and counts of each model since the start, over all workers."""
     service: Service = request.app.state.service

@@ -15,13 +15,33 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from localrank import __version__
+from localrank_service.apis.openapi import (
+    BODY,
+    COUNT,
+    FREE,
+    KEY,
+    MODEL,
+    ROWS,
+    TEXT,
+    Schema,
+    described_by,
+    maybe,
+    operation,
+)
 from localrank_service.http.body import read_body
 from localrank_service.http.direct import DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.routes.options import check_options
 from localrank_service.wire import v2
 from localrank_service.wire.answer import server_timing
-from localrank_service.wire.members import INFER_PARAMETERS, check_query_string, names_of
+from localrank_service.wire.members import (
+    BINARY_INPUT,
+    BINARY_OUTPUT,
+    INFER_PARAMETERS,
+    check_query_string,
+    names_of,
+)
+from localrank_service.wire.tensors import INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +57,74 @@ router = APIRouter(tags=["open inference protocol"])
 _CHECKED = [Depends(check_options)]
 inference = APIRouter(tags=["open inference protocol"], route_class=DirectRoute)
 
+_BINARY_TENSORS = {
+    "type": "string",
+    "format": "binary",
+    "description": "First the JSON; `Inference-Header-Content-Length` is its length in bytes. Then the binary tensors "
+    "in order, little-endian, row by row. If a request says 0, there is no JSON, and the body is "
+    "`features` as FP32.",
+}
+_LENGTH_OF_JSON = {
+    "name": "Inference-Header-Content-Length",
+    "in": "header",
+    "required": False,
+    "description": "How many bytes of the body are JSON, if binary tensors follow.",
+    "schema": COUNT,
+}
+_INPUT = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": list(INPUTS)},
+        "datatype": {"enum": sorted({kind for kinds in INPUTS.values() for kind in kinds})},
+        "shape": {"type": "array", "items": COUNT, "minItems": 1},
+        "parameters": maybe(FREE | {"properties": described_by(BINARY_INPUT)}),
+        "data": {
+            "type": "array",
+            "items": {},
+            "description": "Nested or flat; null is a missing value.",
+        },
+    },
+    "required": ["name", "datatype", "shape"],
+}
+_OUTPUT = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": list(v2.OUTPUTS)},
+        "parameters": maybe(FREE | {"properties": described_by(BINARY_OUTPUT)}),
+    },
+    "required": ["name"],
+}
+_REQUEST = Schema(
+    "InferRequest",
+    {
+        "type": "object",
+        "properties": {
+            "id": maybe(TEXT) | {"description": "Is sent back."},
+            "parameters": maybe(FREE | {"properties": described_by(INFER_PARAMETERS)})
+            | {"description": "Others are ignored."},
+            "inputs": {
+                "type": "array",
+                "items": _INPUT,
+                "minItems": 1,
+                "description": "`features` [documents, features]; `doc_ids` [documents]; `group` [queries], the "
+                "number of documents of each query, if there are several queries.",
+            },
+            "outputs": maybe({"type": "array", "items": _OUTPUT})
+            | {"description": "All outputs if left out."},
+        },
+        "required": ["inputs"],
+        "examples": [
+            {
+                "id": "42",
+                "inputs": [
+                    {"name": "features", "shape": [2, 10], "datatype": "FP32", "data": ROWS},
+                    {"name": "doc_ids", "shape": [2], "datatype": "BYTES", "data": ["d1", "d2"]},
+                ],
+            }
+        ],
+    },
+)
+
 _TABLE = ("id", "parameters", "inputs", "outputs", *names_of(INFER_PARAMETERS))
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -50,6 +138,14 @@ _COMPRESSING = 8
 
 @inference.post("/v2/models/{name}/infer")  # noqa: FAST003 - read from the scope, without the framework's detour
 @inference.post("/v2/models/{name}/versions/{version}/infer")
+@operation(
+    "InferAnswer",
+    {*KEY, *BODY, *MODEL, 409, 504},
+    reads=_REQUEST,
+    parameters=(_LENGTH_OF_JSON,),
+    other_bodies={"application/octet-stream": _BINARY_TENSORS},
+    other_answers={"application/octet-stream": _BINARY_TENSORS},
+)
 async def infer(request: Request) -> Response:
     """Rank the documents of one query, or of several."""
     service: Service = request.app.state.service
@@ -108,12 +204,14 @@ async def infer(request: Request) -> Response:
 
 
 @router.get("/v2", dependencies=_CHECKED)
+@operation("ServerMetadata", KEY)
 async def server_metadata() -> Response:
     """What this server is."""
     return _json({"name": "localrank", "version": __version__, "extensions": list(EXTENSIONS)})
 
 
 @router.get("/v2/health/live")
+@operation("ServerHealth", name="server_live")
 async def live(request: Request) -> Response:
     """200 as long as the process answers."""
     service: Service = request.app.state.service
@@ -121,6 +219,7 @@ async def live(request: Request) -> Response:
 
 
 @router.get("/v2/health/ready")
+@operation("ServerHealth", {503}, name="server_ready")
 async def ready(request: Request) -> Response:
     """200 when requests should be sent here."""
     service: Service = request.app.state.service
@@ -131,6 +230,7 @@ async def ready(request: Request) -> Response:
 
 
 @router.get("/v2/models/stats", dependencies=_CHECKED)
+@operation("ModelStatistics", KEY)
 async def all_statistics(request: Request) -> Response:
     """How many requests each version has answered since the start of the service, and the parts of their time."""
     service: Service = request.app.state.service
@@ -140,6 +240,7 @@ async def all_statistics(request: Request) -> Response:
 
 @router.get("/v2/models/{name}", dependencies=_CHECKED)
 @router.get("/v2/models/{name}/versions/{version}", dependencies=_CHECKED)
+@operation("ModelMetadata", {*KEY, *MODEL})
 async def model_metadata(request: Request, name: str, version: str | None = None) -> Response:
     """What a model takes and gives."""
     service: Service = request.app.state.service
@@ -168,6 +269,7 @@ async def model_metadata(request: Request, name: str, version: str | None = None
 
 @router.get("/v2/models/{name}/config", dependencies=_CHECKED)
 @router.get("/v2/models/{name}/versions/{version}/config", dependencies=_CHECKED)
+@operation(Schema("ModelConfiguration", FREE), {*KEY, *MODEL})
 async def model_configuration(request: Request, name: str, version: str | None = None) -> Response:
     """The same as Triton's model configuration."""
     model = await _find(request, name, version)
@@ -200,6 +302,7 @@ async def model_configuration(request: Request, name: str, version: str | None =
 
 @router.get("/v2/models/{name}/ready", dependencies=_CHECKED)
 @router.get("/v2/models/{name}/versions/{version}/ready", dependencies=_CHECKED)
+@operation("ModelReady", {*KEY, *MODEL})
 async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
     """200 when the model answers requests."""
     model = await _find(request, name, version)
@@ -208,6 +311,7 @@ async def model_ready(request: Request, name: str, version: str | None = None) -
 
 @router.get("/v2/models/{name}/stats", dependencies=_CHECKED)
 @router.get("/v2/models/{name}/versions/{version}/stats", dependencies=_CHECKED)
+@operation("ModelStatistics", {*KEY, *MODEL})
 async def model_statistics(request: Request, name: str, version: str | None = None) -> Response:
     """How many requests a model has answered since the start of the service, and the parts of their time."""
     model = await _find(request, name, version)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 from unittest.mock import AsyncMock
 
-import jsonschema
 import numpy as np
 import pytest
 from pydantic import SecretStr
@@ -23,7 +22,6 @@ from localrank.contract import FeatureContract
 from localrank.interleaving import team_draft
 from localrank.logged import Logged
 from localrank.registry import Registry
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.experiments.definition import defined
 from localrank_service.experiments.drawing import coins, place
 from localrank_service.experiments.running import Drawn, Experiments
@@ -57,13 +55,6 @@ BASELINE = {"kind": "split", "model": "demo", "candidate": "demo@2", "percent": 
 QUERY = queries_of_three_kinds(seed=7)[0].tolist()
 
 
-def valid(name: str, found: Any) -> Any:
-    jsonschema.Draft202012Validator(
-        {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
-    ).validate(found)
-    return found
-
-
 @pytest.fixture
 def settings(models_dir: Path, tmp_path: Path) -> Settings:
     """Version 2 of the model demo ranks the opposite way."""
@@ -80,13 +71,12 @@ def settings(models_dir: Path, tmp_path: Path) -> Settings:
 async def put(client: httpx.AsyncClient, name: str, **members: Any) -> None:
     answer = await client.put(f"/v1/experiments/{name}", json=members, headers=ADMIN)
     assert 200 == answer.status_code, answer.text
-    valid("ExperimentChanged", answer.json())
 
 
 async def shown(client: httpx.AsyncClient) -> dict[str, Any]:
     answer = await client.get("/v1/experiments")
     assert 200 == answer.status_code
-    found: dict[str, Any] = valid("Experiments", answer.json())
+    found: dict[str, Any] = answer.json()
     return found
 
 
@@ -98,7 +88,7 @@ async def only(client: httpx.AsyncClient) -> dict[str, Any]:
 async def rank(client: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
     answer = await client.post("/v1/rerank", json={"features": QUERY, **members})
     assert 200 == answer.status_code, answer.text
-    found: dict[str, Any] = valid("RerankAnswer", answer.json())
+    found: dict[str, Any] = answer.json()
     return found
 
 
@@ -118,7 +108,7 @@ async def test_routes_of_experiments_say_how_to_turn_them_on(client: httpx.Async
 
     for answer in (listed, changed, removed):
         assert 409 == answer.status_code
-        assert "set LOCALRANK_EXPERIMENTS_FILE" in valid("Problem", answer.json())["detail"]
+        assert "set LOCALRANK_EXPERIMENTS_FILE" in answer.json()["detail"]
 
 
 async def test_changes_need_an_admin_key_json_and_the_right_page(
@@ -170,7 +160,7 @@ async def test_what_does_not_exist_is_not_written_down(
         answer = await client.put("/v1/experiments/a", json=BASELINE | members, headers=ADMIN)
         found = await shown(client)
 
-    assert (status, at) == (answer.status_code, valid("Problem", answer.json())["pointer"])
+    assert (status, at) == (answer.status_code, answer.json()["pointer"])
     assert [] == found["experiments"]
 
 
@@ -237,10 +227,10 @@ async def test_every_wire_takes_part_and_says_so(
     part = {"name": "half", "arm": "candidate"}
     assert (2, part) == (npy.json()["version"], npy.json()["experiment"])
     assert part == batch.json()["answers"][0]["answer"]["experiment"]
-    assert part == valid("CohereAnswer", cohere.json())["meta"]["localrank"]["experiment"]
-    assert part == valid("SolrReranked", solr.json())["localrank"]["experiment"]
+    assert part == cohere.json()["meta"]["localrank"]["experiment"]
+    assert part == solr.json()["localrank"]["experiment"]
     assert ("2", {"experiment": "half", "arm": "candidate"}) == (
-        valid("InferAnswer", infer.json())["model_version"],
+        infer.json()["model_version"],
         infer.json()["parameters"],
     )
 
@@ -258,7 +248,7 @@ async def test_interleaved_results_come_from_both_and_name_their_teams(
             answer = await client.post(
                 "/v1/rerank", json={"features": QUERY}, headers={"x-request-id": f"request-{number}"}
             )
-            answers.append(valid("RerankAnswer", answer.json()))
+            answers.append(answer.json())
         cohere = await client.post(
             "/v2/rerank", json={"documents": [{"features": row} for row in QUERY], "top_n": 8}
         )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 
 from localrank.registry import Registry
 from localrank_service.describe import versions
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,11 +27,6 @@ async def served(connect: Any, loaded: Any, models_dir: Path) -> AsyncIterator[h
         yield client
 
 
-def check(name: str, answer: Any) -> None:
-    document = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
-    jsonschema.Draft202012Validator(document).validate(answer)
-
-
 async def test_every_published_version_is_listed_the_newest_first(
     served: httpx.AsyncClient, models_dir: Path
 ) -> None:
@@ -41,7 +34,6 @@ async def test_every_published_version_is_listed_the_newest_first(
 
     answer = (await served.get("/v1/models/demo/versions")).json()
 
-    check("Versions", answer)
     newest, oldest = answer["versions"]
     assert (2, 1) == (newest["version"], oldest["version"])
     assert oldest["live"]
@@ -71,7 +63,6 @@ async def test_a_version_that_cannot_be_read_is_named(served: httpx.AsyncClient,
 
     answer = (await served.get("/v1/models/demo/versions")).json()
 
-    check("Versions", answer)
     assert answer["versions"][0]["broken"].startswith("demo/2: manifest.json:")
     assert str(models_dir) not in str(answer)
 
@@ -94,7 +85,6 @@ async def test_what_there_is_not_is_404(path: str, served: httpx.AsyncClient) ->
 async def test_two_versions_that_rank_the_opposite_way_differ_in_that(served: httpx.AsyncClient) -> None:
     answer = (await served.get("/v1/models/demo/diff", params={"before": "champion", "after": "2"})).json()
 
-    check("Difference", answer)
     assert ("demo", 1, 2) == (answer["name"], answer["before"], answer["after"])
     assert ([], []) == (answer["settings"], answer["contract"])
     assert {-1.0} == {one["tau"] for one in answer["probe"]}

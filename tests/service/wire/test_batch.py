@@ -6,10 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel, addresses_of
 from localrank_service.process.settings import Settings
@@ -78,8 +76,6 @@ async def test_each_query_is_answered_as_if_it_had_come_alone(
     assert [200] * 4 == [one["status"] for one in batch["answers"]]
     assert [told(answer) for answer in alone] == [told(one["answer"]) for one in batch["answers"]]
     assert {"the-id"} == {batch["request_id"], *(one["answer"]["request_id"] for one in batch["answers"])}
-    schema = {"$ref": "#/components/schemas/BatchAnswer", "components": {"schemas": SCHEMAS}}
-    jsonschema.Draft202012Validator(schema).validate(batch)
 
 
 WRONG: list[tuple[str, int, str]] = [
@@ -112,8 +108,6 @@ async def test_one_that_fails_does_not_fail_the_rest(
     assert [200, status, 200] == [one["status"] for one in answers]
     problem = answers[1]["problem"]
     assert (status, at) == (problem["status"], problem["pointer"])
-    schema = {"$ref": "#/components/schemas/BatchAnswer", "components": {"schemas": SCHEMAS}}
-    jsonschema.Draft202012Validator(schema).validate(response.json())
 
 
 async def test_a_query_that_breaks_the_server_does_not_fail_the_rest(
@@ -232,8 +226,6 @@ async def test_a_batch_lists_so_many_warnings_and_counts_the_rest(
     ]
     omitted = {"code": "warnings_omitted", "feature": ""}
     assert [imputed, [*imputed[:2], omitted | {"count": 1}], [omitted | {"count": 3}]] == warnings
-    schema = {"$ref": "#/components/schemas/BatchAnswer", "components": {"schemas": SCHEMAS}}
-    jsonschema.Draft202012Validator(schema).validate(response.json())
 
 
 async def test_other_requests_are_answered_between_two_queries(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import numpy as np
 import orjson
 import pytest
@@ -13,7 +12,6 @@ from scipy.stats import kendalltau
 
 from localrank.ranker import Ranking
 from localrank.routing import Route
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.wire import compare
@@ -50,9 +48,6 @@ async def test_both_orders_moves_and_correlations(
         ]
 
     found = answer.json()
-    jsonschema.Draft202012Validator(
-        {"$ref": "#/components/schemas/CompareAnswer", "components": {"schemas": SCHEMAS}}
-    ).validate(found)
     orders = [[one["index"] for one in side["results"]] for side in alone]
     for side, whole in zip(("baseline", "candidate"), alone, strict=True):
         assert whole["results"][:5] == [

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank_service.describe.openapi import SCHEMAS
 from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.http.problems import Problem
 from localrank_service.wire import npy
@@ -35,6 +34,7 @@ from localrank_service.wire.members import (
     names_of,
     plain_values,
 )
+from tests.described import DOCUMENT
 
 if TYPE_CHECKING:
     import httpx
@@ -146,7 +146,7 @@ def test_openapi_describes_every_member() -> None:
     described = {"RerankRequest": RERANK, "CohereRequest": COHERE}
 
     for name, table in described.items():
-        properties = SCHEMAS[name]["properties"]
+        properties = DOCUMENT["components"]["schemas"][name]["properties"]
         assert [member.name for member in table] == list(properties)
         assert [member.meaning for member in table] == [one["description"] for one in properties.values()]
 
