@@ -57,7 +57,7 @@ test-deps: ## Install the system packages that some tests need (Debian, as root)
 check: $(VENV)/.dev ## Linters and type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core training service tests benchmarks
+	$(BIN)/mypy core training service tests benchmarks tools
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the code
@@ -67,6 +67,10 @@ format: $(VENV)/.dev ## Format the code
 .PHONY: demo
 demo: $(VENV)/.dev ## Rebuild models/demo from its synthetic data
 	$(BIN)/localrank demo
+
+.PHONY: settings
+settings: $(VENV)/.dev ## Write the settings in docs/use/configuration.md and docs/operate/operations.md anew
+	$(BIN)/python -m tools.configuration
 
 .PHONY: openapi
 openapi: $(VENV)/.dev ## Write docs/openapi.json anew

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from localrank.settings import settings_of
+from localrank_service.process.settings import Settings
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
-from localrank_training.settings import settings_of
+from tools.configuration import pages
 
 ROOT = Path(__file__).parents[2]
 GROUPS = ("use", "operate", "understand", "research")
@@ -126,3 +128,17 @@ def test_a_page_says_first_whom_it_is_for(page: Path) -> None:
 
 def test_every_page_is_in_one_of_four_groups() -> None:
     assert not list((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_the_pages_of_settings_are_current(page: Path) -> None:
+    assert page.read_text() == pages()[page], "run make settings"
+
+
+def test_every_setting_says_what_it_means() -> None:
+    config = TrainingConfig()
+    tables = [type(getattr(config, table)) for table in config.to_json() if table not in {"seed", "learner"}]
+
+    kinds: list[type] = [Settings, *tables, *LEARNERS.values()]
+    for kind in kinds:
+        assert [] == [one.name for one in settings_of(kind) if not one.meaning], kind

@@ -404,14 +404,12 @@ def _arguments(command: str, folder: Path) -> list[str]:
 
 async def _statuses(models: Path, trusted: Path) -> list[tuple[int, str]]:
     """What a service that requires signatures answers: before, after a promotion of what is not signed, and once it is."""
-    settings = Settings.model_validate(
-        {
-            "models_dir": models,
-            "require_signature": trusted,
-            "admin_key": "the-admin-key",
-            "poll_seconds": 0.01,
-            "extra_versions": 1,
-        }
+    settings = Settings(
+        models_dir=models,
+        require_signature=trusted,
+        admin_key="the-admin-key",
+        poll_seconds=0.01,
+        extra_versions=1,
     )
     app = create_app(settings)
     found = []

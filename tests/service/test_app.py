@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi.routing import APIRoute
-from pydantic import SecretStr
 
 import localrank_service.app
 from localrank import __version__
@@ -83,7 +82,7 @@ def test_an_admin_key_is_generated_if_there_is_a_folder_for_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written = made([], runtime_dir=tmp_path)
-    made([], runtime_dir=tmp_path / "given", admin_key=SecretStr("the-admin-key"))
+    made([], runtime_dir=tmp_path / "given", admin_key="the-admin-key")
     assert [0o600] == [path.stat().st_mode & 0o777 for path in tmp_path.glob("*key*")]
     assert written.keys is not None
     [said] = caplog.messages

@@ -108,7 +108,7 @@ def test_a_service_that_drains_is_not_ready(tiny_model: LiveModel) -> None:
 
 def test_it_starts_with_all_workers_and_stays_ready_with_one(tiny_model: LiveModel, tmp_path: Path) -> None:
     one = service(addresses_of([tiny_model]), loader=SimpleNamespace(remote=None))
-    one.settings.workers = 2
+    one.settings = SimpleNamespace(ready="all", workers=2)  # type: ignore[assignment]
     one.workers = Workers(tmp_path)
     found: list[str | None] = []
 

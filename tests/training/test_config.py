@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import settings_of
 from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.methods import METHODS
-from localrank_training.reference import page
-from localrank_training.settings import settings_of
 from localrank_training.steps import ClusteringSettings, RepresentationSettings, SelectionSettings
 from localrank_training.toml_text import annotated
 
@@ -244,19 +243,6 @@ def test_the_printed_configuration_names_every_setting() -> None:
     for table in (ClusteringSettings, RepresentationSettings, RankSvm):
         for one in settings_of(table):
             assert f"\n{one.name} = " in printed or f"\n# {one.name} is not set  # " in printed
-
-
-def test_every_setting_says_what_it_means() -> None:
-    config = TrainingConfig()
-    tables = [type(getattr(config, table)) for table in config.to_json() if table not in {"seed", "learner"}]
-
-    for kind in (*tables, *LEARNERS.values()):
-        assert [] == [one.name for one in settings_of(kind) if not one.meaning], kind
-
-
-def test_the_page_of_all_settings_is_current() -> None:
-    """It is made by ``python -m localrank_training.reference > docs/use/configuration.md``."""
-    assert (ROOT / "docs" / "use" / "configuration.md").read_text() == page()
 
 
 def test_settings_that_are_made_in_python_are_checked_too() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from localrank.settings import plain
 from localrank_training.config import TrainingConfig
 from localrank_training.methods import DEFAULT_METHOD, METHODS
-from localrank_training.settings import plain
 
 _TENS = [0.1, 1.0, 10.0, 100.0]
 _TOP = {"method": "top_documents", "documents": 10, "by": "best"}

@@ -9,6 +9,7 @@ import pytest
 
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
+from localrank.settings import setting
 from localrank_training.choices import choices_of
 from localrank_training.config import TrainingConfig
 from localrank_training.learners import catalogue
@@ -17,7 +18,6 @@ from localrank_training.learners.role import Learner
 
 # The settings of a learner are read from its annotations.
 from localrank_training.learners.settings import LearnerSettings  # noqa: TC001
-from localrank_training.settings import setting
 from localrank_training.toml_text import annotated
 
 if TYPE_CHECKING:

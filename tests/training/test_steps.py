@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import checked, values_of
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.prototypes import Locality
-from localrank_training.settings import checked, values_of
 from localrank_training.steps import (
     ClusteringSettings,
     ContractSettings,

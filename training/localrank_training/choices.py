@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank.settings import settings_of, values_of
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.settings import settings_of, values_of
 from localrank_training.steps import ClusteringSettings
 
 if TYPE_CHECKING:

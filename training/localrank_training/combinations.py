@@ -15,10 +15,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import settings_of
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.settings import settings_of
 from localrank_training.steps import (
     ClusteringSettings,
     RepresentationSettings,

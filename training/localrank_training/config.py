@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
+from localrank.settings import checked, plain, setting
 from localrank.spelling import no_such
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.compatibility import check as check_steps
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.methods import DEFAULT_METHOD, METHODS
-from localrank_training.settings import checked, plain, setting
 from localrank_training.steps import (
     ClusteringSettings,
     ContractSettings,

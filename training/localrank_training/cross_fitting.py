@@ -20,6 +20,7 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.ranker import Ranker
+from localrank.settings import values_of
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import around
 from localrank_training.learners.blend import Blend
@@ -41,7 +42,6 @@ from localrank_training.pipeline import (
 from localrank_training.progress import silent
 from localrank_training.prototypes import Locality, similarities_to
 from localrank_training.sending import unpacked
-from localrank_training.settings import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,12 +19,12 @@ from localrank.columns import portions
 from localrank.contract import Missing, Normalisation  # noqa: TC001
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Metric
+from localrank.settings import from_fields, setting, settle
 from localrank.similarity import Similarity  # noqa: TC001
 from localrank.spelling import did_you_mean
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.data.rows import CELLS
 from localrank_training.prototypes import Locality
-from localrank_training.settings import from_fields, setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

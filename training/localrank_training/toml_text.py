@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.settings import plain, settings_of
+from localrank.settings import plain, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

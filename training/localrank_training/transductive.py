@@ -22,10 +22,10 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.measures import one_to_many
+from localrank.settings import setting, settle
 from localrank_training.learners.seen import scores_of
 from localrank_training.parallel import in_parallel
 from localrank_training.progress import silent
-from localrank_training.settings import setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

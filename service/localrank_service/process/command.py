@@ -6,7 +6,6 @@ Numpy reads its number of threads when it is imported, so nothing here imports i
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import signal
@@ -17,20 +16,22 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from localrank.commands.options import with_options
 from localrank.commands.wrong_use import run_typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
 from localrank_service.process import cpus
-from localrank_service.process.settings import LISTS, Settings
+from localrank_service.process.settings import LISTS, PREFIX, Settings
 from localrank_service.telemetry.spans import check_installed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 #: Workers use one thread for linear algebra; with this setting, the libraries start no others.
@@ -49,7 +50,14 @@ class _CannotServe(Exception):
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return 0 once it was told to stop, 1 if it could not serve, 2 for wrong use."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command("serve", epilog=_EPILOG)(_command())
+    app.command("serve", epilog=_EPILOG)(
+        with_options(
+            serve,
+            prefix=PREFIX,
+            several=LISTS,
+            read=lambda _, flags: Settings.from_environ(os.environ, flags),
+        )
+    )
     app.callback()(lambda: None)
     try:
         return run_typer(app, arguments)
@@ -59,46 +67,11 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), 1)
 
 
-def _command() -> Callable[..., None]:
-    """Return the command's function, with a flag for every setting."""
+def serve(settings: Settings) -> None:
+    """Answer rerank requests over HTTP.
 
-    def serve(**flags: Any) -> None:
-        given = {
-            name: ",".join(value) if isinstance(value, list) else value
-            for name, value in flags.items()
-            if value not in (None, [])
-        }
-        settings = Settings.from_environ(os.environ, **given)
-        _serve(settings)
-
-    kinds: dict[Any, Any] = {int: int, float: float, bool: bool}
-    parameters = []
-    for name, field in Settings.model_fields.items():
-        kind = list[str] if name in LISTS else kinds.get(field.annotation, str)
-        flag = f"--{name.replace('_', '-')}"
-        default = field.default
-        shown = f" (default {default})" if default not in (None, "") and kind is not bool else ""
-        option = typer.Option(
-            f"{flag}/--no-{name.replace('_', '-')}" if kind is bool else flag,
-            help=f"{field.description} [LOCALRANK_{name.upper()}]{shown}",
-            show_default=False,
-            metavar="<str>" if name in LISTS else None,
-        )
-        parameters.append(
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
-            )
-        )
-    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    serve.__doc__ = (
-        "Answer rerank requests over HTTP.\n\nEvery flag can also be set by the environment variable that "
-        "stands beside it."
-    )
-    return serve
-
-
-def _serve(settings: Settings) -> None:
+    Every flag can also be set by the environment variable that stands beside it.
+    """
     _check_keys(settings)
     _check_paths(settings)
     _check_workers(settings.workers)
@@ -111,9 +84,9 @@ def _serve(settings: Settings) -> None:
     _check_models(settings.models_dir, settings.model, settings.preloaded())
     if settings.require_signature is not None:
         _check_trusted_keys(settings.require_signature)
-    settings = settings.model_copy(update={"workers": settings.workers or cpus.workers()})
+    settings = replace(settings, workers=settings.workers or cpus.workers())
     with _listening(settings) as listener:
-        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        settings = replace(settings, port=listener.getsockname()[1])
         with _sharing(settings) as shared:
             _run(shared, listener)
 
@@ -360,7 +333,7 @@ def _sharing(settings: Settings) -> Iterator[Settings]:
             "set LOCALRANK_RUNTIME_DIR to a folder that can be written"
         ) from None
     try:
-        with _sharing(settings.model_copy(update={"runtime_dir": folder})) as shared:
+        with _sharing(replace(settings, runtime_dir=folder)) as shared:
             yield shared
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,6 @@ from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
-from pydantic import SecretStr
 
 from localrank.artifact import Provenance
 from localrank.contract import FeatureContract
@@ -62,7 +62,7 @@ def settings(models_dir: Path, tmp_path: Path) -> Settings:
     return Settings(
         models_dir=models_dir,
         experiments_file=tmp_path / "experiments.json",
-        admin_key=SecretStr("the-admin-key"),
+        admin_key="the-admin-key",
         poll_seconds=0.02,
         model="demo",
     )
@@ -102,7 +102,7 @@ async def until(client: httpx.AsyncClient, done: Callable[[dict[str, Any]], bool
 
 async def test_routes_of_experiments_say_how_to_turn_them_on(client: httpx.AsyncClient, connect: Any) -> None:
     listed = await client.get("/v1/experiments")
-    async with connect(Settings(admin_key=SecretStr("the-admin-key"))) as one:
+    async with connect(Settings(admin_key="the-admin-key")) as one:
         changed = await one.put("/v1/experiments/a", json={}, headers=ADMIN)
         removed = await one.delete("/v1/experiments/a", headers=ADMIN)
 
@@ -318,7 +318,7 @@ async def test_a_shadow_beside_interleaving_ranks_what_the_baseline_ranked(
 async def test_a_trial_gets_the_champion_and_counts_nowhere_as_traffic(
     kind: str, connect: Any, settings: Settings, loaded: Callable[..., Awaitable[None]], tmp_path: Path
 ) -> None:
-    logging = settings.model_copy(update={"impression_log": 1.0, "impression_log_dir": tmp_path / "log"})
+    logging = replace(settings, impression_log=1.0, impression_log_dir=tmp_path / "log")
     plain = {"kind": kind, "model": "demo", "candidate": "demo@2", "percent": 100, "unit": "request"}
     async with connect(logging) as client:
         await loaded(client)

@@ -34,9 +34,7 @@ ALLOWED = "access-control-allow-origin"
 @pytest.fixture
 async def shared(connect: Any, tiny_model: LiveModel) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application with a key that pages of two origins may ask."""
-    settings = Settings.model_validate(
-        {"cors_origins": f"{SHOP}, {LOCAL}", "api_key": "the-serving-key", "admin_key": "the-admin-key"}
-    )
+    settings = Settings(cors_origins=f"{SHOP}, {LOCAL}", api_key="the-serving-key", admin_key="the-admin-key")
     async with connect(settings, models=[tiny_model]) as client:
         yield client
 

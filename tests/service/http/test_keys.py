@@ -6,8 +6,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 
+from localrank.errors import InvalidConfiguration
 from localrank_service import app
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
@@ -31,7 +31,7 @@ BODY = {"features": [[1, 2, 3, 4]]}
 @pytest.fixture
 async def guarded(connect: Any, tiny_model: LiveModel) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application that has both keys."""
-    settings = Settings.model_validate({"api_key": "serving-key", "admin_key": "the-admin-key"})
+    settings = Settings(api_key="serving-key", admin_key="the-admin-key")
     async with connect(settings, models=[tiny_model]) as client:
         yield client
 
@@ -148,9 +148,7 @@ async def test_if_no_key_can_be_written_the_service_says_so_and_serves(
 
 
 async def test_several_keys_open_the_serving_routes(connect: Any, tiny_model: LiveModel) -> None:
-    settings = Settings.model_validate(
-        {"api_key": "one-key-1,shop:two-key-2", "admin_key": "admin-key-1,admin-key-2"}
-    )
+    settings = Settings(api_key="one-key-1,shop:two-key-2", admin_key="admin-key-1,admin-key-2")
     async with connect(settings, models=[tiny_model]) as client:
         statuses = {
             key: (await client.get("/v1/models", headers={"x-api-key": key})).status_code
@@ -174,9 +172,7 @@ async def test_several_keys_open_the_serving_routes(connect: Any, tiny_model: Li
 
 
 async def test_metrics_name_keys_by_their_labels(connect: Any, tiny_model: LiveModel) -> None:
-    settings = Settings.model_validate(
-        {"api_key": "search:one-key-1,two-key-2", "admin_key": "the-admin-key"}
-    )
+    settings = Settings(api_key="search:one-key-1,two-key-2", admin_key="the-admin-key")
     async with connect(settings, models=[tiny_model]) as client:
         for key in (
             "one-key-1",
@@ -278,7 +274,7 @@ async def test_without_a_key_its_own_names_and_addresses_are_answered(
     "name", ["https://rank.example", "rank.example:8080", "*.example", "rank.example/", "a b"]
 )
 def test_a_name_that_no_request_can_address_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match="expected host names such as rank"):
+    with pytest.raises(InvalidConfiguration, match="expected host names such as rank"):
         Settings(allowed_hosts=f"other.example, {name}")
 
 

@@ -92,7 +92,7 @@ async def test_every_route_answers_its_own_failure_without_telling_why(
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError("the secret reason")
 
-    app_settings = Settings(admin_key="admin-key")  # type: ignore[arg-type]
+    app_settings = Settings(admin_key="admin-key")
     async with connect(app_settings, models=[tiny_model]) as client:
         app = client._transport.app
         stateless = {"/", "/livez", "/v2", "/openapi.json", "/docs"}

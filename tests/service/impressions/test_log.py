@@ -45,7 +45,7 @@ BODY: dict[str, Any] = {
 
 
 def settings(folder: Path, **more: Any) -> Settings:
-    return Settings.model_validate({"impression_log": 1.0, "impression_log_dir": folder, **more})
+    return Settings(**{"impression_log": 1.0, "impression_log_dir": folder, **more})
 
 
 def contents(folder: Path) -> list[bytes]:

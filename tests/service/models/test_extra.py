@@ -48,8 +48,8 @@ def settings(models_dir: Path, **members: Any) -> Settings:
     return Settings(
         models_dir=models_dir,
         poll_seconds=0.01,
-        api_key="the-serving-key",  # type: ignore[arg-type]
-        admin_key="the-admin-key",  # type: ignore[arg-type]
+        api_key="the-serving-key",
+        admin_key="the-admin-key",
         **members,
     )
 

@@ -34,7 +34,7 @@ async def served(connect: Any, loaded: Any, models_dir: Path) -> AsyncIterator[h
         models_dir=models_dir,
         poll_seconds=0.01,
         switch_timeout_seconds=0.3,
-        admin_key=ADMIN["x-api-key"],  # type: ignore[arg-type]
+        admin_key=ADMIN["x-api-key"],
         allowed_hosts="rank.example.com",
         preload="demo@2",
     )
@@ -309,7 +309,7 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
         models_dir=models_dir,
         poll_seconds=0.01,
         switch_timeout_seconds=0.3,
-        admin_key=ADMIN["x-api-key"],  # type: ignore[arg-type]
+        admin_key=ADMIN["x-api-key"],
     )
     other = Workers(shared)
     other._pid = os.getpid() + 1
@@ -334,9 +334,7 @@ async def test_a_promotion_waits_for_every_worker_and_names_the_laggards(
 
 
 async def test_models_that_were_given_cannot_be_changed(connect: Any, tiny_model: Any) -> None:
-    async with connect(
-        Settings.model_validate({"admin_key": "the-admin-key"}), models=[tiny_model]
-    ) as client:
+    async with connect(Settings(admin_key="the-admin-key"), models=[tiny_model]) as client:
         response = await client.post("/v1/models/tiny/promote", json={"version": 1}, headers=ADMIN)
 
     assert 503 == response.status_code

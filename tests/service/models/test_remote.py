@@ -44,7 +44,7 @@ def following(url: str, tmp_path: Path) -> Settings:
         models_url=url,
         models_url_seconds=0.02,
         poll_seconds=0.01,
-        admin_key="the-admin-key",  # type: ignore[arg-type]
+        admin_key="the-admin-key",
     )
 
 

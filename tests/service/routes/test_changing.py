@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import SecretStr
 
 from localrank_service.process.settings import Settings
 
@@ -34,7 +33,7 @@ async def served(
 ) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(
         models_dir=models_dir,
-        admin_key=SecretStr("the-admin-key"),
+        admin_key="the-admin-key",
         experiments_file=tmp_path / "experiments.json",
         max_body_bytes=65_000,
     )

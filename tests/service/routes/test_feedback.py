@@ -30,7 +30,7 @@ async def test_events_are_refused_if_there_is_no_log(client: httpx.AsyncClient) 
 async def test_a_body_may_be_a_mebibyte_and_no_larger_than_any_other(
     connect: Any, tiny_model: LiveModel, tmp_path: Path
 ) -> None:
-    logging = Settings.model_validate({"impression_log": 1.0, "impression_log_dir": tmp_path})
+    logging = Settings(impression_log=1.0, impression_log_dir=tmp_path)
     async with connect(logging, models=[tiny_model]) as client:
         statuses = [
             (

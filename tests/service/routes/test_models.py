@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +151,7 @@ async def test_no_error_names_a_path_of_the_server(  # noqa: PLR0917
     keys = models_dir.parent / "trusted.pem"
     settings = Settings(
         models_dir=models_dir.relative_to(models_dir.parent) if kind == "relative" else models_dir,
-        admin_key="the-admin-key",  # type: ignore[arg-type]
+        admin_key="the-admin-key",
         experiments_file=models_dir.parent / "experiments.json",
         runtime_dir=models_dir.parent / "run",
         ready="any",
@@ -177,9 +178,7 @@ async def test_no_error_names_a_path_of_the_server(  # noqa: PLR0917
         for method, path, body in asked:
             answer = await client.request(method, path, json=body, headers={"x-api-key": "the-admin-key"})
             answers[method, path, str(body)] = answer
-    async with connect(
-        settings.model_copy(update={"require_signature": keys, "runtime_dir": None})
-    ) as client:
+    async with connect(replace(settings, require_signature=keys, runtime_dir=None)) as client:
         away = await client.post(
             "/v1/models/demo/promote", json={"version": 1}, headers={"x-api-key": "the-admin-key"}
         )

@@ -53,7 +53,7 @@ def lines() -> Iterator[Lines]:
 
 
 def settings(**more: Any) -> Settings:
-    return Settings.model_validate({"access_log": 1.0, "api_key": "search:the-serving-key", **more})
+    return Settings(**{"access_log": 1.0, "api_key": "search:the-serving-key", **more})
 
 
 SENT = {"x-api-key": "the-serving-key", "x-request-id": "r-1", "traceparent": f"00-{TRACE}-{'1' * 16}-01"}

@@ -101,8 +101,8 @@ def test_the_most_events_are_taken() -> None:
 async def test_huge_bodies_other_types_and_callers_without_a_key_are_refused(
     connect: Any, tiny_model: LiveModel, tmp_path: Path
 ) -> None:
-    settings = Settings.model_validate(
-        {"impression_log": 1, "impression_log_dir": tmp_path / "log", "api_key": "search:the-serving-key"}
+    settings = Settings(
+        impression_log=1, impression_log_dir=tmp_path / "log", api_key="search:the-serving-key"
     )
     key = {"x-api-key": "the-serving-key"}
     async with connect(settings, models=[tiny_model]) as client:

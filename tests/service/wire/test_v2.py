@@ -833,7 +833,7 @@ async def test_changing_what_is_served_needs_the_admin_key_and_no_models_from_ou
 
 
 async def test_models_that_were_given_cannot_be_unloaded(connect: Any, tiny_model: LiveModel) -> None:
-    async with connect(Settings(admin_key="admin-key"), models=[tiny_model]) as client:  # type: ignore[arg-type]
+    async with connect(Settings(admin_key="admin-key"), models=[tiny_model]) as client:
         response = await client.post("/v2/repository/models/tiny/unload", headers=ADMIN, json={})
         index = await client.post("/v2/repository/index")
 
@@ -844,7 +844,7 @@ async def test_models_that_were_given_cannot_be_unloaded(connect: Any, tiny_mode
 async def test_the_serving_key_guards_the_protocol_but_not_its_health(
     connect: Any, tiny_model: LiveModel
 ) -> None:
-    async with connect(Settings(api_key="serving-key"), models=[tiny_model]) as client:  # type: ignore[arg-type]
+    async with connect(Settings(api_key="serving-key"), models=[tiny_model]) as client:
         statuses = {
             path: (await client.get(path)).status_code
             for path in ("/v2", "/v2/models/tiny", "/v2/health/ready")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
-from localrank_training.reference import page
-
-ROOT = Path(__file__).parents[3]
+from tools.configuration import DOCS, pages
 
 
 @lru_cache
 def listed(method: str) -> list[str]:
     """Return the lines of the page about a learner."""
-    return _section((ROOT / "docs" / "use" / "configuration.md").read_text(), method)
+    return _section((DOCS / "use" / "configuration.md").read_text(), method)
 
 
 def declared(method: str) -> list[str]:
     """Return what they would be if the page were made now."""
-    return _section(page(), method)
+    return _section(pages()[DOCS / "use" / "configuration.md"], method)
 
 
 def _section(text: str, method: str) -> list[str]:

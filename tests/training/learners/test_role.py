@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import pytest
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import setting, settings_of
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting, settings_of
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer

@@ -12,12 +12,12 @@ from scipy.optimize import LinearConstraint, minimize
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import LinearScorer
+from localrank.settings import checked
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.settings import checked
 from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import setting, settle
 from localrank_training.data.letor import MAX_FEATURES
 from localrank_training.data.queries import QuerySet, default_names
-from localrank_training.settings import setting, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,9 +16,9 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import LinearScorer
+from localrank.settings import setting
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -23,6 +23,7 @@ import numpy as np
 from localrank.blocks import union
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import BlendScorer
+from localrank.settings import setting, values_of
 from localrank_training.learners.judged import differs_within
 from localrank_training.learners.notes import note
 from localrank_training.learners.rehearsal import fitted, parts_of, rehearse
@@ -31,7 +32,6 @@ from localrank_training.learners.role import Learner
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.progress import silent
-from localrank_training.settings import setting, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

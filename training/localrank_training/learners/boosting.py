@@ -24,12 +24,12 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import SumScorer, TreesScorer
+from localrank.settings import setting
 from localrank_training.data.rows import CELLS, Rows, unheld
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

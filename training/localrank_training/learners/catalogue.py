@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import checked
 from localrank.spelling import no_such
 from localrank_training.learners.best_feature import BestFeature
 from localrank_training.learners.blend import Blend
@@ -18,7 +19,6 @@ from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.rmlr import RobustMetric
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.settings import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,10 +18,10 @@ import numpy as np
 
 from localrank.blocks import parse
 from localrank.errors import InvalidData
+from localrank.settings import setting
 from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.scorers import TreesScorer

@@ -17,13 +17,13 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
+from localrank.settings import setting
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
 from localrank_training.learners.geometric_mean import PairScatter, metric_transform, reduced
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank_training.learners.lesson import Lesson

@@ -21,6 +21,7 @@ from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
+from localrank.settings import setting
 from localrank.signature import PcaRepresentation
 
 # `checked` reads the annotations of settings when it runs.
@@ -30,7 +31,6 @@ from localrank_training.learners.geometric_mean import PairScatter, metric_trans
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.warp import learn_weights
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,12 @@ import numpy as np
 
 from localrank.blocks import parse
 from localrank.scorers import LinearScorer
+from localrank.settings import setting
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.least_squares import Centre, NormalEquations, PerQueryMatrices
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

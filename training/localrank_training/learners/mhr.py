@@ -21,12 +21,12 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import BordaScorer, LinearScorer
 from localrank.scorers.borda import ranked_behind
+from localrank.settings import setting
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Grid, Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

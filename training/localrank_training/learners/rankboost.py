@@ -36,10 +36,10 @@ from localrank.metrics import Judgements, Metric
 
 # `checked` reads the annotations of settings when it runs.
 from localrank.scorers import StumpScorer, SumScorer
+from localrank.settings import setting
 from localrank_training.learners.notes import figure, note
 from localrank_training.learners.pairs import levels_within
 from localrank_training.learners.role import Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

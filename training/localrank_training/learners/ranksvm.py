@@ -26,10 +26,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from localrank.blocks import parse
 from localrank.scorers import LinearScorer
+from localrank.settings import setting
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
 from localrank_training.learners.role import Grid, Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

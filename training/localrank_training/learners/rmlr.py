@@ -27,6 +27,7 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
+from localrank.settings import setting
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.anchors import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
@@ -34,7 +35,6 @@ from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner
 from localrank_training.learners.structural_metric import Size, minimise_metric, row_lengths
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

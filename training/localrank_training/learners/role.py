@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from localrank.blocks import canonical
-from localrank_training.settings import settings_of, settle
+from localrank.settings import settings_of, settle
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer

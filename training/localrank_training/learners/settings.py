@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from localrank.errors import InvalidConfiguration
+from localrank.settings import settings_of
 from localrank.spelling import no_such
-from localrank_training.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,12 +23,12 @@ import numpy as np
 from localrank.blocks import parse
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
+from localrank.settings import setting
 from localrank_training.learners.average_precision import AveragePrecisionLoss
 from localrank_training.learners.cutting_plane import minimise
 from localrank_training.learners.notes import note
 from localrank_training.learners.products import Products
 from localrank_training.learners.role import Grid, Learner
-from localrank_training.settings import setting
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

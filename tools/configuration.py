@@ -1,18 +1,20 @@
-"""docs/use/configuration.md: every setting, from its definition.
+"""docs/use/configuration.md and the table in docs/operate/operations.md: every setting, from its definition.
 
-python -m localrank_training.reference > docs/use/configuration.md
+`make settings` writes both.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localrank.settings import plain, settings_of
+from localrank_service.process.settings import PREFIX, Settings
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.methods import METHODS
-from localrank_training.settings import plain, settings_of
 from localrank_training.toml_text import to_toml, value_text
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _HEAD = """\
 
 *For people who configure training: every setting, its values and its default.*
 
-<!-- Made from the definitions of the settings: python -m localrank_training.reference > docs/use/configuration.md -->
+<!-- Made from the definitions of the settings: make settings -->
 
 `localrank train` takes its settings from these places; each overrides those before it:
 
@@ -56,8 +58,50 @@ C = [0.1, 1, 10, 100]
 """
 
 
-def page() -> str:
-    """Return the text of the page."""
+DOCS = Path(__file__).parents[1] / "docs"
+
+#: Where docs/operate/operations.md tells more about a setting of the service.
+_MORE = {
+    "models_url": "[A fleet](#a-fleet)",
+    "require_signature": "[Signed models](#signed-models)",
+    "api_key": "[Keys](#keys)",
+    "cors_origins": "[Browsers](#browsers)",
+    "max_concurrent_requests": "[Overload](#overload)",
+    "overload_degrade": "[online.md](../use/online.md#deadlines)",
+    "preload": "[Versions that requests may name](#versions-that-requests-may-name)",
+    "experiments_file": "[online.md](../use/online.md#experiments)",
+    "impression_log": "[online.md](../use/online.md#the-loop)",
+    "otel": "[Traces](#traces)",
+    "runtime_dir": "[The runtime folder](#the-runtime-folder)",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the texts of the pages."""
+    operations = DOCS / "operate" / "operations.md"
+    return {
+        DOCS / "use" / "configuration.md": _training(),
+        operations: re.sub(
+            r"(?ms)^\| variable \|.*?\n(?!\|)", lambda _: _service(), operations.read_text(), count=1
+        ),
+    }
+
+
+def _service() -> str:
+    """Return the table of the service's settings."""
+    rows = (
+        (
+            PREFIX + one.name.upper(),
+            one.values,
+            "" if one.default in (None, "") else str(plain(one.default)),
+            one.meaning + (f" See {_MORE[one.name]}." if one.name in _MORE else ""),
+        )
+        for one in settings_of(Settings)
+    )
+    return "\n".join(_rows(rows, "variable")) + "\n"
+
+
+def _training() -> str:
     return "\n".join([_HEAD, *_tables(), *_learners(), *_methods()]) + "\n"
 
 
@@ -102,8 +146,8 @@ def _methods() -> Iterator[str]:
         yield f"```toml\n{to_toml(tables)}```"
 
 
-def _rows(rows: Iterator[tuple[str, str, str, str]]) -> Iterator[str]:
-    yield "| setting | takes | default | meaning |"
+def _rows(rows: Iterator[tuple[str, str, str, str]], head: str = "setting") -> Iterator[str]:
+    yield f"| {head} | takes | default | meaning |"
     yield "|---|---|---|---|"
     for name, takes, default, meaning in rows:
         cells = (f"`{name}`", takes, f"`{default}`" if default else "", meaning)
@@ -119,4 +163,5 @@ def _summary(kind: type) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    for path, text in pages().items():
+        path.write_text(text)

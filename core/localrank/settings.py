@@ -1,9 +1,10 @@
-"""Turns what a user wrote (TOML, a flag) into a frozen dataclass of settings, or into one clear error message.
+"""Turns what a user wrote (TOML, a flag, an environment variable) into a frozen dataclass of settings, or into one clear
+error message.
 
 A setting is defined once, as a field of its dataclass: its type is the annotation, a `Literal` lists its choices, and
-`setting` adds bounds and meaning. The check, its messages, ``--print-config`` and docs/use/configuration.md all come from
-that. A field whose type is itself such a dataclass is a table in TOML. Nothing is converted silently, except a whole
-number where a real one is wanted.
+`setting` adds bounds and meaning. The check, its messages, the flags, ``--print-config``, docs/use/configuration.md and
+the table in docs/operate/operations.md all come from that. A field whose type is itself such a dataclass is a table in TOML. Nothing
+is converted silently, except a whole number where a real one is wanted, and a text where a path is wanted.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import dataclasses
 import math
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral, Real
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -56,11 +59,16 @@ class Setting(NamedTuple):
     def values(self) -> str:
         """What it takes, for people."""
         limits = [
-            f"{word} {self.bounds[bound]:.10g}"
+            f"{word} {self.bounds[bound]:.15g}"
             for bound, word in (("above", "above"), ("low", "at least"), ("high", "at most"))
             if self.bounds.get(bound) is not None
         ]
         return ", ".join([_describe(self.hint), *limits])
+
+    @property
+    def secret(self) -> bool:
+        """Whether its value must not be shown."""
+        return bool(self.bounds.get("secret"))
 
 
 def setting(
@@ -70,6 +78,7 @@ def setting(
     high: float | None = None,
     above: float | None = None,
     check: Callable[[Any], Any] | None = None,
+    secret: bool = False,
     meaning: str = "",
 ) -> Any:
     """Declare one setting of a settings dataclass.
@@ -79,11 +88,20 @@ def setting(
         low: inclusive lower bound of a number.
         high: inclusive upper bound of a number.
         above: exclusive lower bound of a number.
-        check: raises `InvalidConfiguration` for values that the type allows but the step or learner does not.
+        check: raises `InvalidConfiguration`, or ValueError with what is expected, for values that the type allows but
+            the owner of the setting does not.
+        secret: its value is not shown, neither in messages nor in answers.
         meaning: one line for people.
     """
-    metadata = {"low": low, "high": high, "above": above, "check": check, "meaning": meaning}
-    return dataclasses.field(default=default, metadata=metadata)
+    metadata = {
+        "low": low,
+        "high": high,
+        "above": above,
+        "check": check,
+        "secret": secret,
+        "meaning": meaning,
+    }
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)
 
 
 def settings_of(kind: type) -> tuple[Setting, ...]:
@@ -145,6 +163,29 @@ def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         raise InvalidConfiguration(f"{where}: {error}") from None
 
 
+def read_texts(kind: type[T], texts: Mapping[str, str], called: Callable[[str], str]) -> T:
+    """Make a settings dataclass of the texts of flags or environment variables.
+
+    Args:
+        kind: the dataclass.
+        texts: the text of each setting by the name of its field; a list has commas between its members.
+        called: what the user calls a setting, such as ``--port``, given the name of its field.
+
+    Raises:
+        InvalidConfiguration: a name is unknown, a text is no value of its setting or is out of range.
+    """
+    known = {one.name: one for one in settings_of(kind)}
+    settled = {}
+    for name, text in texts.items():
+        if name not in known:
+            names = [called(one) for one in known]
+            raise InvalidConfiguration(
+                f"{called(name)}: no such setting{did_you_mean(called(name), names)} (expected: {', '.join(names)})"
+            )
+        settled[name] = _fitting(_read(text, known[name].hint), known[name]._replace(name=called(name)))
+    return kind(**settled)
+
+
 def settle(component: Any) -> None:
     """Check the settings of a dataclass made in Python as `checked` does those of a table; for its ``__post_init__``.
 
@@ -193,7 +234,7 @@ def plain(value: Any) -> Any:
         return {name: plain(member) for name, member in value.items() if member is not None}
     if isinstance(value, list | tuple):
         return [plain(member) for member in value]
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 @lru_cache
@@ -226,8 +267,30 @@ def _fitting(value: Any, known: Setting, where: str = "") -> Any:
             _check(settled, known, place)
             return settled
     kind = _describe(known.hint)
-    article = "a " if kind.startswith(("whole number", "number", "text", "table")) else ""
-    raise InvalidConfiguration(f"{place}: expected {article}{kind}, found {value!r}")
+    article = "a " if kind.startswith(("whole number", "number", "text", "table", "path")) else ""
+    found = "" if known.secret else f", found {value!r}"
+    raise InvalidConfiguration(f"{place}: expected {article}{kind}{found}")
+
+
+#: The words for true and for false in flags and environment variables.
+_TRUTH = {
+    word: truth
+    for truth, words in ((True, "true 1 yes on t y"), (False, "false 0 no off f n"))
+    for word in words.split()
+}
+
+
+def _read(text: str, hint: Any) -> Any:
+    """Return the value that a text stands for, or the text itself if it is none of this type."""
+    for option in _options(hint):
+        if get_origin(option) is tuple:
+            return tuple(_read(part.strip(), get_args(option)[0]) for part in text.split(",") if part.strip())
+        if option is bool:
+            return _TRUTH.get(text.strip().lower(), text)
+        if option in {int, float}:
+            with suppress(ValueError):
+                return option(text)
+    return text
 
 
 def _is_table(option: Any) -> bool:
@@ -266,6 +329,9 @@ def _match(value: Any, option: Any) -> tuple[bool, Any]:
     if option is float:
         fits = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
         return fits, float(value) if fits else None
+    if option is Path:
+        fits = isinstance(value, Path) or (isinstance(value, str) and value != "")
+        return fits, Path(value) if fits else None
     return isinstance(value, option), value
 
 
@@ -287,6 +353,9 @@ def _check(value: Any, known: Setting, place: str) -> None:
             check(value)
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"{place}: {error}") from None
+        except ValueError as error:
+            found = "" if known.secret else f", found {value!r}"
+            raise InvalidConfiguration(f"{place}: {error}{found}") from None
 
 
 def _describe(hint: Any) -> str:
@@ -300,5 +369,5 @@ def _describe(hint: Any) -> str:
         return f"a list of {_describe(inner[0])}s"
     if origin is Mapping:
         return f"a table by name, each {_describe(inner[1])}"
-    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
     return names.get(hint, "table" if _is_table(hint) else str(hint))
