@@ -46,7 +46,7 @@ NOT_RUN = {
     "java ": "needs RankLib; tests/training/origins/test_origins.py evaluates its models by hand",
     "curl -X POST localhost:9200": "needs an Elasticsearch with its plug-in; tests/core/exports evaluate the body as it does",
     "curl -X PUT localhost:8983": "needs a Solr with its module; tests/core/exports evaluate the body as it does",
-    "import mlflow": "needs an environment with MLflow; tests/core/test_mlflow.py makes one and does the same there",
+    "import mlflow": "needs an environment with MLflow; tests/end_to_end/test_mlflow_example.py makes one and does the same there",
     "def ndcg(": "shows how code looks here",
 }
 

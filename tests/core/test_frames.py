@@ -20,7 +20,6 @@ import pytest
 from localrank.client import Client, Query
 from localrank.contract import FeatureContract
 from localrank.errors import ContractMismatch, InvalidDocuments
-from localrank.mlflow import PyFunc
 from localrank.ranker import Ranker
 from localrank.routing import GlobalRouter
 from localrank.scorers import LinearScorer
@@ -61,7 +60,6 @@ def test_no_order_of_the_columns_changes_a_ranking(
     for names in permutations(NAMES):
         frame = make(columns(names))
         assert expected == ranker.rank(frame).scores.tolist()
-        assert expected == PyFunc(ranker).predict(frame).tolist()
 
 
 @every_frame
@@ -98,7 +96,6 @@ def test_columns_that_pandas_has_numbered_are_taken_by_place(ranker: Ranker) -> 
     frame = pd.DataFrame(ROWS)
 
     assert ranker.rank(ROWS).scores.tolist() == ranker.rank(frame).scores.tolist()
-    assert PyFunc(ranker).predict(ROWS).tolist() == PyFunc(ranker).predict(frame).tolist()
     assert Query(frame).names() is None
     with pytest.raises(InvalidDocuments, match="expected 3 features per document, found 2"):
         ranker.rank(frame[[0, 1]])
@@ -123,7 +120,7 @@ def test_other_numbers_as_names_are_refused(names: list[Any], wrong: str, ranker
         "expected the names of features as the names of all columns, or 0 to 2 in this order, found " + wrong
     )
 
-    for take in (ranker.rank, PyFunc(ranker).predict, lambda frame: Query(frame).names()):
+    for take in (ranker.rank, lambda frame: Query(frame).names()):
         with pytest.raises(InvalidDocuments, match=said):
             take(frame)
 
@@ -193,7 +190,7 @@ def test_what_is_no_number_is_refused_in_one_sentence(column: Any, found: str, r
     frame = make({"bm25": [1, 2], "clicks": column, "age": [1, 2]})
     said = f"^expected numbers in the column 'clicks', found {found}$"
 
-    for take in (ranker.rank, PyFunc(ranker).predict, lambda frame: Query(frame).array()):
+    for take in (ranker.rank, lambda frame: Query(frame).array()):
         with pytest.raises(InvalidDocuments, match=said):
             take(frame)
 

@@ -1,22 +1,15 @@
-"""Versions as models of MLflow: by a real MLflow, in an environment of its own."""
+"""docs/examples/localrank_mlflow.py, run by a real MLflow in an environment of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
-import localrank
-from localrank.errors import InvalidDocuments
-from localrank.mlflow import PyFunc
 from tests.environments import environment_with
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +20,7 @@ LOGGED = """
 import json, pathlib, sys
 import mlflow, numpy as np, pandas as pd
 import localrank
-from localrank import mlflow as localrank_mlflow
+import localrank_mlflow
 
 models = pathlib.Path(sys.argv[1])
 mlflow.set_tracking_uri(pathlib.Path("runs").resolve().as_uri())
@@ -55,6 +48,11 @@ try:
     refused = ""
 except Exception as error:
     refused = str(error)
+try:
+    registered.predict(frame.assign(qid=["a", None, "b"] * 4))
+    missing = ""
+except Exception as error:
+    missing = str(error)
 print(json.dumps({
     "equal": registered.predict(frame).tolist() == expected.tolist(),
     "one": registered.predict(one).tolist() == expected[np.flatnonzero(frame["qid"] == "a")].tolist(),
@@ -63,6 +61,7 @@ print(json.dumps({
     "metrics": metrics,
     "metadata": info.metadata,
     "refused": refused,
+    "no query": missing,
     "pickles": [name for name in files if name.endswith((".pkl", ".pickle", ".joblib"))],
 }))
 """
@@ -72,6 +71,7 @@ print(json.dumps({
 def test_a_version_is_logged_registered_and_loaded(tmp_path: Path) -> None:
     python = environment_with(tmp_path / "environment", "mlflow-skinny")
     (tmp_path / "logged.py").write_text(LOGGED)
+    shutil.copy(ROOT / "docs" / "examples" / "localrank_mlflow.py", tmp_path)
 
     done = subprocess.run(
         [python, "-W", "ignore", "logged.py", DEMO],
@@ -90,47 +90,5 @@ def test_a_version_is_logged_registered_and_loaded(tmp_path: Path) -> None:
     assert {one["metric"].replace("@", "_at_"): one["model"] for one in held_out} == found["metrics"]
     assert ("demo", 1) == (found["metadata"]["localrank_model"], found["metadata"]["localrank_version"])
     assert "bm25" in found["refused"]
+    assert "expected a query for each row" in found["no query"]
     assert [] == found["pickles"]
-
-
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    names = localrank.load(DEMO).contract.names
-    rows = np.random.default_rng(0).random((6, len(names)), np.float32)
-    return pd.DataFrame(rows.astype(float), columns=list(names)).assign(qid=[2, 10, 2, 10, 2, 10], url="x")
-
-
-@pytest.mark.parametrize("table", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
-def test_a_table_is_scored_query_by_query_by_the_names_of_its_columns(
-    table: object, frame: pd.DataFrame
-) -> None:
-    ranker = localrank.load(DEMO)
-    shuffled = frame[frame.columns[::-1]]
-
-    scores = PyFunc(ranker).predict(table(shuffled))  # type: ignore[operator]
-
-    rows = frame.drop(columns=["qid", "url"]).to_numpy(np.float32)
-    for qid in (2, 10):
-        of_query = np.flatnonzero(frame["qid"] == qid)
-        assert ranker.rank(rows[of_query]).scores.tolist() == scores[of_query].tolist()
-
-
-@pytest.mark.parametrize(
-    "qid", [[1.0, np.nan, 2.0] * 2, ["a", None, "b"] * 2, pd.array([1, None, 2] * 2, "Int64")]
-)
-def test_a_row_of_no_query_is_refused(frame: pd.DataFrame, qid: Any) -> None:
-    with pytest.raises(InvalidDocuments, match="qid: expected a query for each row, found none in row 1"):
-        PyFunc(localrank.load(DEMO)).predict(frame.assign(qid=qid))
-
-
-def test_an_array_is_one_query() -> None:
-    ranker = localrank.load(DEMO)
-    rows = np.random.default_rng(1).random((4, ranker.contract.n_features))
-
-    assert ranker.rank(rows.astype(np.float32)).scores.tolist() == PyFunc(ranker).predict(rows).tolist()
-
-
-def test_mlflow_is_not_imported_before_it_is_used() -> None:
-    code = "import sys, localrank.mlflow; sys.exit('mlflow' in sys.modules or 'pandas' in sys.modules)"
-
-    assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode
