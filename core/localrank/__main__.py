@@ -26,7 +26,7 @@ class Command(NamedTuple):
     summary: str
 
 
-_OFFLINE = "localrank_training.commands"
+_OFFLINE = "localrank_training.cli"
 
 COMMANDS = {
     "demo": Command(_OFFLINE, "train", "Make the synthetic data, train on it, publish models/demo."),

@@ -52,7 +52,7 @@ def test_the_service_imports_neither_training_nor_an_exporter_of_spans() -> None
 
 
 def test_training_does_not_import_the_service() -> None:
-    imported = imported_by("import localrank_training.pipeline, localrank_training.commands")
+    imported = imported_by("import localrank_training.pipeline, localrank_training.cli")
 
     assert not set(ONLINE) & imported
     assert "localrank_training" in imported

@@ -54,12 +54,12 @@ def half(monkeypatch: pytest.MonkeyPatch) -> Half:
 @pytest.mark.parametrize(
     ("words", "module", "extra"),
     [
-        ("train a.txt", "localrank_training.commands", "train"),
+        ("train a.txt", "localrank_training.cli", "train"),
         ("models list", "localrank.commands.models", ""),
         ("models", "localrank.commands.models", ""),
-        ("models import x", "localrank_training.commands", "train"),
+        ("models import x", "localrank_training.cli", "train"),
         ("serve --port 1", "localrank_service.process.command", "serve"),
-        ("data import x", "localrank_training.commands", "train"),
+        ("data import x", "localrank_training.cli", "train"),
     ],
 )
 def test_a_command_loads_its_half_and_gets_its_words(words: str, module: str, extra: str, half: Half) -> None:

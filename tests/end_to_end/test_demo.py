@@ -13,7 +13,7 @@ import pytest
 from localrank import Ranker, load
 from localrank.artifact import verify
 from localrank.metrics import Judgements
-from localrank_training.commands.demo import demo
+from localrank_training.cli.demo import demo
 from localrank_training.data.demo import demo_queries
 from localrank_training.evaluation import rank_all
 

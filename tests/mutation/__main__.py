@@ -85,11 +85,12 @@ OF_C = {
 OF_OTHER_C = ["tests/core/native", "tests/service/wire", "tests/hostile"]
 SANITIZERS = "tests/hostile/test_sanitizers.py::test_the_tests_of_every_kernel_make_no_sanitizer_speak"
 #: What runs for a line that no test executes in its own process: servers and commands do.
-ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/commands"]
+ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/cli"]
 #: What runs last for lines of these folders: other processes execute them too, or they run when a module is imported, which
 #: coverage does not see.
 ALSO = {
-    "commands": ["tests/training/commands/test_command_line.py", "tests/architecture/test_docs.py"],
+    "cli": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
+    "commands": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
     "describe": ["tests/service/describe", "tests/service/test_refusals.py"],
     "apis": ["tests/service/apis", "tests/service/test_refusals.py"],
     "routes": ["tests/service/apis", "tests/service/routes", "tests/service/test_refusals.py"],

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from localrank.__main__ import main
-from localrank_training.commands.arguments import described, spread
+from localrank_training.cli.arguments import described, spread
 
 
 @pytest.mark.parametrize(

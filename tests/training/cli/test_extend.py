@@ -13,7 +13,7 @@ import pytest
 from localrank.__main__ import main
 from localrank.registry import Reference
 from localrank_training.data.columns import Columns
-from tests.training.commands.calls import Calls
+from tests.training.cli.calls import Calls
 
 
 class Queries:

@@ -16,9 +16,9 @@ from localrank.registry import Reference
 from localrank_training.data.columns import Columns
 from localrank_training.origins.checking import Check
 from localrank_training.origins.importing import Imported
-from tests.training.commands.calls import COLUMNS, Calls
+from tests.training.cli.calls import COLUMNS, Calls
 
-command = importlib.import_module("localrank_training.commands.import_model")
+command = importlib.import_module("localrank_training.cli.import_model")
 MODEL = SimpleNamespace(format="lightgbm", n_features=4)
 CHECK = Check("LightGBM 4", 752, 0.0, 0.0)
 

@@ -14,7 +14,7 @@ from localrank.registry import Reference
 from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
 from localrank_training.verdict import Verdict
-from tests.training.commands.calls import COLUMNS, Calls
+from tests.training.cli.calls import COLUMNS, Calls
 
 GLOBAL = TrainingConfig.read(method="global")
 TRAINED = SimpleNamespace(name="trained")
@@ -210,7 +210,7 @@ def test_a_learning_curve_is_announced_and_drawn(
     calls.answer("localrank.artifact.read_manifest", "manifest")
     calls.answer("localrank.registry.Registry.report_path", kept)
     calls.answer("localrank_training.reporting.training_run.page_of_run", "page")
-    calls.answer("localrank_training.commands.train.write_page", None)
+    calls.answer("localrank_training.cli.train.write_page", None)
     report = tmp_path / "report.html"
 
     assert 0 == train("--report", str(report), "--learning-curve")

@@ -14,9 +14,9 @@ import pytest
 from localrank.__main__ import main
 from localrank_training.data.columns import Columns
 from localrank_training.data.inspection import Feature, Inspection
-from tests.training.commands.calls import Calls
+from tests.training.cli.calls import Calls
 
-command = importlib.import_module("localrank_training.commands.data")
+command = importlib.import_module("localrank_training.cli.data")
 
 COLUMNS = ["--label", "l", "--qid", "q", "--id", "i", "--weight", "w", "--position", "p", "--ignore", "a,b"]
 FIRST = Feature("bm25", -1.5, 0.25, 1234567.0, 2.0, 0.125, 3, 0.25, False, False, None, -0.5)

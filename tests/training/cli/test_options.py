@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from localrank_training.commands import app
+from localrank_training.cli import app
 
 if TYPE_CHECKING:
     import typer

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from localrank_training.commands.output import ModelsDir, given, progress
-from localrank_training.commands.reading import (
+from localrank_training.cli.output import ModelsDir, given, progress
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,

@@ -9,8 +9,8 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
-from localrank_training.commands.output import AsJson, given, progress
-from localrank_training.commands.workers import Dask, Workers, working
+from localrank_training.cli.output import AsJson, given, progress
+from localrank_training.cli.workers import Dask, Workers, working
 
 
 def experiment(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank.commands.output import print_json
-from localrank_training.commands.output import AsJson, given
+from localrank_training.cli.output import AsJson, given
 
 if TYPE_CHECKING:
     from localrank_training.clicks.export import Exported

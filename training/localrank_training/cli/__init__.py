@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from localrank.commands.wrong_use import run_typer
-from localrank_training.commands import data, experiments
-from localrank_training.commands.arguments import described, spread
-from localrank_training.commands.assess import assess
-from localrank_training.commands.demo import demo
-from localrank_training.commands.evaluate import evaluate
-from localrank_training.commands.experiment import experiment
-from localrank_training.commands.extend import extend
-from localrank_training.commands.import_model import import_model
-from localrank_training.commands.rank import rank
-from localrank_training.commands.train import train
-from localrank_training.commands.tune import tune
+from localrank_training.cli import data, experiments
+from localrank_training.cli.arguments import described, spread
+from localrank_training.cli.assess import assess
+from localrank_training.cli.demo import demo
+from localrank_training.cli.evaluate import evaluate
+from localrank_training.cli.experiment import experiment
+from localrank_training.cli.extend import extend
+from localrank_training.cli.import_model import import_model
+from localrank_training.cli.rank import rank
+from localrank_training.cli.train import train
+from localrank_training.cli.tune import tune
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

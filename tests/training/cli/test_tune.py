@@ -16,9 +16,9 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
 from localrank_training.lsh_tuning import TablesTrial
 from localrank_training.tuning import SPACE, Setting, Tuned
-from tests.training.commands.calls import COLUMNS, Calls
+from tests.training.cli.calls import COLUMNS, Calls
 
-command = importlib.import_module("localrank_training.commands.tune")
+command = importlib.import_module("localrank_training.cli.tune")
 CONFIG = TrainingConfig.read(method="global")
 RNG = np.random.default_rng(0)
 
@@ -46,7 +46,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made.answer("localrank_training.tuning_report.write_best", None)
     made.answer("localrank_training.tuning_report.draw", None)
     made.answer("localrank_training.reporting.tuned.page_of_tuning", "page")
-    made.answer("localrank_training.commands.tune.write_page", None)
+    made.answer("localrank_training.cli.tune.write_page", None)
     made.answer("localrank_training.parallel.available_cores", 3)
     monkeypatch.chdir("/")
     return made
@@ -125,7 +125,7 @@ def test_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
 def test_workers_are_processes_or_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from contextlib import contextmanager
 
-    from localrank_training.commands.workers import working
+    from localrank_training.cli.workers import working
 
     @contextmanager
     def cluster(address: str) -> Any:

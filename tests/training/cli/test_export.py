@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from localrank.__main__ import main
+from localrank_training.cli.export import _figures, _print, _time
 from localrank_training.clicks.export import Exported
 from localrank_training.clicks.joining import Joined
 from localrank_training.clicks.propensities import Propensities
-from localrank_training.commands.export import _figures, _print, _time
 from localrank_training.data.queries import QuerySet
 from tests.training.clicks.log import Log
 

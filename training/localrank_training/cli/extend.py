@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, ModelsDir, progress, where
-from localrank_training.commands.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.cli.output import AsJson, ModelsDir, progress, where
+from localrank_training.cli.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
 
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20

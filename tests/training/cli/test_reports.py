@@ -117,7 +117,7 @@ def test_a_disk_that_fills_up_loses_the_report_and_not_the_model(
     def full(*_: object) -> None:
         raise PublishFailed("report.html: cannot be written: No space left on device")
 
-    module = importlib.import_module("localrank_training.commands.train")
+    module = importlib.import_module("localrank_training.cli.train")
     monkeypatch.setattr(module, "write_page", full)
 
     assert 1 == train(judged, "--report", str(judged.parent / "report.html"))

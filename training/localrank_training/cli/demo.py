@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from localrank_training.commands.output import ModelsDir, progress
+from localrank_training.cli.output import ModelsDir, progress
 
 #: Fixed, so that the demo model is always the same.
 _CREATED = "2026-01-01T00:00:00Z"

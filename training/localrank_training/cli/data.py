@@ -11,10 +11,10 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
-from localrank_training.commands.arguments import described
-from localrank_training.commands.export import export
-from localrank_training.commands.output import AsJson, given, progress
-from localrank_training.commands.reading import (
+from localrank_training.cli.arguments import described
+from localrank_training.cli.export import export
+from localrank_training.cli.output import AsJson, given, progress
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,

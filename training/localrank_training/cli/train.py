@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
-from localrank_training.commands.output import (
+from localrank_training.cli.output import (
     AsJson,
     ModelsDir,
     Report,
@@ -19,7 +19,7 @@ from localrank_training.commands.output import (
     where,
     write_page,
 )
-from localrank_training.commands.reading import (
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,
@@ -31,7 +31,7 @@ from localrank_training.commands.reading import (
     columns_of,
     say,
 )
-from localrank_training.commands.workers import Dask, Workers, working
+from localrank_training.cli.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
     from localrank.registry import Reference, Registry

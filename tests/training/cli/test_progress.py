@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
-from localrank_training.commands.output import progress
+from localrank_training.cli.output import progress
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:

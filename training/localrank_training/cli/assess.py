@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, Report, page_path, progress, write_page
-from localrank_training.commands.reading import (
+from localrank_training.cli.output import AsJson, Report, page_path, progress, write_page
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,

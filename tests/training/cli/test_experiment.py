@@ -12,7 +12,7 @@ import pytest
 from localrank.__main__ import main
 from localrank_training.data.columns import Columns
 from localrank_training.experiments.catalogue import EXPERIMENTS
-from tests.training.commands.calls import COLUMNS, Calls
+from tests.training.cli.calls import COLUMNS, Calls
 
 WITH_DATA = next(name for name, one in EXPERIMENTS.items() if one.needs_data)
 WITHOUT = next((name for name, one in EXPERIMENTS.items() if not one.needs_data), None)
@@ -128,7 +128,7 @@ def assessed(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made.answer("localrank_training.assessment.assess", found)
     made.answer("localrank_training.data.inspection.inspect", "inspected")
     made.answer("localrank_training.reporting.assessment.page_of_assessment", "page")
-    made.answer("localrank_training.commands.assess.write_page", None)
+    made.answer("localrank_training.cli.assess.write_page", None)
     made.answer("localrank_training.parallel.available_cores", 3)
     return made
 

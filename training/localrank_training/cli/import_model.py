@@ -10,8 +10,8 @@ import typer
 
 from localrank.commands.output import print_json, print_notes
 from localrank.commands.wrong_use import not_one_of
-from localrank_training.commands.output import AsJson, ModelsDir, given, progress, where
-from localrank_training.commands.reading import (
+from localrank_training.cli.output import AsJson, ModelsDir, given, progress, where
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,

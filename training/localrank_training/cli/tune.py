@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank.commands.output import print_json, print_table
-from localrank_training.commands.output import AsJson, progress, write_page
-from localrank_training.commands.reading import (
+from localrank_training.cli.output import AsJson, progress, write_page
+from localrank_training.cli.reading import (
     Id,
     Ignore,
     Label,
@@ -22,7 +22,7 @@ from localrank_training.commands.reading import (
     columns_of,
     say,
 )
-from localrank_training.commands.workers import Dask, Workers, working
+from localrank_training.cli.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
     from localrank_training.lsh_tuning import TablesTrial
