@@ -14,6 +14,7 @@ COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md ./
 COPY core core
 COPY training training
 COPY service service
+COPY papers papers
 RUN LOCALRANK_REQUIRE_NATIVE=1 pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim AS base

@@ -57,7 +57,7 @@ test-deps: ## Install the system packages that some tests need (Debian, as root)
 check: $(VENV)/.dev ## Linters and type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core training service tests benchmarks tools
+	$(BIN)/mypy core training service papers tests benchmarks tools
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the code
@@ -113,10 +113,10 @@ NIGHT := reports/nightly/$(shell git describe --always --dirty --abbrev=12 2>/de
 
 AT_sanitize := tests/hostile/test_sanitizers.py
 AT_fuzz := tests/fuzzing tests/hostile --ignore=$(AT_sanitize)
-AT_faults := tests/faults tests/training --ignore=tests/training/experiments
+AT_faults := tests/faults tests/training
 AT_clients := tests/end_to_end/test_generated_clients.py tests/end_to_end/test_kserve_client.py
 AT_wheels := tests/end_to_end/test_wheel.py
-AT_papers := tests/training/experiments tests/benchmarks
+AT_papers := tests/papers tests/benchmarks
 AT_soak := tests $(addprefix --ignore=,$(filter tests/%,$(foreach part,fuzz faults clients wheels papers,$(AT_$(part)))))
 
 .PHONY: nightly
@@ -134,7 +134,7 @@ fuzz: ## Part of nightly: damaged bodies, files and artifacts
 faults: ## Part of nightly: killed and hung workers, also of Dask, full disks, promotions under load
 clients: ## Part of nightly: clients generated from docs/openapi.json
 wheels: ## Part of nightly: the repaired wheel on every Python that is here
-papers: ## Part of nightly: the papers' experiments
+papers: ## Part of nightly: the papers' tables and figures
 soak: ## Part of nightly: all other tests that take minutes
 sanitize fuzz faults clients wheels papers soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -m soak -p no:cacheprovider --journal $(NIGHT)/$@.passed $(AT_$@)

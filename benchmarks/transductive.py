@@ -20,18 +20,18 @@ from threadpoolctl import threadpool_limits
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.commands.output import print_table
 from localrank.metrics import measure
+from localrank_papers.transductive import (
+    KernelFeatures,
+    Neighbours,
+    rank_by_neighbours,
+    rank_transductively,
+)
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.seen import scores_of
 from localrank_training.pipeline import learn_contract, lesson_of
 from localrank_training.representations import make_representation
-from localrank_training.transductive import (
-    KernelFeatures,
-    Neighbours,
-    rank_by_neighbours,
-    rank_transductively,
-)
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

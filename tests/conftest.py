@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Folders below those of `make test` that only `make test-all` runs, beside what is marked `slow`.
-SLOW = [Path(__file__).parent / "training" / "experiments"]
+SLOW = [Path(__file__).parent / "papers" / "figures"]
 
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")

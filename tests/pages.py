@@ -47,6 +47,8 @@ NOT_RUN = {
     "curl -X POST localhost:9200": "needs an Elasticsearch with its plug-in; tests/core/exports evaluate the body as it does",
     "curl -X PUT localhost:8983": "needs a Solr with its module; tests/core/exports evaluate the body as it does",
     "import mlflow": "needs an environment with MLflow; tests/end_to_end/test_mlflow_example.py makes one and does the same there",
+    "localrank train judged.txt --learner rocchio": "needs the example to be installed; tests/training/test_plugins.py has it",
+    "localrank train judged.txt --method rocchio": "as above",
     "def ndcg(": "shows how code looks here",
 }
 

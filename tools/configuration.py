@@ -130,6 +130,8 @@ def _learners() -> Iterator[str]:
     for method, kind in LEARNERS.items():
         yield f"\n### `{method}`\n"
         yield f"{_summary(kind)}\n"
+        if method not in LEARNERS.ours:
+            yield f"A plug-in: `{kind.__module__}.{kind.__qualname__}`.\n"
         if kind.grid:
             tried = "; ".join(f"`{name} = {value_text(values)}`" for name, values in kind.grid.items())
             yield f"Tried by default: {tried}.\n"

@@ -36,7 +36,6 @@ COMMANDS = {
     "tune": Command(_OFFLINE, "train", "Choose settings by cross-validation over queries."),
     "evaluate": Command(_OFFLINE, "train", "Measure one or two models on judged queries."),
     "rank": Command(_OFFLINE, "train", "Print one score per input line."),
-    "experiment": Command(_OFFLINE, "train", "Reproduce a table or figure of a paper on your data."),
     "experiments": Command(
         _OFFLINE, "train", "Find out which version users prefer, from the log of a service."
     ),
@@ -46,6 +45,9 @@ COMMANDS = {
         "List, show, verify, sign, promote, roll back, prune, compare models.",
     ),
     "models import": Command(_OFFLINE, "train", "Publish a model of LightGBM, XGBoost, CatBoost or RankLib."),
+    "papers": Command(
+        "localrank_papers.command", "train", "Reproduce tables and figures of papers on your data."
+    ),
     "data": Command(_OFFLINE, "train", "Inspect, convert, split, synthesize and export judged queries."),
     "serve": Command("localrank_service.process.command", "serve", "Answer rerank requests over HTTP."),
 }

@@ -39,7 +39,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 #: Names of other projects.
 FOREIGN = re.compile(r"KernelPCA|LinearSVC|Booster\.|scipy\.|PCA$")
-PACKAGES = [ROOT / "core", ROOT / "training", ROOT / "service", ROOT / "benchmarks"]
+PACKAGES = [ROOT / "core", ROOT / "training", ROOT / "service", ROOT / "papers", ROOT / "benchmarks"]
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,28 @@
-"""Dependencies run one way: training → core ← service; checked on what Python really imports."""
+"""Dependencies run one way: papers → training → core ← service; checked on what Python really imports."""
 
 from __future__ import annotations
 
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import localrank
 
-OFFLINE = ("localrank_training", "sklearn", "joblib", "pandas", "lightgbm", "pyarrow", "matplotlib")
+ROOT = Path(__file__).parents[2]
+
+OFFLINE = (
+    "localrank_training",
+    "localrank_papers",
+    "sklearn",
+    "joblib",
+    "pandas",
+    "lightgbm",
+    "pyarrow",
+    "matplotlib",
+)
 # Not pydantic: typer needs it.
 ONLINE = ("localrank_service", "fastapi", "starlette", "uvicorn")
 
@@ -54,8 +68,28 @@ def test_the_service_imports_neither_training_nor_an_exporter_of_spans() -> None
 def test_training_does_not_import_the_service() -> None:
     imported = imported_by("import localrank_training.pipeline, localrank_training.cli")
 
-    assert not set(ONLINE) & imported
+    assert not {*ONLINE, "localrank_papers"} & imported
     assert "localrank_training" in imported
+
+
+def test_training_loads_only_plugins_that_a_configuration_names() -> None:
+    named = "from localrank_training.config import TrainingConfig; TrainingConfig.read(learner={})"
+
+    assert "localrank_papers" not in imported_by(named.format("'lambdamart'"))
+    assert "localrank_papers" in imported_by(named.format("'mhr'"))
+
+
+@pytest.mark.parametrize(
+    ("package", "papers"),
+    [("core/localrank", 1), ("service/localrank_service", 0), ("training/localrank_training", 0)],
+)
+def test_no_package_names_the_papers(package: str, papers: int) -> None:
+    """But the table of commands; training finds their learners by entry points, and nothing else looks for these."""
+    sources = {path: path.read_text() for path in (ROOT / package).rglob("*.py")}
+
+    assert papers == sum("localrank_papers" in text for text in sources.values())
+    looking = {path.name for path, text in sources.items() if "entry_points" in text}
+    assert looking <= {"plugins.py"}
 
 
 def test_the_commands_are_listed_without_loading_either_half() -> None:

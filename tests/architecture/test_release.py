@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import localrank
+import localrank_papers
 import localrank_service
 import localrank_training
 
@@ -17,7 +18,7 @@ def test_the_version_is_the_top_entry_of_the_changelog() -> None:
 
 
 def test_every_package_is_typed() -> None:
-    for package in (localrank, localrank_training, localrank_service):
+    for package in (localrank, localrank_training, localrank_service, localrank_papers):
         assert (Path(package.__path__[0]) / "py.typed").is_file()
 
 

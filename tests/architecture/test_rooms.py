@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 import localrank
+import localrank_papers
 import localrank_service
 import localrank_training
 from tests.architecture.imports import cycles, imports_between_rooms
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = [Path(package.__path__[0]) for package in (localrank, localrank_service, localrank_training)]
+PACKAGES = [
+    Path(package.__path__[0])
+    for package in (localrank, localrank_service, localrank_training, localrank_papers)
+]
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)

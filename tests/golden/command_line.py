@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = (
-    "", "train", "tune", "evaluate", "rank", "assess", "extend", "demo", "experiment", "serve", "data inspect", "data convert", "data split", "data synthesize",
+    "", "train", "tune", "evaluate", "rank", "assess", "extend", "demo", "papers", "papers run", "papers list", "serve", "data inspect", "data convert", "data split", "data synthesize",
     "data export", "experiments report", "models import", "models list", "models show", "models verify", "models sign", "models promote", "models rollback", "models prune",
     "models diff", "models export", "models push", "models pull",
 )  # fmt: skip
@@ -83,7 +83,7 @@ models import lightgbm.txt --name lightgbm --promote --json
 models import train.csv --name wrong
 models prune small --keep 1
 models verify damaged
-experiment --list --json
+papers list --json
 train nothing.csv
 train bad-label.csv
 train bad-number.txt

@@ -1,4 +1,4 @@
-"""The papers' tables and figures on one small data set, as ``localrank experiment`` writes them.
+"""The papers' tables and figures on one small data set, as ``localrank papers run`` writes them.
 
 Left out are those that measure times, and those that refuse so little data.
 """
@@ -26,7 +26,7 @@ def answers(folder: Path) -> Iterator[tuple[str, str, Any]]:
     run(folder, "data", "split", str(DATA / "train.csv"), "--out", "folds", "--folds", "3")
     arguments = ("--data", "folds", "--out", "out", "--draws", "0", "--workers", "1")
     for name in EXPERIMENTS:
-        done = run(folder, "experiment", name, *arguments)
+        done = run(folder, "papers", "run", name, *arguments)
         assert done.code == 0, done.err
         found = json.loads((folder / "out" / f"{name}.json").read_text())
         tables = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.mutation.mutants import Mutant
 
-PACKAGES = ("core", "service", "training")
+PACKAGES = ("core", "service", "training", "papers")
 #: Tests of a line are chosen until they would take so many seconds.
 SECONDS = 240.0
 #: What a test is taken to last at least: its own set-up is not counted.
@@ -58,7 +58,7 @@ def measure(place: Path, out: Path, environment: Mapping[str, str], jobs: int) -
             "no:cacheprovider",
         ),
         *("-m", "not slow and not soak", "--durations=0", "--durations-min=0.001", "-rfE"),
-        *("--cov=localrank", "--cov=localrank_service", "--cov=localrank_training"),
+        *("--cov=localrank", "--cov=localrank_service", "--cov=localrank_training", "--cov=localrank_papers"),
         *("--cov-context=test", "--cov-report=", "tests"),
     ]
     # What fails under measurement, such as a limit of time, is not used to judge.

@@ -88,7 +88,7 @@ def test_defects_are_drawn_from_everything_and_by_the_seed() -> None:
     first, again, other = drawn(1)[:500], drawn(1)[:500], drawn(2)[:500]
 
     assert first == again != other
-    assert {"core", "service", "training"} == {one.path.split("/")[0] for one in first}
+    assert {"core", "service", "training", "papers"} == {one.path.split("/")[0] for one in first}
     assert any(one.path.endswith(".c") for one in first)
     for one in first[:50]:
         text = (ROOT / one.path).read_text()
@@ -97,8 +97,8 @@ def test_defects_are_drawn_from_everything_and_by_the_seed() -> None:
 
 
 def test_the_tests_of_a_source_are_found_by_its_name_and_folder() -> None:
-    source = "training/localrank_training/experiments/dendrogram.py"
+    source = "papers/localrank_papers/figures/dendrogram.py"
 
-    assert ["tests/training/experiments/test_dendrogram.py"] == named_after(ROOT, source)
-    assert ["-m", "slow and not soak", "tests/training/experiments"] == slow_beside(ROOT, source)
+    assert ["tests/papers/figures/test_dendrogram.py"] == named_after(ROOT, source)
+    assert ["-m", "slow and not soak", "tests/papers/figures"] == slow_beside(ROOT, source)
     assert [] == slow_beside(ROOT, "training/localrank_training/files.py")

@@ -43,7 +43,7 @@ class Team(Learner):
 
 @pytest.fixture(autouse=True)
 def team(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue.LEARNERS, "team", Team)
+    monkeypatch.setitem(catalogue.LEARNERS.ours, "team", Team)
 
 
 TEXT = """

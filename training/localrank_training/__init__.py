@@ -7,6 +7,7 @@ The public interface, imported when it is first used:
     from localrank_training import TrainingConfig, train, publish  what `localrank train` does
     from localrank_training import evaluate                        what `localrank evaluate` does
     from localrank_training import read_model                      models of other libraries
+    from localrank_training import Learner, Lesson                 to write a learner of one's own (docs/use/plugins.md)
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from localrank_training.data.reading import read, read_table
     from localrank_training.estimator import LocalRanker
     from localrank_training.evaluation import evaluate
+    from localrank_training.learners.lesson import Lesson
+    from localrank_training.learners.role import Learner
     from localrank_training.origins import read_model
     from localrank_training.publishing import publish
     from localrank_training.training import train
 
 __all__ = [
+    "Learner",
+    "Lesson",
     "LocalRanker",
     "QuerySet",
     "TrainingConfig",
@@ -38,6 +43,8 @@ __all__ = [
 
 #: Commands import this package too, and answer ``--help`` at once: nothing is imported here before it is used.
 _HOMES = {
+    "Learner": "learners.role",
+    "Lesson": "learners.lesson",
     "LocalRanker": "estimator",
     "QuerySet": "data.queries",
     "TrainingConfig": "config",

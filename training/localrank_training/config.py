@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
 from localrank.settings import checked, plain, setting
-from localrank.spelling import no_such
 from localrank_training.compatibility import MODEL_PER_QUERY
 from localrank_training.compatibility import check as check_steps
 from localrank_training.learners.settings import LearnerSettings
@@ -142,11 +141,9 @@ def read_tables(
     """
     if method is None and path is None:
         method = DEFAULT_METHOD if learner is None else "global"
-    if method is not None and method not in METHODS:
-        raise InvalidConfiguration(no_such("method", method, METHODS))
     tables: dict[str, Any] = {}
     for part in (
-        METHODS[method] if method else {},
+        METHODS.named(method) if method is not None else {},
         _read_toml(Path(path)) if path is not None else {},
         {} if learner is None else {"learner": {"method": learner}},
         _overriding(overrides),

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
+
+from localrank_training.plugins import Components
+
+#: The tables of one configuration.
+Tables: TypeAlias = dict[str, dict[str, Any]]
 
 #: As their papers publish them, the methods learn from the training queries only.
 _AS_PUBLISHED = {"refit": False}
@@ -17,8 +22,7 @@ _ADAPTIVE: dict[str, dict[str, Any]] = {
 }
 _ADAPTIVE_CLUSTERS = {"clusters": 5, "representation": "relevant_mean", "rounds": 2}
 
-#: Ready configurations, by the name that ``--method`` takes.
-METHODS: dict[str, dict[str, dict[str, Any]]] = {
+_OURS: dict[str, Tables] = {
     "localrank": {
         "clustering": {"method": "complete_link"},
         "learner": {"method": "svmmap", "C": [0.1, 1.0, 10.0, 100.0]},
@@ -44,21 +48,6 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "routing": {"method": "exact"},
         "selection": _AS_PUBLISHED,
     },
-    "mhr": {
-        "clustering": {"method": "none"},
-        "learner": {"method": "mhr", "C": [0.1, 1.0, 10.0, 100.0], "aggregate": ["borda", "weighted_borda"]},
-        "selection": _AS_PUBLISHED,
-    },
-    "lgmml": {
-        "clustering": {"method": "none"},
-        "learner": {
-            "method": "lgmml",
-            "candidate_sets": "documents",
-            "t": [0.3, 0.5, 0.7, 0.9],
-            "weights": ["uniform", "mean", "similarity"],
-        },
-        "selection": _AS_PUBLISHED,
-    },
     "global": {"clustering": {"method": "none"}},
     "auto": {
         "contract": {"normalise": "global_zscore", "missing": "learned"},
@@ -74,6 +63,16 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "learner": {"method": "blend"},
     },
 }
+
+
+def _is_tables(_: str, found: Any) -> bool:
+    return isinstance(found, dict) and all(isinstance(table, dict) for table in found.values())
+
+
+#: Ready configurations, by the name that ``--method`` takes; plug-ins included.
+METHODS: Components[Tables] = Components(
+    "method", "localrank.methods", _OURS, "a dict of tables, each a dict of settings", _is_tables
+)
 
 #: What is trained without ``--method``, ``--config`` and ``--learner``.
 DEFAULT_METHOD = "auto"

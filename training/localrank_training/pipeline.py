@@ -214,7 +214,7 @@ def build(
     notes: tuple[str, ...] = ()
     if global_scorer is None:
         with collected() as said:
-            global_scorer = learner.fit(lesson)
+            global_scorer = learner.learn(lesson)
         notes = tuple(f"global scorer: {one.method}: {one.text}" for one in said)
 
     plan = plan or plan_of(clouds, config)
@@ -324,7 +324,7 @@ def learn_cluster(learner: Learner, lesson: Lesson, global_scorer: Scorer) -> tu
     """
     try:
         with collected() as said:
-            scorer = learner.fit(lesson)
+            scorer = learner.learn(lesson)
     except InvalidData as error:
         return packed(global_scorer, global_scorer), [], str(error)
     return packed(scorer, global_scorer), said, ""

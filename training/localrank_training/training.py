@@ -377,7 +377,7 @@ def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learne
     start: Scorer | None = None
     for learner in learners:
         with collected() as notes:
-            start = learner.fit(replace(lesson_of(clouds, held, weights, learner), start=start))
+            start = learner.learn(replace(lesson_of(clouds, held, weights, learner), start=start))
         fitted.scorers.append(None if wants_route(learner.blocks) else start)
         fitted.notes.append(notes)
     return fitted

@@ -14,7 +14,6 @@ from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
-from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.svmmap import SvmMap
 from tests.core.clouds import as_cloud
@@ -186,36 +185,6 @@ def test_svmmap_finds_the_shrunk_optimum_over_all_rankings(judged: Judged) -> No
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     np.testing.assert_allclose(learned.weights, found.x[:2], atol=1e-4)
-
-
-class TestHyperplanes:
-    """MHR shrinks every hyperplane to its own."""
-
-    def test_one_for_each_pair_of_levels(self, make_queries: MakeQueries) -> None:
-        queries = make_queries(12, 4, 3, seed=5)
-        aims = tuple(LinearScorer(AIM * factor) for factor in (1.0, -1.0, 0.5))
-        towards = BordaScorer(aims, np.full(3, 1 / 3), "borda")
-
-        scorer = MultipleHyperplanes(C=1e-12).fit(Lesson(queries, towards=towards))
-
-        assert isinstance(scorer, BordaScorer)
-        for found, aim in zip(scorer.rankers, aims, strict=True):
-            np.testing.assert_allclose(weights_of(found), aim.weights, rtol=1e-9)
-
-    def test_one_for_all(self, make_queries: MakeQueries) -> None:
-        scorer = MultipleHyperplanes(C=1e-12).fit(
-            Lesson(make_queries(12, 4, 3, seed=5), towards=LinearScorer(AIM))
-        )
-
-        assert isinstance(scorer, BordaScorer)
-        for found in scorer.rankers:
-            np.testing.assert_allclose(weights_of(found), AIM, rtol=1e-9)
-
-    def test_another_number_is_refused(self, make_queries: MakeQueries) -> None:
-        towards = BordaScorer((LinearScorer(AIM), LinearScorer(AIM)), np.full(2, 0.5), "borda")
-
-        with pytest.raises(InvalidConfiguration, match=r"expected a scorer of 3 hyperplanes, .* set levels"):
-            MultipleHyperplanes().fit(Lesson(make_queries(12, 4, 3, seed=5), towards=towards))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from localrank.errors import InvalidConfiguration
 from localrank.settings import setting, settings_of
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.catalogue import LEARNERS, make
-from localrank_training.learners.mhr import MultipleHyperplanes
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 
@@ -109,16 +108,15 @@ def test_blocks_have_one_spelling(method: str) -> None:
 
 
 def test_whole_numbers_become_real_and_lists_become_tuples_as_in_a_table() -> None:
-    svm, hyperplanes = RankSvm(C=2), MultipleHyperplanes(weights=[1, 2])  # type: ignore[arg-type]
+    svm, hyperplanes = RankSvm(C=2), make("mhr", {"weights": [1, 2]})
 
     assert "2.0" == repr(svm.C)
-    assert "(1.0, 2.0)" == repr(hyperplanes.weights)
+    assert "(1.0, 2.0)" == repr(hyperplanes.weights)  # type: ignore[attr-defined]
 
 
 def test_settings_that_agree_are_settled_by_others() -> None:
     assert len(Blend().members) >= Blend().local > 0
     assert 1 == Blend(members=({"method": "ranksvm"},), local=1).local  # type: ignore[arg-type]
-    assert MultipleHyperplanes(weights=(0.0, 1.0), base="sampled").weights == (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

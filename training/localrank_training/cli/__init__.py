@@ -14,11 +14,10 @@ import typer
 
 from localrank.commands.wrong_use import run_typer
 from localrank_training.cli import data, experiments
-from localrank_training.cli.arguments import described, spread
+from localrank_training.cli.arguments import Listing, described, spread
 from localrank_training.cli.assess import assess
 from localrank_training.cli.demo import demo
 from localrank_training.cli.evaluate import evaluate
-from localrank_training.cli.experiment import experiment
 from localrank_training.cli.extend import extend
 from localrank_training.cli.import_model import import_model
 from localrank_training.cli.rank import rank
@@ -40,8 +39,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, assess, train, extend, tune, evaluate, rank, experiment):
+for command in (demo, assess, extend, evaluate, rank):
     app.command(help=described(command))(command)
+app.command(help=described(train), cls=Listing)(train)
+app.command(help=described(tune), cls=Listing)(tune)
 
 # The other subcommands of `localrank models` need the core alone and are in `localrank.commands.models`.
 models = typer.Typer(name="models")

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 #: Options that take every word up to the next option: ``--validation a.txt b.txt``.
 _SEVERAL = ("--validation",)
+
+
+class Listing(TyperCommand):
+    """A command whose help ends with the names of all methods and learners, plug-ins included."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the names; nothing is imported for them."""
+        from localrank_training.learners.catalogue import LEARNERS
+        from localrank_training.methods import METHODS
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Names"):
+            formatter.write_dl([("--method", ", ".join(METHODS)), ("--learner", ", ".join(LEARNERS))])
 
 
 def described(command: Callable[..., object]) -> str:

@@ -245,7 +245,7 @@ class Blend(Learner):
         position = position_of(learner, towards)
         if position is None:
             return towards
-        own = learner.fit(
+        own = learner.learn(
             replace(lesson.seen_as(learner.blocks), towards=None, start=towards.rankers[position])
         )
         return with_ranker(towards, position, own)

@@ -1,49 +1,51 @@
-"""Every learner by its name in configuration."""
+"""Every learner by its name in configuration; plug-ins included (`localrank_training.plugins`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
-from localrank.errors import InvalidConfiguration
 from localrank.settings import checked
-from localrank.spelling import no_such
-from localrank_training.learners.best_feature import BestFeature
-from localrank_training.learners.blend import Blend
-from localrank_training.learners.boosting import Gbrt, LambdaMart
-from localrank_training.learners.forests import ExtraTrees, RandomForest
-from localrank_training.learners.gmml import GeometricMeanMetric
-from localrank_training.learners.lgmml import LocalGeometricMeanMetrics
-from localrank_training.learners.linear import LeastSquares
-from localrank_training.learners.mhr import MultipleHyperplanes
-from localrank_training.learners.rankboost import RankBoost
-from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.learners.rmlr import RobustMetric
-from localrank_training.learners.svmmap import SvmMap
+from localrank_training.plugins import Components
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank_training.learners.role import Learner
 
-LEARNERS: dict[str, type[Learner]] = {
-    learner.method: learner
-    for learner in (
-        RankSvm,
-        SvmMap,
-        LeastSquares,
-        RankBoost,
-        MultipleHyperplanes,
-        Gbrt,
-        LambdaMart,
-        ExtraTrees,
-        RandomForest,
-        GeometricMeanMetric,
-        LocalGeometricMeanMetrics,
-        RobustMetric,
-        BestFeature,
-        Blend,
+_HERE = "localrank_training.learners"
+
+
+def _is_learner(name: str, found: Any) -> bool:
+    # Names are listed without this module, which needs numpy.
+    from localrank_training.learners.role import Learner
+
+    return (
+        isinstance(found, type)
+        and Learner in found.__mro__
+        and dataclasses.is_dataclass(found)
+        and getattr(found, "method", None) == name
     )
-}
+
+
+LEARNERS: Components[type[Learner]] = Components(
+    "learner",
+    "localrank.learners",
+    {
+        "ranksvm": f"{_HERE}.ranksvm:RankSvm",
+        "svmmap": f"{_HERE}.svmmap:SvmMap",
+        "linear": f"{_HERE}.linear:LeastSquares",
+        "rankboost": f"{_HERE}.rankboost:RankBoost",
+        "gbrt": f"{_HERE}.boosting:Gbrt",
+        "lambdamart": f"{_HERE}.boosting:LambdaMart",
+        "extra_trees": f"{_HERE}.forests:ExtraTrees",
+        "random_forest": f"{_HERE}.forests:RandomForest",
+        "best_feature": f"{_HERE}.best_feature:BestFeature",
+        "blend": f"{_HERE}.blend:Blend",
+    },
+    "a dataclass that inherits from localrank_training.Learner, with this name as its `method`",
+    _is_learner,
+)
 
 
 def make(method: str, settings: Mapping[str, object], where: str = "") -> Learner:
@@ -57,6 +59,4 @@ def make(method: str, settings: Mapping[str, object], where: str = "") -> Learne
     Raises:
         InvalidConfiguration: no such learner, or a setting is unknown, of the wrong type or out of range.
     """
-    if method not in LEARNERS:
-        raise InvalidConfiguration(no_such("learner", method, LEARNERS))
-    return checked(LEARNERS[method], settings, where or f"learner {method!r}")
+    return checked(LEARNERS.named(method), settings, where or f"learner {method!r}")

@@ -372,7 +372,7 @@ def fitted(
 
 def _fit(learner: Learner, lesson: Lesson) -> tuple[Scorer | None, str | None]:
     try:
-        return learner.fit(lesson.seen_as(learner.blocks)), None
+        return learner.learn(lesson.seen_as(learner.blocks)), None
     except InvalidData as error:
         return None, str(error)
 
@@ -388,7 +388,7 @@ def _score_part(
     started = time.process_time()
     seen = lesson.seen_as(learner.blocks)
     try:
-        scorer = learner.fit(seen.select(np.flatnonzero(part_of != part)))
+        scorer = learner.learn(seen.select(np.flatnonzero(part_of != part)))
     except InvalidData as error:
         return None, 0.0, 0.0, str(error)
     seconds = time.process_time() - started

@@ -3,7 +3,8 @@
 A learner is a frozen dataclass of its settings, so that it can be written into the manifest, compared and tried with
 other values. What a setting takes is said where it is declared, and checked here for all learners. A learner is given
 documents in the blocks it asks for, and returns a scorer of `localrank.scorers`.
-The next learner is one module here with one entry in `localrank_training.learners.catalogue`.
+The next learner is one module here with one entry in `localrank_training.learners.catalogue`; a learner of another package
+is an entry point (`localrank_training.plugins`). It returns a kind of scorer that core knows, and cannot add one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from localrank.blocks import canonical
+from localrank.errors import InvalidConfiguration
+from localrank.scorers import SCORERS
 from localrank.settings import settings_of, settle
 
 if TYPE_CHECKING:
@@ -69,6 +72,20 @@ class Learner(Protocol):
             InvalidConfiguration: a setting does not fit these queries, or the learner cannot use ``lesson.towards``.
         """
         ...
+
+    def learn(self, lesson: Lesson) -> Scorer:
+        """`fit`, and check what a plug-in returns.
+
+        Raises:
+            InvalidConfiguration: core does not know this kind of scorer.
+        """
+        scorer = self.fit(lesson)
+        if not isinstance(scorer, tuple(SCORERS.values())):
+            raise InvalidConfiguration(
+                f"learner {self.method!r}: fit: expected a scorer of localrank.scorers ({', '.join(SCORERS)}), "
+                f"found {scorer!r}"
+            )
+        return scorer
 
     def settled(self, notes: Sequence[Note]) -> Self:  # noqa: ARG002
         """Return a learner that needs no validation queries, because it repeats what those decided.

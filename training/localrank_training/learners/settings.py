@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from localrank.errors import InvalidConfiguration
 from localrank.settings import settings_of
-from localrank.spelling import no_such
+from localrank_training.learners.catalogue import LEARNERS, make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,18 +36,12 @@ class LearnerSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from localrank_training.learners.catalogue import LEARNERS
-
-        if self.method not in LEARNERS:
-            raise InvalidConfiguration(no_such("learner", self.method, LEARNERS))
         object.__setattr__(self, "settings", {**self.kind.grid, **self.settings})
 
     @property
     def kind(self) -> type[Learner]:
         """The class of its learners."""
-        from localrank_training.learners.catalogue import LEARNERS
-
-        return LEARNERS[self.method]
+        return LEARNERS.named(self.method)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> LearnerSettings:
@@ -73,8 +67,6 @@ class LearnerSettings:
         Raises:
             InvalidConfiguration: a setting is unknown, of the wrong type or out of range.
         """
-        from localrank_training.learners.catalogue import make
-
         return [make(self.method, one, where) for one in self.combinations(where)]
 
     def combinations(self, where: str = "") -> list[dict[str, Any]]:

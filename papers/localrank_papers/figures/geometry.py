@@ -1,0 +1,186 @@
+"""How similar the queries of a fold are: the dendrogram of its training queries, and the similarity of all other
+queries to these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank.contract import FeatureContract
+from localrank.measures import all_pairs, one_to_many
+from localrank.signature import PcaRepresentation, Signatures, spectrum
+from localrank_papers.figures.dendrogram import Dendrogram
+from localrank_papers.figures.fits import Fit
+from localrank_papers.figures.labelled import labelled_points
+from localrank_training.clouds import Clouds
+from localrank_training.clustering import merges
+from localrank_training.config import TrainingConfig
+from localrank_training.representations import make_representation
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank.representation import Points, Representation
+    from localrank_papers.figures.fits import Arrays
+    from localrank_papers.figures.folds import Fold
+    from localrank_papers.figures.labelled import ClusteredBy
+    from localrank_training.clustering import Link
+    from localrank_training.data.queries import QuerySet
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What makes queries alike.
+
+    Attributes:
+        representation: as in ``[representation]`` of a configuration.
+        most: directions at most, of ``pca``.
+        similarity: as `localrank.measures` call it.
+        link: of the dendrogram.
+        own_components: as many directions for each query as cover the share, instead of as many for all (of ``pca``).
+        clustered_by: the points by which training queries are clustered; all except ``routing`` use labels
+            (`labelled`). Queries find their cluster by the representation in any case, since a new query has no labels.
+    """
+
+    representation: str = "pca"
+    share: float = 0.8
+    shrink: float = 0.5
+    most: int = 8
+    similarity: str = "eq5"
+    link: Link = "complete"
+    own_components: bool = False
+    clustered_by: ClusteredBy = "routing"
+
+    def fit(self, fold: Fold) -> Fit:
+        """Return the fit of one fold; `Nearness.of` reads it."""
+        return Fit(nearness, fold, asdict(self))
+
+    def points(self, fold: Fold) -> tuple[Points, Points, Points]:
+        """Return the points of training, validation and test queries."""
+        train, validation, test = self.points_of(fold, fold.train, fold.validation, fold.test)
+        return train, validation, test
+
+    def points_of(self, fold: Fold, *parts: QuerySet) -> list[Points]:
+        """Return the points of some queries; the representation learns only from the training queries."""
+        contract = contract_of(fold)
+        clouds = [Clouds(part, contract) for part in parts]
+        if self.own_components:
+            own = [_own(one, self.share) for one in clouds]
+            widest = max(one.directions.shape[1] for one in own)
+            return [_widened(one, widest) for one in own]
+        representation = self.representing(Clouds(fold.train, contract))
+        return [representation.of_all(one) for one in clouds]
+
+    def representing(self, train: Clouds) -> Representation:
+        """Return the representation that makes the points."""
+        named = ("share", "shrink", "most")
+        method = {"method": self.representation, **{name: getattr(self, name) for name in named}}
+        config = TrainingConfig.from_tables(
+            {"representation": method, "similarity": _similarity(self), "routing": {"method": "exact"}}
+        )
+        return make_representation(train, config)
+
+
+def _similarity(geometry: Geometry) -> dict[str, str]:
+    if geometry.representation == "pca":
+        return {"method": "pca_cosine", "form": geometry.similarity}
+    return {"method": geometry.similarity}
+
+
+def contract_of(fold: Fold) -> FeatureContract:
+    """Return the contract of a fold's features: as they are if they lie in [0, 1], else scaled within every query."""
+    documents = fold.train.documents
+    published = bool(len(documents)) and np.nanmin(documents) >= 0 and np.nanmax(documents) <= 1
+    return FeatureContract.learn(
+        documents,
+        fold.train.lengths.tolist(),
+        names=fold.train.feature_names,
+        normalise="none" if published else "query_minmax",
+    )
+
+
+def _own(clouds: Clouds, share: float) -> Signatures:
+    """Sign each query with as many directions as cover the share of its own variance (LocalRank, section 4.1.2)."""
+    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    wanted = [int(np.argmax(np.cumsum(one) >= share * one.sum())) + 1 if len(one) else 0 for one in spectra]
+    signatures = PcaRepresentation(max(*wanted, 1)).of_all(clouds)
+    ranks = np.minimum(signatures.ranks, wanted)
+    beyond = np.arange(signatures.directions.shape[1]) >= ranks[:, None]
+    return replace(
+        signatures,
+        directions=np.where(beyond[..., None], np.float32(0), signatures.directions),
+        eigenvalues=np.where(beyond, 0.0, signatures.eigenvalues),
+        ranks=ranks,
+    )
+
+
+def tree_of(fold: Fold, **settings: Any) -> Dendrogram:
+    """Return the dendrogram of a fold's training queries, without comparing any other query."""
+    geometry = Geometry(**settings)
+    return _tree(fold, geometry, geometry.points_of(fold, fold.train)[0])
+
+
+def nearness(fold: Fold, **settings: Any) -> Arrays:
+    """Compare all queries of a fold with its training queries."""
+    geometry = Geometry(**settings)
+    train, validation, test = geometry.points(fold)
+    tree = _tree(fold, geometry, train)
+    among = train.take(tree.queries)
+    found = {
+        "queries": tree.queries,
+        "merges": tree.merges,
+        "train": all_pairs(among, geometry.similarity),
+    }
+    for name, points in (("validation", validation), ("test", test)):
+        similarities = np.zeros((len(points), len(among)))
+        for query in np.flatnonzero(points.known).tolist():
+            similarities[query] = one_to_many(points.of(query), among, geometry.similarity)
+        found[name], found[f"{name} known"] = similarities, np.asarray(points.known)
+    return found
+
+
+def _tree(fold: Fold, geometry: Geometry, train: Points) -> Dendrogram:
+    if geometry.clustered_by == "routing":
+        known = np.flatnonzero(train.known)
+        return Dendrogram(merges(train.take(known), geometry.similarity, geometry.link), known)
+    by, similarity = labelled_points(Clouds(fold.train, contract_of(fold)), geometry.clustered_by)
+    known = np.flatnonzero(np.asarray(train.known) & np.asarray(by.known))
+    return Dendrogram(merges(by.take(known), similarity, geometry.link), known)
+
+
+def _widened(signatures: Signatures, width: int) -> Signatures:
+    more = width - signatures.directions.shape[1]
+    return replace(
+        signatures,
+        directions=np.pad(signatures.directions, ((0, 0), (0, more), (0, 0))),
+        eigenvalues=np.pad(signatures.eigenvalues, ((0, 0), (0, more))),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """What `nearness` found in one fold.
+
+    Attributes:
+        tree: of the training queries.
+        similarities: by part (``validation``, ``test``): ``[n_queries, n]`` of every query to the tree's queries.
+        known: by part: ``[n_queries]`` which queries can be compared; the others go to the global model.
+        among: ``[n, n]`` similarities of the tree's queries.
+    """
+
+    tree: Dendrogram
+    similarities: dict[str, Vector]
+    known: dict[str, Vector]
+    among: Vector
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> Nearness:
+        """Read the result of the fit."""
+        return cls(
+            Dendrogram(arrays["merges"], arrays["queries"]),
+            {part: arrays[part] for part in ("validation", "test")},
+            {part: arrays[f"{part} known"] for part in ("validation", "test")},
+            arrays["train"],
+        )

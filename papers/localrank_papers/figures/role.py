@@ -1,0 +1,103 @@
+"""An experiment: a table or figure of a paper, as a plan of fits and a function that reads their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from localrank_papers.figures.findings import Findings
+    from localrank_papers.figures.fits import Arrays, Fit, Fits
+    from localrank_papers.figures.folds import Data
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What an experiment is given.
+
+    Attributes:
+        data: the folds; without any for an experiment that makes its own data.
+        fits: results that are on disk.
+        draws: of random partitions and the like, for the controls; 0 leaves these out.
+        seed: of everything that is drawn.
+    """
+
+    data: Data
+    fits: Fits
+    draws: int
+    seed: int
+
+    def of(self, fit: Fit) -> Arrays:
+        """Return the result of a fit."""
+        return self.fits.of(fit)
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How the experiment is done.
+
+    Attributes:
+        whose: the paper's, or ours.
+        text: what it is; how it departs from the paper's if it is ours.
+    """
+
+    whose: Literal["the paper's", "ours"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What stands on every figure of a run.
+
+    Attributes:
+        data: whose data: the paper's, another set, or synthetic.
+        protocol: whose protocol, and what it is.
+        not_run: what of the figure could not be run, and why; empty if all of it was.
+    """
+
+    data: str
+    protocol: str
+    not_run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes:
+        name: ``localrank-fig6``.
+        paper: who wrote it and when.
+        figure: as the paper numbers it.
+        title: what it shows, in a few words.
+        protocol: how it is done.
+        not_run: what could not be run and why; empty if everything could.
+        paper_data: the data sets of the paper's figure; none for an experiment that makes its own data.
+        plan: the fits that are known beforehand; what else is needed is run by `find`.
+        find: makes tables, plots and sentences of the results.
+        needs_data: whether it reads ``--data``.
+        synthetic: what stands for the paper's data, for an experiment that makes its own.
+    """
+
+    name: str
+    paper: str
+    figure: str
+    title: str
+    protocol: Protocol
+    not_run: str
+    paper_data: tuple[str, ...]
+    plan: Callable[[Study], Iterable[Fit]]
+    find: Callable[[Study], Findings]
+    needs_data: bool = True
+    synthetic: str = ""
+
+    def mark(self, data: Data) -> Mark:
+        """Return what stands on every figure of a run on this data."""
+        if not self.needs_data:
+            whose = f"synthetic: {self.synthetic}"
+        elif data.name in self.paper_data:
+            whose = f"the paper's: {data.name}"
+        else:
+            whose = f"another than the paper's ({', '.join(self.paper_data)}): {data.name}"
+        return Mark(whose, f"{self.protocol.whose}: {self.protocol.text}", self.not_run)

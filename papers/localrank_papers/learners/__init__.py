@@ -1,0 +1,1 @@
+"""Learners that only the papers need; plug-ins of training."""
