@@ -68,9 +68,10 @@ from localrank.cloud import Cloud
 from localrank.commands.output import print_table
 from localrank.ranker import Ranking, best_first
 from localrank.routing import LshRouter, Route
-from localrank_service.wire import npy, rerank_json
+from localrank_service.apis.rerank import npy
+from localrank_service.apis.rerank import reader as rerank_json
+from localrank_service.wire.answer import results as encoded
 from localrank_service.wire.query import Limits
-from localrank_service.wire.results import results as encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     )
     yield Stage(
         "json",
-        lambda: rerank_json.read(text, LIMITS).documents(contract),
+        lambda: rerank_json.JsonQuery.read(text, LIMITS).documents(contract),
         lambda: floor.decode_json(text, n_features),
     )
     yield Stage("cloud", lambda: contract.cloud(documents), lambda: rescaled(documents))

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from localrank import __version__
 from localrank.journal import FEEDBACK
-from localrank_service.apis import openapi
+from localrank_service.apis import ROUTERS, openapi
 from localrank_service.experiments.running import Experiments
 from localrank_service.experiments.store import Store
 from localrank_service.http import problems
@@ -40,23 +40,6 @@ from localrank_service.process import cpus, runtime_folder
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly, under_pressure
-from localrank_service.routes import (
-    adapters,
-    batch,
-    cohere,
-    compare,
-    docs,
-    evaluate,
-    experiments,
-    feedback,
-    health,
-    page,
-    repository,
-    rerank,
-    stats,
-    v2,
-)
-from localrank_service.routes import models as model_routes
 from localrank_service.service import Service
 from localrank_service.telemetry.access import AccessLog
 from localrank_service.telemetry.meters import Meters
@@ -140,15 +123,12 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         lifespan=_lifespan,
     )
     app.state.service = service
+    # Flat instead of included: an included router is matched anew below its own node for every request.
+    routes = [route for router in ROUTERS for route in router.routes]
     direct = {
         (method, route.path): route
-        for route in (
-            *rerank.router.routes,
-            *batch.router.routes,
-            *cohere.router.routes,
-            *adapters.router.routes,
-        )
-        if isinstance(route, DirectRoute)
+        for route in routes
+        if isinstance(route, DirectRoute) and not route.param_convertors
         for method in route.methods or ()
     }
     app.add_middleware(
@@ -160,26 +140,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         direct=direct,
     )
     problems.install(app)
-    for router in (
-        rerank.router,
-        batch.router,
-        cohere.router,
-        adapters.router,
-        compare.router,
-        v2.inference,
-        feedback.router,
-        evaluate.router,
-        model_routes.router,
-        v2.router,
-        repository.router,
-        health.router,
-        stats.router,
-        experiments.router,
-        docs.router,
-        page.router,
-    ):
-        # Flat instead of included: an included router is matched anew below its own node for every request.
-        app.router.routes.extend(router.routes)
+    app.router.routes.extend(routes)
     openapi.install(app)
     return app
 

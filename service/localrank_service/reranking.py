@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
-from localrank_service.describe.explanation import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.experiments.taking import Taking
+from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed

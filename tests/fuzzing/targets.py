@@ -31,11 +31,14 @@ from localrank import letor as core_letor
 from localrank.contract import FeatureContract
 from localrank.errors import ArtifactError, InvalidData
 from localrank.native import lift, scan
+from localrank_service.apis import batch, cohere
+from localrank_service.apis.rerank import npy
+from localrank_service.apis.rerank import reader as rerank_json
+from localrank_service.apis.v2 import reader as v2
 from localrank_service.http import body as bodies
 from localrank_service.http.chunks import Chunks
 from localrank_service.http.heads import Head
 from localrank_service.http.problems import Problem
-from localrank_service.wire import batch, cohere, npy, rerank_json, v2
 from localrank_service.wire.query import Limits
 from localrank_training.data import letor
 from localrank_training.data.reading import read
@@ -127,12 +130,12 @@ def _documents(query: Any) -> Any:
 
 
 def _rerank(data: bytes) -> None:
-    both(lambda: _documents(rerank_json.read(data, LIMITS)))
+    both(lambda: _documents(rerank_json.JsonQuery.read(data, LIMITS)))
 
 
 def _cohere(data: bytes) -> None:
     def run() -> Any:
-        query = cohere.read(data, LIMITS)
+        query = cohere.CohereQuery.read(data, LIMITS)
         returned = query.returned()
         options, matrix, _, ignored, places = _documents(query)
         return options, matrix, ignored, places, returned and [json.loads(one.content) for one in returned]

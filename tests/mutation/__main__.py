@@ -91,9 +91,7 @@ ELSEWHERE = ["tests/end_to_end", "tests/service", "tests/training/cli"]
 ALSO = {
     "cli": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
     "commands": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
-    "describe": ["tests/service/describe", "tests/service/test_refusals.py"],
     "apis": ["tests/service/apis", "tests/service/test_refusals.py"],
-    "routes": ["tests/service/apis", "tests/service/routes", "tests/service/test_refusals.py"],
     "process": ["tests/end_to_end/test_serve.py", "tests/faults/test_workers.py"],
     "http": ["tests/end_to_end/test_raw_http.py", "tests/end_to_end/test_hostile_clients.py"],
 }

@@ -16,11 +16,12 @@ import pytest
 
 from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
 from localrank_service import reranking
+from localrank_service.apis import cohere
+from localrank_service.apis.rerank import reader as rerank_json
+from localrank_service.apis.v2 import reader as v2
 from localrank_service.models.live import LiveModel
-from localrank_service.wire import cohere, rerank_json, v2
 
 if TYPE_CHECKING:
-    import types
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
@@ -159,8 +160,8 @@ async def test_a_large_request_has_the_same_answer_and_stages(
 @pytest.mark.parametrize(
     ("path", "wire", "as_body"),
     [
-        ("/v1/rerank", rerank_json, lambda rows: {"features": rows}),
-        ("/v2/rerank", cohere, lambda rows: {"documents": [{"features": row} for row in rows]}),
+        ("/v1/rerank", rerank_json.JsonQuery, lambda rows: {"features": rows}),
+        ("/v2/rerank", cohere.CohereQuery, lambda rows: {"documents": [{"features": row} for row in rows]}),
         (
             "/v2/models/tiny/infer",
             v2,
@@ -178,7 +179,7 @@ async def test_a_large_body_is_read_aside_and_answered_alike(
     ranker: Ranker,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
-    wire: types.ModuleType,
+    wire: Any,
     as_body: Callable[[Any], Any],
 ) -> None:
     threads: list[threading.Thread] = []
@@ -244,13 +245,13 @@ async def test_bodies_of_the_documented_size_are_read_aside(
     documented = re.search(r"Bodies of (\d+) MiB or more are read in a", page)
     assert documented is not None
     threads: list[threading.Thread] = []
-    read = rerank_json.read
+    read = rerank_json.JsonQuery.read
 
     def seen(*given: Any) -> Any:
         threads.append(threading.current_thread())
         return read(*given)
 
-    monkeypatch.setattr(rerank_json, "read", seen)
+    monkeypatch.setattr(rerank_json.JsonQuery, "read", seen)
     content = json.dumps(body(3)).encode().ljust(int(documented[1]) * 2**20 - missing)
     async with connect(models=[LiveModel("tiny", 1, ranker)]) as client:
         answer = await client.post(

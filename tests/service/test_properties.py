@@ -15,8 +15,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from localrank_service.apis.models.schema import request_schema
 from localrank_service.app import create_app
-from localrank_service.describe.request_schema import request_schema
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.wire.query import Limits

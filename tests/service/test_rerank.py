@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import jsonschema
 import numpy as np
 import pytest
 
@@ -161,14 +160,12 @@ async def test_every_wire_that_shows_a_route_says_whose_scorers_answered(
         batch = (await http.post("/v1/rerank/batch", json={"queries": [{"features": rows}]})).json()
         cohere = {"model": "tiny", "query": "x", "documents": [{"features": row} for row in rows]}
         answer = (await http.post("/v2/rerank", json=cohere)).json()
-        described = (await http.get("/openapi.json")).json()["components"]["schemas"]
     transport = httpx.ASGITransport(app=create_app(Settings(), models=[LiveModel("tiny", 3, ranker)]))
     async with AsyncClient("http://localhost", transport=transport) as client:
         by_client = await client.rerank(documents)
 
     routes = [single["route"], batch["answers"][0]["answer"]["route"], answer["meta"]["localrank"]["route"]]
     assert [{**plain, "candidates": 0, "fallback": None, **more}] * 3 == routes
-    jsonschema.validate(single["route"], described["RerankAnswer"]["properties"]["route"])
     expected = ranker.rank(documents).route
     assert (expected.local, expected.shares) == (by_client.route.local, by_client.route.shares)
 

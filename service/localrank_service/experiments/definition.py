@@ -18,8 +18,18 @@ import orjson
 
 from localrank.interleaving import METHODS
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.kinds import OBJECT, integer, matching, number, one_of, text_of
-from localrank_service.wire.members import Member, by_name, check, check_names
+from localrank_service.wire.members import (
+    OBJECT,
+    Member,
+    by_name,
+    check,
+    check_names,
+    integer,
+    matching,
+    number,
+    one_of,
+    text_of,
+)
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import Elements, checked, refuse
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from localrank.contract import FeatureContract
     from localrank.journal import Buffer
+    from localrank_service.apis.feedback import Event
     from localrank_service.impressions.files import Files
     from localrank_service.telemetry.instruments import Counter
     from localrank_service.telemetry.meters import Meters
     from localrank_service.wire.answer import Ranked
-    from localrank_service.wire.feedback import Event
 
 _log = logging.getLogger("localrank.service")
 #: What becomes of records.

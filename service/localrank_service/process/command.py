@@ -260,7 +260,7 @@ def _announce(settings: Settings) -> bool:
         return True
     from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
     from localrank.disk import read_plain
-    from localrank_service.describe.next_step import curl
+    from localrank_service.wire.example import curl
 
     served = ", ".join(f"{name}@{version}" for name, version in models.items())
     print(f"LocalRank serves {served} at {url}, documented at {url}/docs. Try:", flush=True)  # noqa: T201

@@ -62,6 +62,26 @@ def checked(body: bytes, limits: Limits) -> Text:
     return Text(body, _after_space(body, 0), len(body), "")
 
 
+def members_in(body: bytes, limits: Limits) -> dict[str, Text]:
+    """Return the members of a body that is an object, or raise a `Problem`: 400, 413 or 422."""
+    text = checked(body, limits)
+    if text.kind != "{":
+        refuse("the body", "an object", text, "")
+    return text.members()
+
+
+def list_in(body: bytes, limits: Limits, name: str, kind: str) -> Elements:
+    """Return the elements of a list that is the one member of a body."""
+    members = members_in(body, limits)
+    if unknown := members.keys() - {name}:
+        other = min(unknown)
+        raise Problem(422, f"unknown member {other!r}; expected {name}", pointer=pointer(other))
+    listed = members.get(name)
+    if listed is None or listed.kind != "[":
+        refuse(name, kind, listed, pointer(name))
+    return Elements(listed)
+
+
 def outline_members(outline: bytes) -> dict[str, Any] | None:
     """Parse what is left of a body whose numbers were lifted out of it, if it is an object and small."""
     if len(outline) > _OUTLINE_BYTES:

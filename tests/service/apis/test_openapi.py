@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from localrank_service.apis.rerank import npy
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
-from localrank_service.wire import npy
 from tests.described import DOCUMENT, validator
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import pytest
 
 from localrank.journal import FEEDBACK, Journal, journals_in
 from localrank.logged import Logged
+from localrank_service.apis.feedback import Event
 from localrank_service.impressions import log as log_module
 from localrank_service.impressions.files import LEAST_BYTES, Files
 from localrank_service.impressions.log import ImpressionLog
@@ -19,7 +20,6 @@ from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
 from localrank_service.wire.answer import Timing
-from localrank_service.wire.feedback import Event
 from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:

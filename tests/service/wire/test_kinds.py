@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from localrank_service.wire.kinds import (
+from localrank_service.wire.members import (
     ANYTHING,
     FLAG,
     ID,

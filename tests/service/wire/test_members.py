@@ -10,22 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localrank_service.apis.adapters import ADAPTER
+from localrank_service.apis.cohere import COHERE
+from localrank_service.apis.compare import COMPARE
+from localrank_service.apis.evaluate.reader import EVALUATE, JUDGED
+from localrank_service.apis.feedback import FEEDBACK
+from localrank_service.apis.models.route import PROMOTE, ROLLBACK
+from localrank_service.apis.rerank import npy
+from localrank_service.apis.rerank.reader import RERANK
+from localrank_service.apis.v2.reader import BINARY_OUTPUT, INFER_PARAMETERS
+from localrank_service.apis.v2.tensors import BINARY_INPUT
 from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.http.problems import Problem
-from localrank_service.wire import npy
 from localrank_service.wire.members import (
-    ADAPTER,
-    BINARY_INPUT,
-    BINARY_OUTPUT,
-    COHERE,
-    COMPARE,
-    EVALUATE,
-    FEEDBACK,
-    INFER_PARAMETERS,
-    JUDGED,
-    PROMOTE,
-    RERANK,
-    ROLLBACK,
     Member,
     by_name,
     check,

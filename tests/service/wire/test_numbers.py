@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from localrank.native import lift
 from localrank.native.library import FOLDER, PROTOTYPES, library
 from localrank.native.lift import lift_numbers, powers_of_five
+from localrank_service.apis import cohere
+from localrank_service.apis.rerank import reader as rerank_json
 from localrank_service.http.problems import Problem
-from localrank_service.wire import cohere, numbers, rerank_json
+from localrank_service.wire import numbers
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import count_members
 from tests.arithmetic import without_library
@@ -46,7 +48,7 @@ def _compiled() -> None:
 
 
 def outcome(
-    body: bytes, read: Callable[[bytes, Limits], rerank_json.JsonQuery] = rerank_json.read
+    body: bytes, read: Callable[[bytes, Limits], rerank_json.JsonQuery] = rerank_json.JsonQuery.read
 ) -> tuple[Any, ...]:
     """Everything that a request's reading decides."""
     try:
@@ -59,7 +61,7 @@ def outcome(
         query.options,
         documents.matrix.shape,
         documents.matrix.tobytes(),
-        None if read is cohere.read else documents.ids,  # Cohere's documents have none
+        None if read is cohere.CohereQuery.read else documents.ids,  # Cohere's documents have none
         documents.ignored,
         cells,
     )
@@ -67,7 +69,7 @@ def outcome(
 
 def check_same(body: bytes) -> tuple[Any, ...]:
     """Read a body as both wires that take documents, with and without compiled code."""
-    reads: tuple[Any, ...] = rerank_json.read, cohere.read
+    reads: tuple[Any, ...] = rerank_json.JsonQuery.read, cohere.CohereQuery.read
     fast = [outcome(body, read) for read in reads]
     with without_library():
         slow = [outcome(body, read) for read in reads]
@@ -432,11 +434,11 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     values = random.standard_normal(2000) * 10.0 ** random.integers(-3, 9, 2000)
     rows = [[float(str(np.float32(one))), float(one), int(one), None] for one in values]
     body = json.dumps({"features": rows}).encode()
-    expected = rerank_json.read(body, LARGE)._members["features"]
+    expected = rerank_json.JsonQuery.read(body, LARGE)._members["features"]
 
     monkeypatch.setattr(lift, "library", lambda: built)
 
-    assert expected.tobytes() == rerank_json.read(body, LARGE)._members["features"].tobytes()
+    assert expected.tobytes() == rerank_json.JsonQuery.read(body, LARGE)._members["features"].tobytes()
     assert expected.shape == (2000, 4)
 
 

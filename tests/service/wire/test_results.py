@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from localrank.ranker import Ranking, best_first
 from localrank.routing import Route
-from localrank_service.wire.results import results
+from localrank_service.wire.answer import results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.rows import read_flat, read_rows
+from localrank_service.wire.numbers import read_flat, read_rows
 
 
 def locate(document: int, column: int | None) -> str:

@@ -1,0 +1,196 @@
+"""``POST /v2/rerank``: request and answer of Cohere's rerank API, version 2, documents being objects with features.
+
+``query`` and what concerns texts is taken and has no effect. Documents may have other members, which can be asked back.
+Cohere's relevance scores are between 0 and 1: ours are the logistic function of the score, which stands beside them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operation, request_of
+from localrank_service.apis.rerank.reader import JsonQuery
+from localrank_service.http.body import media_type, read_body
+from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.problems import Problem
+from localrank_service.reranking import Attempt
+from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of
+from localrank_service.wire.members import (
+    ANYTHING,
+    FEATURES,
+    FLAG,
+    TEXT,
+    Kind,
+    Member,
+    by_name,
+    check_query_string,
+    shared,
+)
+from localrank_service.wire.text import Elements, refuse
+
+if TYPE_CHECKING:
+    from localrank.arrays import Vector
+    from localrank_service.service import Service
+    from localrank_service.wire.answer import Ranked, Timing
+    from localrank_service.wire.query import Limits
+    from localrank_service.wire.text import Text
+
+#: Of ``POST /v2/rerank``; any other is refused by name.
+COHERE = (
+    *shared("model"),
+    Member("query", TEXT, "Has no effect, because the model ranks by features only."),
+    Member(
+        "documents",
+        Kind(
+            "a list of objects with features",
+            {
+                "type": "array",
+                "items": {"type": "object", "properties": {"features": FEATURES}, "required": ["features"]},
+            },
+        ),
+        "One object per document: `features`, a list or an object. It may have other members.",
+        nullable=False,
+    ),
+    *shared("top_n"),
+    Member(
+        "return_documents",
+        FLAG,
+        "Answer each document as it was sent, with its score.",
+        nullable=False,
+    ),
+    *shared("contract", "explain", "compare", "timeout_ms", "allow_degraded", "query_id", "session_id"),
+    Member("max_tokens_per_doc", ANYTHING, "Has no effect."),
+    Member("priority", ANYTHING, "Has no effect."),
+    Member("rank_fields", ANYTHING, "Has no effect."),
+)
+
+_TABLE = by_name(COHERE)
+_RELEVANCE = "1 / (1 + exp(-score))"
+
+
+class CohereQuery(JsonQuery):
+    """A request whose documents are yet to be read."""
+
+    __slots__ = ()
+
+    table = _TABLE
+    described = True
+
+    def __init__(self, body: bytes, members: dict[str, Any], limits: Limits, *, plain: bool) -> None:
+        if members.get("documents") is None:
+            refuse("documents", "a list of objects with features", None, "/documents")
+        super().__init__(body, members, limits, plain=plain)
+
+    def returned(self) -> list[Text] | None:
+        """Return the documents as they were sent, if the answer is to repeat them."""
+        documents = self._members["documents"]
+        return Elements(documents).texts() if self._members.get("return_documents") else None
+
+    def _document(self, document: Any, position: int) -> tuple[Any, None]:
+        at = f"/documents/{position}"
+        if type(document) is str:
+            raise Problem(
+                422,
+                f"documents[{position}] is a text; expected an object with features, because this service "
+                "ranks by features",
+                pointer=at,
+            )
+        if type(document) is not dict:
+            refuse(f"documents[{position}]", "an object with features", document, at)
+        if "features" not in document:
+            raise Problem(422, f"documents[{position}] has no features", pointer=at)
+        return document["features"], None
+
+
+def encode(ranked: Ranked, timing: Timing, request_id: str, returned: list[Text] | None) -> bytes:
+    """Return the answer; ``encode`` covers the results, the timings are added after it."""
+    options, ranking = ranked.options, ranked.ranking
+    with timing("encode"):
+        order = ranking.order if options.top_n is None else ranking.order[: options.top_n]
+        scores = ranking.scores[order]
+        columns = zip(order.tolist(), logistic(scores).tolist(), scores.tolist(), strict=True)
+        results: list[dict[str, Any]] = [
+            {"index": index, "relevance_score": relevance, "score": score}
+            for index, relevance, score in columns
+        ]
+        if returned is not None:
+            # Left out altogether otherwise: clients take a null for a document.
+            for result in results:
+                result["document"] = orjson.Fragment(returned[result["index"]].content)
+        encoded = orjson.Fragment(orjson.dumps(results))
+    warnings = [f"{one['code']}: {one['feature']} in {one['count']} documents" for one in warnings_of(ranked)]
+    return orjson.dumps(
+        {
+            "id": request_id,
+            "results": encoded,
+            "meta": {
+                "api_version": {"version": "2"},
+                "billed_units": {},
+                "warnings": warnings,
+                "localrank": {
+                    "model": ranked.name,
+                    "version": ranked.version,
+                    "relevance_score": _RELEVANCE,
+                    "route": route_members(ranking.route),
+                    **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
+                    **experiment_members(ranked, len(results)),
+                    **({} if ranked.explanation is None else {"explanation": ranked.explanation}),
+                    "timings_ms": timing.stop(),
+                },
+            },
+        }
+    )
+
+
+def logistic(scores: Vector) -> Vector:
+    r"""Return :math:`1 / (1 + e^{-s})`, which keeps the order and is between 0 and 1; exact at both ends."""
+    with np.errstate(over="ignore", under="ignore"):
+        smaller = np.exp(-np.abs(scores))
+    relevance: Vector = np.where(scores >= 0, 1.0, smaller) / (1.0 + smaller)
+    return relevance
+
+
+router = APIRouter(route_class=DirectRoute)
+
+_REQUEST = request_of(
+    "CohereRequest",
+    COHERE,
+    required=("documents",),
+    examples=[
+        {
+            "model": "demo",
+            "query": "cheap flights",
+            "documents": [{"features": ROWS[0], "text": "…"}, {"features": NAMED}],
+            "top_n": 1,
+        }
+    ],
+)
+
+
+@router.post("/v2/rerank")
+@operation("CohereAnswer", {*KEY, *BODY, *MODEL, 409, 504}, reads=_REQUEST, name="rerank_as_cohere")
+async def rerank(request: Request) -> Response:
+    """Order the documents of one query; request and answer have the form of Cohere's rerank API."""
+    service: Service = request.app.state.service
+    request_id: str = request.scope["request_id"]
+    try:
+        with Attempt(service, "cohere", request.scope) as attempt:
+            media_type(request.headers, ("application/json",))
+            check_query_string(request.scope["query_string"], _TABLE)
+            body = await read_body(request, service.settings.max_body_bytes)
+            attempt.begin()
+            query = await attempt.read(CohereQuery.read, len(body), body, service.limits)
+            model = await attempt.find(query.options.model)
+            documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+            ranked = await attempt.rank(model, documents, query.options)
+            returned = await attempt.read(query.returned, query.cost)
+            content = await attempt.write(encode, len(body), ranked, attempt.timing, request_id, returned)
+            return Answer(content, server_timing(attempt.timing.stop()))
+    except Problem as problem:
+        # What Cohere's own errors hold.
+        problem.members["message"] = problem.detail
+        raise

@@ -1,0 +1,1 @@
+"""``/v1/models`` and below: what is served, how to ask it, and moving aliases."""

@@ -1,0 +1,135 @@
+"""The JSON Schema of a request for one model: what ``GET /v1/models/{name}/schema`` answers.
+
+If a request is valid by this schema and has one id for each row, it is answered with 200 (a test tries many). A schema
+cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
+order of ``feature_names``.
+
+``/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
+without a probe has one sample, of values that training saw often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from localrank_service.wire.example import example
+from localrank_service.wire.query import EXPLANATIONS
+
+if TYPE_CHECKING:
+    from localrank.arrays import Matrix
+    from localrank.contract import FeatureContract
+    from localrank_service.models.live import LiveModel
+    from localrank_service.wire.query import Limits
+
+#: Halfway between the largest float32 and the next power of two: below it, rounding stays finite.
+_BOUND = 3.4028235677973366e38
+
+
+def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
+    """Return the schema, with an example; ``$defs/row/prefixItems`` holds the features in order."""
+    contract = model.ranker.contract
+    most = limits.max_documents
+    row = {"$ref": "#/$defs/row"}
+    ids = {"type": "array", "items": {"$ref": "#/$defs/id"}, "maxItems": most}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Rerank request for {model.name}@{model.version}",
+        "type": "object",
+        "properties": {
+            "model": {"enum": [model.name, f"{model.name}@{model.version}"]},
+            "query_id": {"$ref": "#/$defs/id"},
+            "session_id": {"$ref": "#/$defs/id"},
+            "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
+            "explain": {"enum": list(EXPLANATIONS)},
+            "contract": {"const": contract.digest},
+            "feature_names": {"const": list(contract.names)},
+            "documents": {
+                "type": "array",
+                "maxItems": most,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"$ref": "#/$defs/id"},
+                        "features": {"anyOf": [row, {"$ref": "#/$defs/named"}]},
+                    },
+                    "required": ["features"],
+                    "additionalProperties": False,
+                },
+            },
+            "features": {"type": "array", "items": row, "maxItems": most},
+            "ids": {**ids, "description": "One id for each row."},
+        },
+        "oneOf": [
+            {"required": ["documents"], "not": {"required": ["ids"]}},
+            {"required": ["features"]},
+        ],
+        "additionalProperties": False,
+        "$defs": {
+            "id": {
+                "anyOf": [
+                    {"type": "string"},
+                    {"type": "integer", "minimum": -(2**53), "maximum": 2**53},
+                ]
+            },
+            "row": {
+                "description": "One document's features in the model's order.",
+                "type": "array",
+                "prefixItems": [_feature(contract, position) for position in range(contract.n_features)],
+                "minItems": contract.n_features,
+                "maxItems": contract.n_features,
+            },
+            "named": {
+                "description": "The features of one document by name; a feature that is left out is a missing value.",
+                "type": "object",
+                "properties": {
+                    name: _feature(contract, position) for position, name in enumerate(contract.names)
+                },
+                "required": [
+                    name
+                    for name, missing in zip(contract.names, contract.missing, strict=True)
+                    if missing == "reject"
+                ],
+                "additionalProperties": not limits.refuse_extra_features,
+            },
+        },
+        "x-contract": contract.digest,
+        "examples": [example(contract, model.name)],
+    }
+
+
+def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
+    missing = contract.missing[position]
+    lowest, highest = (float(f"{contract.quantiles[edge, position]:.6g}") for edge in (0, -1))
+    return {
+        "title": contract.names[position],
+        "description": f"Training saw {lowest:g} to {highest:g}. "
+        + ("It may not be missing." if missing == "reject" else f"Missing (null): {missing}."),
+        "type": "number" if missing == "reject" else ["number", "null"],
+        "exclusiveMinimum": -_BOUND,
+        "exclusiveMaximum": _BOUND,
+    }
+
+
+def count_samples(model: LiveModel) -> int:
+    """Return how many samples there are, at least one."""
+    return len(_queries(model)) or 1
+
+
+def sample(model: LiveModel, position: int) -> dict[str, Any]:
+    """Return the request for one sample; its features stand in the model's order, NaN where one is missing."""
+    queries = _queries(model)
+    address = f"{model.name}@{model.version}"
+    if not queries:
+        return example(model.ranker.contract, address) | {"query_id": "example"}
+    return {
+        "model": address,
+        "query_id": f"probe-{position}",
+        "features": np.ascontiguousarray(queries[position]),
+    }
+
+
+def _queries(model: LiveModel) -> list[Matrix]:
+    """Return the probe's queries whose documents can be reordered."""
+    return [] if model.probe is None else [one for one in model.probe.documents if len(one) > 1]

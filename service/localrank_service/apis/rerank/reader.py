@@ -1,0 +1,389 @@
+"""``POST /v1/rerank`` as JSON: rows, with or without names of the features, and its answer.
+
+No number passes through a validation library: those of a plain body go straight into one buffer
+(`localrank_service.wire.numbers`). Any other body is checked and then parsed in pieces (`localrank_service.wire.text`), and
+its rows are packed run by run (`localrank_service.wire.numbers`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import orjson
+
+from localrank.native.scan import RUN_VALUES
+from localrank_service.http.problems import Problem, pointer
+from localrank_service.wire.answer import results, route_members, warnings_of
+from localrank_service.wire.members import (
+    FEATURES,
+    ID,
+    ROW,
+    TEXT,
+    Kind,
+    Member,
+    by_name,
+    check,
+    check_names,
+    shared,
+)
+from localrank_service.wire.numbers import plain_members, read_rows
+from localrank_service.wire.query import (
+    SLOWER,
+    Documents,
+    Limits,
+    Options,
+    check_contract,
+    check_count,
+    check_options,
+    columns_of,
+    in_model_order,
+    ordered,
+)
+from localrank_service.wire.text import Elements, Text, members_in, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from localrank.arrays import Array, Matrix
+    from localrank.contract import FeatureContract
+    from localrank_service.wire.answer import Ranked, Timing
+
+#: Of ``POST /v1/rerank``; any other is refused by name.
+RERANK = (
+    *shared("model", "query_id", "session_id", "top_n", "explain", "compare", "contract"),
+    Member(
+        "feature_names",
+        Kind("a list of texts", {"type": "array", "items": {"type": "string"}}),
+        "Names of the columns, if their order differs from the model's or there are more of them. If one is "
+        "missing, the answer is 409.",
+    ),
+    Member(
+        "documents",
+        Kind(
+            "a list of objects",
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"id": ID.schema, "features": FEATURES},
+                    "required": ["features"],
+                    "additionalProperties": False,
+                },
+            },
+        ),
+        "One object per document: `features`, a list or an object, and optionally `id`.",
+        nullable=False,
+    ),
+    Member(
+        "ids",
+        Kind("a list of texts or integers", {"type": "array", "items": ID.schema}),
+        "One per row of `features`; they may repeat.",
+    ),
+    Member(
+        "features",
+        Kind(
+            "a list of rows",
+            {"type": "array", "items": ROW},
+        ),
+        "One row per document.",
+        nullable=False,
+    ),
+    *shared("timeout_ms", "allow_degraded"),
+    Member(
+        "fallback_feature",
+        TEXT,
+        "Only with `timeout_ms`: a feature of the model. If there is no time to rank at all, the documents "
+        "are ordered by this feature, largest first, instead of staying in the order of the request.",
+    ),
+)
+
+_FORMS = ("documents", "features")
+#: Members that may be large: they are parsed when the documents are read.
+_LARGE = frozenset({*_FORMS, "feature_names", "ids"})
+_IDS = frozenset({str, int})
+_MOST_NAMES = 2**15
+#: Names of features that the model does not know; each is a warning in the answer.
+_MOST_IGNORED = 1000
+
+_TABLE = by_name(RERANK)
+
+
+def members_of(body: bytes, table: Mapping[str, Member], limits: Limits) -> dict[str, Any]:
+    """Return the members of a body, those that may be large as `Text`."""
+    members = members_in(body, limits)
+    check_names(members, table)
+    return {name: member if name in _LARGE else member.value() for name, member in members.items()}
+
+
+def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int | None = None) -> bytes:
+    """Return the answer; ``encode`` covers the results, the timings are added after it."""
+    part = ranked.experiment
+    with timing("encode"):
+        teams = None if part is None else part.teams
+        listed = results(ranked.ranking, ranked.documents.ids, ranked.options.top_n, teams)
+    answer = {
+        "request_id": request_id,
+        "model": ranked.name,
+        "version": ranked.version,
+        "results": orjson.Fragment(listed),
+        "route": route_members(ranked.ranking.route),
+        "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
+        "warnings": warnings_of(ranked, most_warnings),
+    }
+    if part is not None:
+        answer["experiment"] = part.answer()
+    if ranked.explanation is not None:
+        answer["explanation"] = ranked.explanation
+    answer["timings_ms"] = timing.stop()
+    return orjson.dumps(answer)
+
+
+class JsonQuery:
+    """A request whose documents are yet to be read."""
+
+    __slots__ = ("_body", "_limits", "_members", "_plain", "form", "options")
+
+    table: Mapping[str, Member] = _TABLE
+    #: Whether documents may have any members besides their features.
+    described = False
+
+    @classmethod
+    def read(cls, body: bytes, limits: Limits) -> Self:
+        """Check everything that needs no model."""
+        members = plain_members(body, limits, described=cls.described)
+        if members is None or members.get("return_documents"):
+            return cls(body, members_of(body, cls.table, limits), limits, plain=False)
+        check_names(members, cls.table)
+        return cls(body, members, limits, plain=True)
+
+    def __init__(self, body: bytes, members: dict[str, Any], limits: Limits, *, plain: bool) -> None:
+        self._body = body
+        self._members = members
+        self._limits = limits
+        self._plain = plain
+        check(members, self.table)
+        self.options = Options(
+            members.get("model"),
+            members.get("query_id"),
+            members.get("top_n"),
+            members.get("explain") or "none",
+            members.get("contract"),
+            tuple(compare) if (compare := members.get("compare")) else None,
+            members.get("timeout_ms"),
+            members.get("allow_degraded") is not False,
+            members.get("fallback_feature"),
+            session_id=members.get("session_id"),
+        )
+        check_options(self.options)
+        forms = [name for name in _FORMS if name in members]
+        if len(forms) != 1:
+            found = " and ".join(forms) or "none of them"
+            raise Problem(422, f"expected one of {', '.join(_FORMS)}; found {found}", pointer="")
+        self.form = forms[0]
+        if "ids" in members and self.form == "documents":
+            raise Problem(
+                422,
+                "ids: expected an id in each document, or a list of ids beside features; found a list beside "
+                "documents",
+                pointer="/ids",
+            )
+
+    @property
+    def cost(self) -> int:
+        return len(self._body) * (1 if self._plain else SLOWER)
+
+    def documents(self, contract: FeatureContract) -> Documents:
+        """Return the documents in the order of the model's features."""
+        check_contract(self.options.contract, contract)
+        names = self._feature_names()
+        columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
+        width = contract.n_features if names is None else len(names)
+        if self._plain:
+            if (documents := self._of_plain(columns, width, extra)) is not None:
+                return documents
+            # It does not fit: find out where.
+            self._members, self._plain = members_of(self._body, self.table, self._limits), False
+        if self.form == "documents":
+            return self._rows(contract, names, columns, width, extra)
+        matrix = self._matrix(width)
+        return Documents(
+            ordered(matrix, columns),
+            self._ids(len(matrix)),
+            in_model_order(_in_matrix, columns),
+            dict.fromkeys(extra, len(matrix)),
+        )
+
+    def _of_plain(self, columns: Array | None, width: int, extra: tuple[str, ...]) -> Documents | None:
+        """Return the documents of members that `plain_members` has read, if they fit."""
+        if self.form == "documents":
+            values, ids = self._members["documents"]
+            locate: Callable[[int, int | None], str] = _in_row
+        else:
+            values, ids = self._members["features"], None
+            locate = _in_matrix
+        n_docs = len(values)
+        if values.ndim != 2 or values.shape[1] != width or n_docs > self._limits.max_documents:
+            return None
+        if self.form == "features":
+            ids = self._ids(n_docs)
+        return Documents(
+            ordered(values, columns),
+            ids,
+            in_model_order(locate, columns),
+            dict.fromkeys(extra, n_docs),
+        )
+
+    def _rows(
+        self,
+        contract: FeatureContract,
+        names: list[str] | None,
+        columns: Array | None,
+        width: int,
+        extra: tuple[str, ...],
+    ) -> Documents:
+        text = self._members["documents"]
+        if text.kind != "[":
+            refuse("documents", _TABLE["documents"].kind.expected, text, "/documents")
+        elements = Elements(text)
+        check_count(elements.count, self._limits, "/documents", width=width)
+        order = contract.names if columns is None or names is None else names
+        ids: list[str | int | None] = []
+        ignored: Counter[str] = Counter()
+        n_named = 0
+
+        def row(document: Any, position: int) -> Any:
+            nonlocal n_named
+            features, one = self._document(document, position)
+            ids.append(one)
+            if type(features) is not dict:
+                return features
+            n_named += 1
+            if features.keys() != contract.positions.keys():
+                ignored.update(self._unknown(features, position, contract))
+                if len(ignored) > _MOST_IGNORED:
+                    raise Problem(
+                        413,
+                        f"the documents name more than {_MOST_IGNORED} features that the model does not know, "
+                        f"the limit of this server; documents[{position}] passes it",
+                        pointer=pointer("documents", position, "features"),
+                    )
+            return list(map(features.get, order))
+
+        def rows() -> Iterator[tuple[int, list[Any]]]:
+            # As many documents at once as make a run of cells: a document that names few features has as many cells as
+            # any other.
+            most = max(RUN_VALUES // width, 1)
+            for first, run in elements:
+                for start in range(0, len(run), most):
+                    yield first + start, list(map(row, run[start : start + most], count(first + start)))
+
+        def cell(document: int, column: int | None) -> str:
+            steps: tuple[str | int, ...] = ("documents", document, "features")
+            if column is None:
+                return pointer(*steps)
+            features = elements[document]["features"]
+            if type(features) is dict:
+                return pointer(*steps, order[column]) if order[column] in features else pointer(*steps)
+            return pointer(*steps, column)
+
+        matrix = read_rows(rows(), (elements.count, width), "documents[{}].features", cell)
+        ignored.update(dict.fromkeys(extra, elements.count - n_named))
+        return Documents(
+            ordered(matrix, columns),
+            ids if ids.count(None) < len(ids) else None,
+            in_model_order(cell, columns),
+            {name: count for name, count in ignored.items() if count},
+        )
+
+    def _document(self, document: Any, position: int) -> tuple[Any, str | int | None]:
+        """Return the features and the id of a parsed document."""
+        if type(document) is not dict:
+            refuse(f"documents[{position}]", "an object with features", document, f"/documents/{position}")
+        if "features" not in document or len(document) != 1 + ("id" in document):
+            _refuse_members(document, position)
+        if "id" not in document:
+            return document["features"], None
+        if type(document["id"]) not in _IDS:
+            _refuse_id(document["id"], position, pointer("documents", position, "id"))
+        return document["features"], document["id"]
+
+    def _unknown(self, features: dict[str, Any], position: int, contract: FeatureContract) -> list[str]:
+        """Return the named features that the model does not know."""
+        unknown = [name for name in features if name not in contract.positions]
+        if unknown and self._limits.refuse_extra_features:
+            raise Problem(
+                422,
+                f"documents[{position}] has feature {unknown[0]!r}, which the model does not know",
+                pointer=pointer("documents", position, "features", unknown[0]),
+            )
+        for name in unknown:
+            if isinstance(features[name], list | dict):
+                at = pointer("documents", position, "features", name)
+                refuse(f"documents[{position}].features[{name!r}]", "a number or null", features[name], at)
+        return unknown
+
+    def _matrix(self, width: int) -> Matrix:
+        """Return the rows of ``features``, in the order of the request."""
+        text = self._members["features"]
+        if text.kind != "[":
+            refuse("features", _TABLE["features"].kind.expected, text, "/features")
+        elements = Elements(text)
+        check_count(elements.count, self._limits, "/features", width=width)
+        return read_rows(elements, (elements.count, width), "features[{}]", _in_matrix)
+
+    def _feature_names(self) -> list[str] | None:
+        names = self._list(
+            "feature_names", lambda n: f"{n} names; expected at most {_MOST_NAMES}" if n > _MOST_NAMES else ""
+        )
+        for position, name in enumerate(names or ()):
+            if type(name) is not str:
+                refuse(f"feature_names[{position}]", "a text", name, pointer("feature_names", position))
+        return names
+
+    def _ids(self, n_docs: int) -> list[str | int] | None:
+        ids = self._list("ids", lambda n: f"{n} ids for {n_docs} documents" if n != n_docs else "")
+        if ids is not None and not _IDS.issuperset(map(type, ids)):
+            position = next(i for i, one in enumerate(ids) if type(one) not in _IDS)
+            _refuse_id(ids[position], position, pointer("ids", position))
+        return ids
+
+    def _list(self, name: str, wrong: Callable[[int], str]) -> list[Any] | None:
+        """Return a member that is a list, or null, unless something is wrong with its number of elements."""
+        value = self._members.get(name)
+        elements = Elements(value) if isinstance(value, Text) and value.kind == "[" else None
+        if elements is None and isinstance(value, Text):
+            value = value.value()
+        if value is None:
+            return None
+        if elements is None and type(value) is not list:
+            refuse(name, _TABLE[name].kind.expected, value, pointer(name))
+        count = len(value) if elements is None else elements.count
+        if said := wrong(count):
+            raise Problem(422, said, pointer=pointer(name))
+        return list(value) if elements is None else elements.all()
+
+
+def _in_row(document: int, column: int | None) -> str:
+    steps = ("documents", document, "features")
+    return pointer(*steps) if column is None else pointer(*steps, column)
+
+
+def _in_matrix(document: int, column: int | None) -> str:
+    return pointer("features", document) if column is None else pointer("features", document, column)
+
+
+def _refuse_id(found: Any, position: int, at: str) -> NoReturn:
+    refuse(f"the id of document {position}", "a text or an integer", found, at)
+
+
+def _refuse_members(document: dict[str, Any], position: int) -> NoReturn:
+    if unknown := document.keys() - {"id", "features"}:
+        name = min(unknown)
+        raise Problem(
+            422,
+            f"documents[{position}]: unknown member {name!r}; expected id and features",
+            pointer=pointer("documents", position, name),
+        )
+    raise Problem(422, f"documents[{position}] has no features", pointer=pointer("documents", position))

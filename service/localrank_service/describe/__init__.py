@@ -1,1 +1,0 @@
-"""What the service says of itself: OpenAPI, schemas, explanations, the next step."""

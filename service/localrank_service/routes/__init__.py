@@ -1,1 +1,0 @@
-"""The routes, one module per subject; each has a ``router``."""
