@@ -1,6 +1,6 @@
 r"""Training queries in two dimensions, as training placed them, and the place of a new query among them.
 
-The coordinates :math:`x_i` are those of classical scaling (`localrank_training.query_map` computes them): their columns have
+The coordinates :math:`x_i` are those of classical scaling (`localrank_training.report.query_map` computes them): their columns have
 mean 0, and :math:`\lambda_k = \sum_i x_{ik}^2` are the largest eigenvalues of the centred similarities. A query whose
 similarities to the queries on the map are :math:`s_i` gets the place
 

@@ -20,7 +20,7 @@ from localrank.signature import PcaRepresentation
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
-from localrank_training.query_map import query_map
+from localrank_training.report.query_map import query_map
 from tests.described import check_async
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from localrank_training.local_members import LocalMembers, gain_of
 from localrank_training.pipeline import learn_contract, lesson_of
 from localrank_training.prototypes import Locality, local_weights
 from localrank_training.publishing import publish
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
+from localrank_training.report.terminal import of_run
 from localrank_training.training import Trained, train
 
 if TYPE_CHECKING:
@@ -196,9 +197,11 @@ def test_the_report_leads_with_members_locality_and_what_fewer_cost(
 ) -> None:
     report = report_of(of_kinds)
 
-    titles = [title for title, _, _ in report.tables()]
+    tables = list(of_run(report))
+    titles = [table.title for table in tables]
     assert [title.split(" ")[0] for title in titles[:4]] == ["Against", "Locality", "Fewer", "Held"]
-    (_, _, (mine, linear, trees)), (locality, _, found), *_ = report.tables()
+    mine, linear, trees = tables[0].rows
+    locality, found = tables[1].title, tables[1].rows
     assert (mine[0], linear[0], trees[0]) == (
         "this model",
         "linear on zscore",
@@ -216,9 +219,10 @@ def test_the_report_leads_with_members_locality_and_what_fewer_cost(
     assert kept["locality"]["gain"]["mean"] > 0.05 > kept["locality"]["random"]["mean"]
     assert 0.8 < kept["locality"]["agreement"] <= 1.0
     shut = report_of(alike)
-    assert shut.tables()[1][0] == "Locality (not used: their gain is below the gate)"
+    shut_tables = list(of_run(shut))
+    assert shut_tables[1].title == "Locality (not used: their gain is below the gate)"
     assert shut.metrics_json()["blend"]["locality"]["locality"] is None
-    assert shut.tables()[3][1] == ("metric", "model")
+    assert shut_tables[3].header == ("metric", "model")
 
 
 def test_random_labels_are_reported_as_chance() -> None:

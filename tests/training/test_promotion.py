@@ -10,8 +10,8 @@ import pytest
 from localrank.errors import ArtifactNotFound, InvalidData, InvalidDocuments
 from localrank.metrics import Measured, measure
 from localrank_training import promotion
-from localrank_training.reports import CONVENTION, METRICS
-from localrank_training.verdict import Verdict
+from localrank_training.report.figures import CONVENTION, METRICS
+from localrank_training.report.verdict import Verdict
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from localrank_training.data.queries import Skipped
 from localrank_training.data.reading import read
 from localrank_training.data.writing import write
 from localrank_training.publishing import described, fingerprint, publish
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 

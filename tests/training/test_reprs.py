@@ -11,7 +11,7 @@ import localrank
 from localrank.artifact import read_manifest
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import evaluate
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
 

@@ -17,7 +17,8 @@ from localrank_training.data.reading import read
 from localrank_training.data.writing import write
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import Plan, build, plan_of
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
+from localrank_training.report.terminal import of_run
 from localrank_training.steps import SelectionSettings
 from localrank_training.training import train
 from tests.training.kinds import two_kinds
@@ -48,7 +49,7 @@ def test_a_model_without_clusters_is_told_beside_the_clusters_that_were_tried() 
     assert one >= two
     expected = f"verdict: one global model; ndcg@10 {one:.4f}, the best model with clusters: {two:.4f}"
     assert expected == str(report.verdict)
-    assert ("settings", "ndcg@10", "") == report.tables()[1][1]
+    assert ("settings", "ndcg@10", "") == list(of_run(report))[1].header
 
 
 def test_the_number_of_clusters_is_chosen_by_held_out_queries() -> None:

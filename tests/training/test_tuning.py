@@ -11,10 +11,11 @@ from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.settings import LearnerSettings
+from localrank_training.report.figures import against_best, setting_name
+from localrank_training.report.pages import write_best
 from localrank_training.toml_text import to_toml
 from localrank_training.training import train
 from localrank_training.tuning import Setting, Tuned, combinations, edges_of, tune, tune_routing
-from localrank_training.tuning_report import against_best, draw, named, write_best
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -189,12 +190,6 @@ def test_the_best_has_no_shortfall_and_all_others_have_one(tmp_path: Path) -> No
     assert all(interval.low <= difference <= interval.high for difference, interval in intervals)
 
 
-def test_the_plot_is_a_picture(tmp_path: Path) -> None:
-    draw(tune(two_kinds(), TABLES, tmp_path), tmp_path / "effects.png")
-
-    assert (tmp_path / "effects.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_hash_tables_are_chosen_for_an_agreement() -> None:
     queries = two_kinds(60)
     settings = TrainingConfig.from_tables(
@@ -247,8 +242,8 @@ def test_the_largest_effect_comes_first_and_settings_without_a_choice_are_left_o
 
 
 def test_settings_are_named_by_their_choices() -> None:
-    assert "C = 1.0, rounds = 2" == named(setting(0.5, C=1.0, rounds=2))
-    assert "as configured" == named(setting(0.5))
+    assert "C = 1.0, rounds = 2" == setting_name(setting(0.5, C=1.0, rounds=2))
+    assert "as configured" == setting_name(setting(0.5))
 
 
 def test_shortfalls_are_differences_on_the_same_queries() -> None:

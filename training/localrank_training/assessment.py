@@ -17,7 +17,7 @@ from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.leaks import suspicion
 from localrank_training.progress import silent
-from localrank_training.reports import CONVENTION
+from localrank_training.removals import CONVENTION
 from localrank_training.stability import flip_rates_of_known
 from localrank_training.training import train
 

@@ -32,7 +32,7 @@ from localrank_training.data.tables import IDS
 from localrank_training.data.weights import QueryWeights
 from localrank_training.evaluation import rank_all
 from localrank_training.publishing import publish as publish_trained
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
 from localrank_training.training import train
 
 if TYPE_CHECKING:

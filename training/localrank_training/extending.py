@@ -30,7 +30,7 @@ from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
 from localrank_training.progress import silent
 from localrank_training.publishing import described, fingerprint, known_as
-from localrank_training.reports import CONVENTION, METRICS
+from localrank_training.report.figures import CONVENTION, METRICS
 from localrank_training.training import train
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from localrank.errors import ArtifactNotFound, InvalidData, InvalidDocuments
 from localrank.metrics import measure
 from localrank.registry import CHAMPION
 from localrank_training.evaluation import rank_all
-from localrank_training.reports import CONVENTION, METRICS
-from localrank_training.verdict import against_served
+from localrank_training.report.figures import CONVENTION, METRICS
+from localrank_training.report.verdict import against_served
 
 if TYPE_CHECKING:
     from localrank.registry import Registry
-    from localrank_training.reports import TrainingReport
+    from localrank_training.report.figures import TrainingReport
     from localrank_training.training import Trained
 
 

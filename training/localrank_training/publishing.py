@@ -15,15 +15,15 @@ from localrank.artifact import Cluster, Provenance
 from localrank.columns import portions
 from localrank_training.data.rows import CELLS
 from localrank_training.importances import importances_of
-from localrank_training.query_map import map_of
-from localrank_training.reports import report_of
+from localrank_training.report.figures import report_of
+from localrank_training.report.query_map import map_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.registry import Reference, Registry
     from localrank_training.data.queries import QuerySet
-    from localrank_training.reports import TrainingReport
+    from localrank_training.report.figures import TrainingReport
     from localrank_training.training import Trained
 
 #: What a result may depend on.

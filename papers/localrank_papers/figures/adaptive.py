@@ -33,8 +33,8 @@ from localrank_training.choices import folds_of
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pages import Axis, Line, Plot, Table
 from localrank_training.profiles import PROFILE
+from localrank_training.report import Axis, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

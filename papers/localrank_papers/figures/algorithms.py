@@ -19,7 +19,7 @@ from localrank_papers.figures.rivals import boosted, neighbours, transduced
 from localrank_papers.figures.side_by_side import Kind, side_by_side
 from localrank_papers.figures.transfer import METRICS
 from localrank_training.comparisons import interval_of
-from localrank_training.pages import Axis, Plot, Table
+from localrank_training.report import Axis, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, tree_of
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
 from localrank_papers.figures.transfer import METRICS
-from localrank_training.pages import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from localrank_papers.figures.random_clusters import RandomClusters, random_clus
 from localrank_papers.figures.side_by_side import Kind, side_by_side
 from localrank_papers.figures.transfer import METRICS
 from localrank_training.comparisons import interval_of
-from localrank_training.pages import Axis, Level, Plot, Table
+from localrank_training.report import Axis, Level, Plot, Table
 from localrank_training.stability import CHANGES
 
 if TYPE_CHECKING:

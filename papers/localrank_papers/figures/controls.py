@@ -35,7 +35,7 @@ from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, contract_of, tree_of
 from localrank_papers.figures.transfer import METRICS, Models
 from localrank_training.clouds import Clouds
-from localrank_training.pages import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Plot, Table
 from localrank_training.stability import CHANGES, flip_rates
 
 if TYPE_CHECKING:

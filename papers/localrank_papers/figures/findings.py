@@ -1,4 +1,4 @@
-"""What an experiment finds: tables, plots and sentences (`localrank_training.pages` says how they look)."""
+"""What an experiment finds: tables, plots and sentences (`localrank_training.report` says how they look)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank_training.pages import Plot, Table
+    from localrank_training.report import Plot, Table
 
 
 @dataclass(frozen=True, slots=True)

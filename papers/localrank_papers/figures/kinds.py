@@ -18,7 +18,7 @@ from localrank_papers.figures.geometry import Geometry, Nearness, nearness
 from localrank_papers.figures.paired import Pair, paired_table
 from localrank_papers.figures.transfer import School
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.pages import Axis, Level, Line, Plot, Table
+from localrank_training.report import Axis, Level, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

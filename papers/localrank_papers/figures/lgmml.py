@@ -23,7 +23,7 @@ from localrank_papers.figures.role import Experiment, Protocol
 from localrank_papers.figures.side_by_side import Kind, side_by_side
 from localrank_papers.figures.songs import WAYS, local_metrics, metric_rankers
 from localrank_training.comparisons import interval_of
-from localrank_training.pages import Axis, Dots, Level, Line, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_papers.figures.folds import Fold
     from localrank_papers.figures.role import Study
-    from localrank_training.pages import Mark
+    from localrank_training.report import Mark
 
 PAPER = "Su, King, Lyu: Learning to Rank Using Localized Geometric Mean Metrics (SIGIR 2017)"
 PAPER_DATA = ("Yahoo Set I", "Yahoo Set II", "MSLR-WEB10K", "MSLR-WEB30K")

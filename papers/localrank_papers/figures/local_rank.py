@@ -19,7 +19,7 @@ from localrank_papers.figures.contenders import Contender
 from localrank_papers.figures.geometry import Geometry
 from localrank_papers.figures.role import Experiment, Protocol
 from localrank_papers.figures.transfer import Models
-from localrank_training.pages import Table
+from localrank_training.report import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

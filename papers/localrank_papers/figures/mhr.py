@@ -33,7 +33,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.seen import scores_of
-from localrank_training.pages import Axis, Dots, Line, Plot, Table
+from localrank_training.report import Axis, Dots, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

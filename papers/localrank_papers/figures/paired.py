@@ -14,7 +14,7 @@ from localrank_training.comparisons import (
     paired_t,
     sign_flip_test,
 )
-from localrank_training.pages import Table
+from localrank_training.report import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

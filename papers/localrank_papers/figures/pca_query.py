@@ -21,7 +21,7 @@ from localrank_papers.figures.pca_clusters import (
     pooled_points,
 )
 from localrank_papers.figures.role import Experiment, Protocol
-from localrank_training.pages import Axis, Dots, Level, Line, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
 from localrank_training.stability import CHANGES
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_papers.figures.folds import Fold
     from localrank_papers.figures.role import Study
-    from localrank_training.pages import Mark
+    from localrank_training.report import Mark
 
 PAPER = "Lwin, Kham: Query Dependent Ranking based on PCA-based Query Representation"
 PAPER_DATA = ("TREC 2003", "TREC 2004", "OHSUMED")

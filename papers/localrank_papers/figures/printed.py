@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from localrank_training.pages import Table
+from localrank_training.report import Table
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -19,7 +19,7 @@ from localrank_papers.figures.sweeps import fits_of as sweep_fits
 from localrank_papers.figures.transfer import METRICS, School
 from localrank_training.clouds import Clouds
 from localrank_training.data.queries import default_names
-from localrank_training.pages import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

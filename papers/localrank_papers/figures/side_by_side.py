@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from localrank_training.pages import Dots
+from localrank_training.report import Dots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

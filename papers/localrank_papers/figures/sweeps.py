@@ -18,7 +18,7 @@ from localrank_papers.figures.choosing import (
 from localrank_papers.figures.controls import controlled, drawn
 from localrank_papers.figures.findings import Findings, spread_of
 from localrank_papers.figures.transfer import METRICS
-from localrank_training.pages import Axis, Bars, Level, Line, Plot, Table
+from localrank_training.report import Axis, Bars, Level, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from localrank_papers.figures.fits import Fit
     from localrank_papers.figures.role import Study
     from localrank_papers.figures.transfer import Models, Transfer
-    from localrank_training.pages import Mark
+    from localrank_training.report import Mark
 
 #: Every number of clusters up to this one is tried; beyond it, this many more at equal factors.
 _ALL_UP_TO, _BEYOND = 100, 40

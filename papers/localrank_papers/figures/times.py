@@ -27,8 +27,8 @@ from localrank_training.clouds import Clouds
 from localrank_training.clustering import partition
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import make
-from localrank_training.pages import Axis, Line, Plot, Table
 from localrank_training.pipeline import build, lesson_of
+from localrank_training.report import Axis, Line, Plot, Table
 from localrank_training.representations import make_representation
 from localrank_training.routers import make_router
 

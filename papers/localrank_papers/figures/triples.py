@@ -18,7 +18,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.pages import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Axis, Dots, Level, Plot, Table
 from localrank_training.representations import pooled_covariance
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from localrank._version import __version__
 from localrank_training.files import whole_file
-from localrank_training.pages import Page, Section, Table, drawing
+from localrank_training.report import Page, Section, Table, svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def write(
     described = _plain(_described(experiment, mark, findings, runs))
     texts = {
         "json": json.dumps(described, indent=1, ensure_ascii=False) + "\n",
-        "svg": drawing(*findings.plots).svg,
+        "svg": svg(*findings.plots),
         "html": page_of(experiment, mark, findings, runs).html(),
     }
     paths = [folder / f"{experiment.name}.{ending}" for ending in ("csv", *texts)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from localrank_papers.figures.findings import Findings
     from localrank_papers.figures.fits import Arrays, Fit, Fits
-    from localrank_training.pages import Plot, Table
+    from localrank_training.report import Plot, Table
 
 
 class MadeUp:

@@ -20,7 +20,7 @@ from localrank_papers.figures.folds import Data, Fold, read_folds
 from localrank_papers.figures.log import RunLog
 from localrank_papers.figures.role import Experiment, Protocol, Study
 from localrank_papers.figures.running import LOG, run
-from localrank_training.pages import Axis, Line, Plot, Table
+from localrank_training.report import Axis, Line, Plot, Table
 
 if TYPE_CHECKING:
     from localrank_papers.figures.fits import Arrays
@@ -184,7 +184,7 @@ class _Page(HTMLParser):
         self.feed(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert not {"src", "href"} & {name for name, _ in attrs}
+        assert not {"src", "href"} & {name for name, value in attrs if not (value or "").startswith("#")}
         self._tag = tag
 
     def handle_data(self, data: str) -> None:

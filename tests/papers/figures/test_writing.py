@@ -23,7 +23,7 @@ from localrank_papers.figures.log import LoggedRun, RunLog
 from localrank_papers.figures.role import Experiment, Protocol, Study
 from localrank_papers.figures.running import LOG, run
 from localrank_papers.figures.writing import write
-from localrank_training.pages import Axis, Line, Plot, Table
+from localrank_training.report import Axis, Line, Plot, Table
 from tests.papers.figures.made_up import small_data
 from tests.training.golden import agree_exactly
 

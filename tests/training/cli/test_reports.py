@@ -12,7 +12,7 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import PublishFailed
 from localrank_training.files import check_writable
-from tests.training.reporting.written import Written
+from tests.training.report.written import Written
 
 
 @pytest.fixture
@@ -192,3 +192,4 @@ def test_tuning_leaves_a_page_in_its_folder(judged: Path) -> None:
     assert 3 == len(page.tables["Settings, best first"]) - 1
     assert trials
     assert "NDCG@10 by learner.ridge" in page.plots
+    assert (out / "effects.png").read_bytes().startswith(b"\x89PNG")

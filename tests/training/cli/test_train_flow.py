@@ -13,7 +13,8 @@ from localrank.__main__ import main
 from localrank.registry import Reference
 from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
-from localrank_training.verdict import Verdict
+from localrank_training.report import Table
+from localrank_training.report.verdict import Verdict
 from tests.training.cli.calls import COLUMNS, Calls
 
 GLOBAL = TrainingConfig.read(method="global")
@@ -36,7 +37,6 @@ def report() -> Any:
     return SimpleNamespace(
         notes=("a note",),
         verdict=Verdict("better", "verdict: better"),
-        tables=lambda: [("Held out", ("metric", "model"), [("map", 0.5)])],
         to_json=lambda: {"notes": ["a note"]},
     )
 
@@ -44,13 +44,15 @@ def report() -> Any:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, version: Reference, report: Any) -> Calls:
     made = Calls(monkeypatch)
+    table = Table("Held out", ("metric", "model"), [("map", 0.5)])
+    monkeypatch.setattr("localrank_training.report.terminal.of_run", lambda _: [table])
     made.answer("localrank.registry.Registry.check_publishable", None)
     made.answer("localrank.registry.Registry.promote", None)
     made.answer("localrank.artifact.load", None)
     made.answer("localrank_training.data.reading.read", QUERIES)
     made.answer("localrank_training.training.plan_for", None)
     made.answer("localrank_training.training.train", TRAINED)
-    made.answer("localrank_training.reports.report_of", report)
+    made.answer("localrank_training.report.figures.report_of", report)
     made.answer("localrank_training.publishing.publish", version)
     made.answer("localrank_training.promotion.better_than_served", (True, "promoted: better"))
     made.answer("localrank_training.parallel.available_cores", 3)
@@ -206,10 +208,10 @@ def test_a_learning_curve_is_announced_and_drawn(
     background = SimpleNamespace(sentences=("More would help.",), to_json=lambda: {"advice": 1})
     kept = tmp_path / "kept.html"
     calls.answer("localrank_training.learning_curve.seconds_of_curve", seconds)
-    calls.answer("localrank_training.reporting.background.background_of", background)
+    calls.answer("localrank_training.report.background.background_of", background)
     calls.answer("localrank.artifact.read_manifest", "manifest")
     calls.answer("localrank.registry.Registry.report_path", kept)
-    calls.answer("localrank_training.reporting.training_run.page_of_run", "page")
+    calls.answer("localrank_training.report.training_run.page_of_run", "page")
     calls.answer("localrank_training.cli.train.write_page", None)
     report = tmp_path / "report.html"
 

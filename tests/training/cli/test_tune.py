@@ -43,9 +43,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made.answer("localrank_training.tuning.tune", TUNED)
     made.answer("localrank_training.tuning.tune_routing", (CONFIG, TRIALS))
     made.answer("localrank_training.tuning.edges_of", ("C is at the edge",))
-    made.answer("localrank_training.tuning_report.write_best", None)
-    made.answer("localrank_training.tuning_report.draw", None)
-    made.answer("localrank_training.reporting.tuned.page_of_tuning", "page")
+    made.answer("localrank_training.report.pages.write_best", None)
+    made.answer("localrank_training.report.pages.effect_plots", [])
+    made.answer("localrank_training.report.pages.page_of_tuning", "page")
     made.answer("localrank_training.cli.tune.write_page", None)
     made.answer("localrank_training.parallel.available_cores", 3)
     monkeypatch.chdir("/")
@@ -60,7 +60,7 @@ def test_without_options_it_tries_its_own_choices(calls: Calls) -> None:
         "tune",
         "tune_routing",
         "write_best",
-        "draw",
+        "effect_plots",
         "page_of_tuning",
         "write_page",
         "edges_of",
@@ -72,7 +72,6 @@ def test_without_options_it_tries_its_own_choices(calls: Calls) -> None:
     assert {"most": 100, "workers": 3, "where": "configuration"} == calls.options("tune")
     assert ("queries", CONFIG, 0.95) == calls.given["tune_routing"][0]
     assert (TUNED, out / "best.toml", CONFIG) == calls.given["write_best"][0]
-    assert (TUNED, out / "effects.png") == calls.given["draw"][0]
     assert (TUNED, CONFIG, "localrank tune a.txt b.txt") == calls.given["page_of_tuning"][0]
     assert ("page", out / "report.html") == calls.given["write_page"][0]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from localrank.commands.output import print_json, print_table
+from localrank.commands.output import print_json
 from localrank_training.cli.output import AsJson, Report, page_path, progress, write_page
 from localrank_training.cli.reading import (
     Id,
@@ -54,6 +54,7 @@ def assess(
     from localrank_training.data.inspection import inspect
     from localrank_training.data.reading import read
     from localrank_training.parallel import available_cores
+    from localrank_training.report.terminal import of_assessment, show
 
     page = page_path(report)
     with progress() as advance:
@@ -67,33 +68,12 @@ def assess(
         )
         found = assess_queries(queries, workers=workers or available_cores(), progress=advance)
     if page is not None:
-        from localrank_training.reporting.assessment import page_of_assessment
+        from localrank_training.report.pages import page_of_assessment
 
         write_page(page_of_assessment(found, inspect(queries), context.obj or ""), page)
     if as_json:
         print_json(found.to_json())
         return
-    typer.echo(f"{found.queries} of {found.of} queries, {found.documents} documents\n")
-    print_table(
-        ("quick model", METRIC, "difference", "p (Holm)"),
-        [
-            (
-                one.name,
-                one.mean,
-                None if one.against is None else f"{one.against.difference:+.4f}",
-                None if one.against is None else one.against.p_holm,
-            )
-            for one in found.candidates
-        ],
-    )
-    typer.echo()
-    for sentence in found.sentences:
-        typer.echo(sentence)
-    title, header, rows = found.advice.table()
-    typer.echo(f"\n{title}")
-    print_table(header, rows)
-    typer.echo()
-    for sentence in found.advice.sentences:
-        typer.echo(sentence)
+    show(of_assessment(found, METRIC))
     if page is not None:
         typer.echo(f"\nreport: {page}")

@@ -28,7 +28,7 @@ def demo(models_dir: ModelsDir = "models") -> None:
     from localrank_training.data.demo import demo_queries
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
-    from localrank_training.reports import report_of
+    from localrank_training.report.figures import report_of
     from localrank_training.training import train
 
     queries, validation, _ = demo_queries()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank.commands.output import print_json, print_table
+from localrank.commands.output import print_json
 from localrank_training.cli.output import (
     AsJson,
     ModelsDir,
@@ -39,13 +39,9 @@ if TYPE_CHECKING:
     from localrank.artifact import Artifact
     from localrank.metrics import Convention, Measured, Metric
     from localrank.ranker import Ranker
-    from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation import Evaluation, Versus
-    from localrank_training.reporting.evaluated import Sides
 
-#: More clusters than this are summed up in a line.
-_CLUSTERS_SHOWN = 20
 #: Names with these endings are files, so that a missing file is not taken for a model.
 _DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", ".letor", ".tsv", ".csv"})
 
@@ -138,6 +134,8 @@ def evaluate(
     from localrank_training.data.reading import read
     from localrank_training.evaluation import evaluate as evaluate_model
     from localrank_training.evaluation import per_query_table, versus, versus_run
+    from localrank_training.report.figures import sides_of
+    from localrank_training.report.terminal import of_evaluation, show
 
     page = page_path(report)
     asked = _asked(metrics, convention, top_grade, margin, per_query)
@@ -186,11 +184,11 @@ def evaluate(
         _write_qrels(write_qrels, queries)
     if per_query is not None:
         _write(per_query, *per_query_table(queries, evaluations))
-    figures = _compared(evaluations, compared, ran)
+    sides = sides_of(evaluations, compared, ran)
     if page is not None:
-        from localrank_training.reporting.evaluated import page_of_evaluation
+        from localrank_training.report.pages import page_of_evaluation
 
-        write_page(page_of_evaluation(evaluations, figures, context.obj or ""), page)
+        write_page(page_of_evaluation(evaluations, sides, context.obj or ""), page)
     if as_json:
         print_json(
             {
@@ -202,29 +200,9 @@ def evaluate(
         )
         return
     typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
-    _print_figures(*figures)
-    for evaluation in evaluations:
-        _print_ties(evaluation)
-        _print_oracle(evaluation)
-        _print_routing(evaluation, with_figures=compared is None)
+    show(of_evaluation(evaluations, sides))
     if page is not None:
         typer.echo(f"\nreport: {page}")
-
-
-def _compared(
-    evaluations: Sequence[Evaluation], compared: Versus | None, ran: Sequence[Measured] | None
-) -> Sides:
-    """Return what is compared: the figures of both sides, their differences, and their names."""
-    from localrank_training.reporting.evaluated import Sides
-
-    if compared is None:
-        one = evaluations[0]
-        return Sides(one.local, one.global_, one.against_global, (one.name, "its global scorer"))
-    if ran is not None:
-        names = compared.candidate, compared.baseline
-        return Sides(evaluations[0].local, ran, compared.comparisons, names)
-    baseline, candidate = evaluations
-    return Sides(candidate.local, baseline.local, compared.comparisons, (candidate.name, baseline.name))
 
 
 def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) -> None:
@@ -374,124 +352,6 @@ def _published(path: Path) -> Path | None:
         if (latest / "manifest.json").is_file():
             return registry.resolve(resolved.name).path
     return None
-
-
-def _print_figures(
-    candidate: Sequence[Measured],
-    baseline: Sequence[Measured],
-    comparisons: Sequence[Comparison],
-    names: tuple[str, str],
-) -> None:
-    by_figure = {(one.metric, one.convention): one for one in comparisons}
-    for convention in dict.fromkeys(measured.convention for measured in candidate):
-        rows: list[list[object]] = []
-        for ours, theirs in zip(candidate, baseline, strict=True):
-            if ours.convention == convention:
-                one = by_figure.get((ours.name, convention.name))
-                rows.append(
-                    [ours.name, ours.n_empty, ours.mean] + ([] if one is None else _cells(one, theirs))
-                )
-        compared = [one for one in comparisons if one.convention == convention.name]
-        header = ["metric", "empty", names[0]]
-        if compared:
-            header += [names[1], "difference", "95 % interval", "p", "p (Holm)", "better/equal/worse"]
-            header += ["helped/hurt > 0.1"]
-            if compared[0].non_inferiority is not None:
-                header.append(f"at most {compared[0].non_inferiority.margin:g} worse")
-        width = len(header)
-        less = f"; differences are {names[0]} less {names[1]}" if compared else ""
-        typer.echo(f"\n{convention.name}: empty queries {convention.empty_text}{less}")
-        print_table(header, [row + ["-"] * (width - len(row)) for row in rows])
-        if compared:
-            significant = sum(one.p_holm < 0.05 for one in compared)
-            detectable = ", ".join(
-                f"{one.metric} {one.detectable:.4f}" for one in compared if one.detectable is not None
-            )
-            typer.echo(
-                f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These "
-                f"{compared[0].n_queries} queries find a true difference of this size four times in five: "
-                + (detectable or "none, because too few of them differ")
-            )
-
-
-def _cells(one: Comparison, baseline: Measured) -> list[object]:
-    cells: list[object] = [
-        baseline.mean,
-        f"{one.difference:+.4f}",
-        one.interval_text,
-        _probability(one.p),
-        _probability(one.p_holm),
-        f"{one.wins}/{one.ties}/{one.losses}",
-        f"{one.helped}/{one.hurt}",
-    ]
-    if one.non_inferiority is not None:
-        cells.append(
-            f"{'yes' if one.non_inferiority.holds else 'not shown'} ({_bound(one.non_inferiority.low)})"
-        )
-    return cells
-
-
-def _bound(low: float | None) -> str:
-    return "no bound" if low is None else f"{low:+.4f}"
-
-
-def _probability(p: float) -> str:
-    return f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
-
-
-def _print_ties(evaluation: Evaluation) -> None:
-    moved = [
-        f"{measured.name} ({measured.convention.name}) {low:.4f} … {high:.4f}"
-        for measured, (low, high) in zip(evaluation.local, evaluation.ties, strict=True)
-        if high - low >= 0.00005
-    ]
-    if moved:
-        typer.echo(
-            f"\n{evaluation.name}: another order of documents with equal scores would give {', '.join(moved)}"
-        )
-
-
-def _print_oracle(evaluation: Evaluation) -> None:
-    if evaluation.oracle:
-        typer.echo(f"\n{evaluation.name}: with the best cluster of each query, which is chosen by the labels")
-        print_table(
-            ["metric", "convention", "routed", "global", "best cluster"],
-            [
-                [ours.name, ours.convention.name, ours.mean, theirs.mean, best.mean]
-                for ours, theirs, best in zip(
-                    evaluation.local, evaluation.global_, evaluation.oracle, strict=True
-                )
-            ],
-        )
-
-
-def _print_routing(evaluation: Evaluation, *, with_figures: bool) -> None:
-    routing = evaluation.routing
-    if not routing.clusters:
-        typer.echo(f"\n{evaluation.name}: one global model, no clusters")
-        return
-    n = sum(routing.clusters) + routing.to_global
-    fallbacks = "".join(f", {reason} {queries}" for reason, queries in routing.fallbacks.items())
-    typer.echo(
-        f"\n{evaluation.name}: routed by {routing.strategy} to {sum(map(bool, routing.clusters))} of "
-        f"{len(routing.clusters)} clusters, largest {max(routing.clusters) / n:.1%}, "
-        f"global scorer {routing.to_global / n:.1%}{fallbacks}"
-    )
-    if with_figures and len(evaluation.clusters) <= _CLUSTERS_SHOWN:
-        figure = evaluation.local[0]
-        print_table(
-            ["cluster", "queries", "share", f"{figure.name} ({figure.convention.name})", "its global"],
-            [
-                [
-                    "global" if one.cluster is None else str(one.cluster),
-                    one.queries,
-                    f"{one.queries / n:.1%}",
-                    one.local,
-                    one.global_,
-                ]
-                for one in evaluation.clusters
-            ],
-        )
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

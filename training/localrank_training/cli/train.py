@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
-    from localrank_training.reporting.background import Background
-    from localrank_training.reports import TrainingReport
+    from localrank_training.report.background import Background
+    from localrank_training.report.figures import TrainingReport
     from localrank_training.training import Trained
 
 
@@ -155,7 +155,8 @@ def train(
     from localrank_training.data.reading import read
     from localrank_training.promotion import better_than_served
     from localrank_training.publishing import publish
-    from localrank_training.reports import report_of
+    from localrank_training.report.figures import report_of
+    from localrank_training.report.terminal import of_run, show
     from localrank_training.toml_text import annotated
     from localrank_training.training import plan_for
     from localrank_training.training import train as train_model
@@ -223,9 +224,7 @@ def train(
             }
         )
         return
-    for title, header, rows in report.tables():
-        typer.echo(f"\n{title}")
-        print_table(header, rows, MANY)
+    show(of_run(report), MANY)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
     started = time.perf_counter()
     load(reference.path)
@@ -312,7 +311,7 @@ class _Made:
 
     def background(self, *, curve: bool) -> Background:
         """Find out what the page shows beside the report."""
-        from localrank_training.reporting.background import background_of
+        from localrank_training.report.background import background_of
 
         with progress() as advance:
             return background_of(
@@ -322,8 +321,7 @@ class _Made:
     def write(self, background: Background, registry: Registry, page: Path) -> Path:
         """Write the page to where it was asked for and beside the version; return the latter."""
         from localrank.artifact import read_manifest
-        from localrank_training.reporting.made import Origin
-        from localrank_training.reporting.training_run import page_of_run
+        from localrank_training.report.training_run import Origin, page_of_run
 
         kept = registry.report_path(self.reference)
         origin = Origin(self.command, read_manifest(self.reference.path), self.config, self.megabytes)

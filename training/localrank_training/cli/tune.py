@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localrank.commands.output import print_json, print_table
+from localrank.commands.output import print_json
 from localrank_training.cli.output import AsJson, progress, write_page
 from localrank_training.cli.reading import (
     Id,
@@ -25,7 +25,6 @@ from localrank_training.cli.reading import (
 from localrank_training.cli.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
-    from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.tuning import Tuned
 
 #: Settings printed; all of them are in the file.
@@ -92,10 +91,11 @@ def tune(
     """
     from localrank_training.config import read_tables
     from localrank_training.data.reading import read
-    from localrank_training.reporting.tuned import page_of_tuning
+    from localrank_training.report import png
+    from localrank_training.report.pages import effect_plots, page_of_tuning, write_best
+    from localrank_training.report.terminal import of_tuning, show
     from localrank_training.tuning import SPACE, edges_of, tune_routing
     from localrank_training.tuning import tune as tune_settings
-    from localrank_training.tuning_report import draw, write_best
 
     columns = columns_of(
         label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
@@ -115,15 +115,15 @@ def tune(
         )
         best, trials = tune_routing(queries, tuned.best.config, agreement)
     write_best(tuned, out / "best.toml", best)
-    draw(tuned, out / "effects.png")
+    if plots := effect_plots(tuned):
+        (out / "effects.png").write_bytes(png(*plots, columns=len(plots), width=380.0 * len(plots)))
     write_page(page_of_tuning(tuned, best, context.obj or ""), out / "report.html")
     for note in edges_of(tuned):
         typer.echo(f"note: {note}", err=True)
     if as_json:
         print_json(_as_json(tuned) | {"best": best.to_json(), "tables": [asdict(trial) for trial in trials]})
         return
-    _print(tuned)
-    _print_tables(trials, agreement)
+    show(of_tuning(tuned, trials, agreement))
     typer.echo(
         f"\nwrote {out / 'best.toml'}, {out / 'report.html'}, {out / 'effects.png'}, {out / 'trials.jsonl'}"
     )
@@ -132,7 +132,7 @@ def tune(
 
 
 def _as_json(tuned: Tuned) -> dict[str, Any]:
-    from localrank_training.tuning_report import against_best
+    from localrank_training.report.figures import against_best
 
     return {
         "metric": tuned.metric,
@@ -151,55 +151,3 @@ def _as_json(tuned: Tuned) -> dict[str, Any]:
             for effect in tuned.effects()
         ],
     }
-
-
-def _print_tables(trials: tuple[TablesTrial, ...], agreement: float) -> None:
-    if not trials:
-        return
-    typer.echo(f"\nHash tables, for an agreement of {agreement:g} with the exact scan on held-out queries")
-    print_table(
-        ("tables", "planes", "ms", "recall", "agreement", "compared", ""),
-        [
-            (
-                "exact scan" if not trial.tables else str(trial.tables),
-                str(trial.planes or ""),
-                trial.milliseconds,
-                trial.recall,
-                trial.agreement,
-                trial.candidates,
-                "chosen" if trial.chosen else "",
-            )
-            for trial in trials
-        ],
-    )
-
-
-def _print(tuned: Tuned) -> None:
-    from localrank_training.tuning_report import against_best, named
-
-    queries = len(tuned.best.local)
-    typer.echo(
-        f"{tuned.metric} (standard) over {queries} queries, each examined by models that had not seen it"
-    )
-    rows = [
-        (
-            named(setting),
-            setting.mean,
-            float(setting.global_.mean()),
-            f"{compared.difference:+.4f}",
-            str(compared.interval or ""),
-        )
-        for setting, compared in zip(tuned.settings[:_SHOWN], against_best(tuned), strict=False)
-    ]
-    typer.echo()
-    print_table(("settings", tuned.metric, "its global", "less than best", "95 % interval"), rows)
-    if len(tuned.settings) > _SHOWN:
-        typer.echo(f"… and {len(tuned.settings) - _SHOWN} more")
-    effects = [
-        (effect.name, value, mean, best)
-        for effect in tuned.effects()
-        for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True)
-    ]
-    if effects:
-        typer.echo("\nWhat mattered, the most important first")
-        print_table(("setting", "value", "mean over the others", "best"), effects)

@@ -11,10 +11,9 @@ from localrank.artifact import read_manifest
 from localrank.registry import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.publishing import publish
-from localrank_training.reporting.background import background_of
-from localrank_training.reporting.made import Origin
-from localrank_training.reporting.training_run import page_of_run
-from localrank_training.reports import report_of
+from localrank_training.report.background import background_of
+from localrank_training.report.figures import report_of
+from localrank_training.report.training_run import Origin, page_of_run
 from localrank_training.training import train
 from tests.service.page.conftest import browser  # noqa: F401  (a fixture)
 from tests.training.kinds import two_kinds
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from localrank_training.data.queries import QuerySet
     from localrank_training.report import Page
-    from localrank_training.reporting.background import Background
-    from localrank_training.reports import TrainingReport
+    from localrank_training.report.background import Background
+    from localrank_training.report.figures import TrainingReport
     from localrank_training.training import Trained
 
 #: An id or a name that wants to be an element, and to end what it stands in.

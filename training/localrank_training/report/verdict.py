@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.metrics import Measured
-    from localrank_training.blend_report import BlendReport
     from localrank_training.comparisons import Comparison
+    from localrank_training.report.figures import BlendReport
 
 #: Of the adjusted p value.
 LEVEL = 0.05

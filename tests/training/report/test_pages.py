@@ -12,36 +12,41 @@ import numpy as np
 import pytest
 
 from localrank._version import __version__
-from localrank_training.reporting.chosen import chosen
-from localrank_training.reporting.features import features
-from localrank_training.reporting.helping import advised, curved
-from localrank_training.reporting.locality import locality
-from localrank_training.reporting.quality import quality
-from localrank_training.reporting.tuned import page_of_tuning
+from localrank_training.report import Table
+from localrank_training.report.pages import page_of_tuning
+from localrank_training.report.parts import advised, data
+from localrank_training.report.quality import features, locality, quality
+from localrank_training.report.training_run import chosen, contract_of, curved
 from localrank_training.tuning import Tuned
 from tests.training.golden import agree, described
-from tests.training.reporting.conftest import RUNS
-from tests.training.reporting.test_chosen import found as planned
-from tests.training.reporting.test_chosen import report as of_choice
-from tests.training.reporting.test_chosen import rival, trial
-from tests.training.reporting.test_chosen import run as of_run
-from tests.training.reporting.test_evaluated import comparison as evaluated
-from tests.training.reporting.test_evaluated import model
-from tests.training.reporting.test_evaluated import page as of_evaluation
-from tests.training.reporting.test_features import importances
-from tests.training.reporting.test_features import report as of_sizes
-from tests.training.reporting.test_helping import loss
-from tests.training.reporting.test_locality import drawn, gain
-from tests.training.reporting.test_locality import run as in_clusters
-from tests.training.reporting.test_quality import comparison as differs
-from tests.training.reporting.test_quality import held
-from tests.training.reporting.test_quality import report as of_quality
-from tests.training.reporting.test_tuned import CONFIG, setting
+from tests.training.report.conftest import RUNS
+from tests.training.report.made_up import (
+    CONFIG,
+    choice,
+    compared,
+    differs,
+    drawn,
+    gain,
+    held,
+    importances,
+    in_clusters,
+    inspection,
+    loss,
+    model,
+    of_quality,
+    page_of,
+    planned,
+    rival,
+    run_of_choice,
+    setting,
+    sizes,
+    trial,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.training.reporting.conftest import Run
+    from tests.training.report.conftest import Run
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -69,13 +74,13 @@ def clusters_of_models() -> list[Any]:
 
 
 EVALUATIONS: dict[str, Callable[[], Any]] = {
-    "nothing-to-compare": lambda: of_evaluation([]),
-    "one-global-model": lambda: of_evaluation([evaluated("map", 0.04, 0.1)], model()),
-    "two-models": lambda: of_evaluation(
+    "nothing-to-compare": lambda: page_of([]),
+    "one-global-model": lambda: page_of([compared("map", 0.04, 0.1)], model()),
+    "two-models": lambda: page_of(
         [
-            evaluated("map", 0.04, 0.1),
-            evaluated("ndcg@10", 0.012, -0.1),
-            evaluated("map", 0.3, 0.2, "letor4"),
+            compared("map", 0.04, 0.1),
+            compared("ndcg@10", 0.012, -0.1),
+            compared("map", 0.3, 0.2, "letor4"),
         ],
         model(clusters_of_models(), [30, 1, 50, 0], 20),
         model(clusters_of_models()[:1], [30], 0),
@@ -105,7 +110,7 @@ def test_importances_are_the_golden_ones() -> None:
     overall = np.array([0.3, 0.0, 0.2, 0.25, 0.15, 0.1, *[0.0] * 12])
     clusters = [overall[::-1].tolist(), overall.tolist(), [1.0, *[0.0] * 17]]
 
-    section = features(importances(overall.tolist(), clusters, [0.01] * 17 + [0.3]), of_sizes(3, 7, 5))
+    section = features(importances(overall.tolist(), clusters, [0.01] * 17 + [0.3]), sizes(3, 7, 5))
 
     agree(GOLDEN / "features.json", section)
 
@@ -184,12 +189,14 @@ def test_what_was_chosen_is_the_golden_one() -> None:
         notes = [f"note {number}." for number in range(22 + len(members))]
         sections.append(
             chosen(
-                of_choice(blend=blend, trials=trials, notes=notes), of_run(planned(budget=budget, cuts=cuts))
+                choice(blend=blend, trials=trials, notes=notes),
+                run_of_choice(planned(budget=budget, cuts=cuts)),
             )
         )
     trials = [trial("C = 1", 0.5)]
     sections += [
-        chosen(of_choice(trials=trials), of_run(method=method)) for method in ("global", "auto", "localrank")
+        chosen(choice(trials=trials), run_of_choice(method=method))
+        for method in ("global", "auto", "localrank")
     ]
 
     agree(GOLDEN / "chosen.json", sections)
@@ -213,3 +220,54 @@ def test_gains_losses_and_curves_are_the_golden_ones() -> None:
     found = [advised(advice), advised(None, "Too few."), curved(curve), curved(None, "Not asked for.")]  # type: ignore[arg-type]
 
     agree(GOLDEN / "helping.json", found)
+
+
+def contract(count: int) -> Any:
+    return SimpleNamespace(
+        names=tuple(f"f{number}" for number in range(count)),
+        quantiles=np.arange(9)[:, None] * 1000.0 + np.arange(count),
+        missing=["zero", *["reject"] * (count - 1)],
+        normalise="none",
+        digest="abc",
+    )
+
+
+def test_the_data_and_the_contract_are_the_golden_ones() -> None:
+    wrong = SimpleNamespace(what="constant features", count=2, of=9, examples=["f1", "f2"])
+    found = inspection(features=[SimpleNamespace(name="f1", missing=7, zeros=0.256)], suspicions=(wrong,))
+    labels = {"label_levels": 1500, "labels": {"least": 0.5, "most": 2.25}}
+
+    sections = [data(found), data(inspection(**labels)), contract_of(contract(3), found)]
+
+    agree(GOLDEN / "data.json", sections)
+
+
+def test_three_hundred_features_have_their_ranges() -> None:
+    [table] = contract_of(contract(302), inspection()).parts[1].parts  # type: ignore[union-attr]
+
+    assert isinstance(table, Table)
+    assert (300, "2 more features are in the manifest.") == (len(table.rows), table.caption)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "said"),
+    [
+        ([], "web@2: MAP 0.5000, with nothing to compare."),
+        ([compared("map", 0.051, 0.1)], "No figure of web@2 differs from that of web@1 by more than chance."),
+        # A twentieth is enough.
+        ([compared("map", 0.05, 0.1)], "web@2 is better than web@1: MAP 0.5000 instead of 0.4000 (p = 0.05); 1 of 1 "),
+        (
+            [compared("map", 0.04, 0.1), compared("ndcg@10", 0.012, -0.1), compared("map", 0.3, 0.1, "letor4")],
+            "web@2 is worse than web@1, but not in every figure: NDCG@10 0.5000 instead of 0.4000 (p = 0.012); 2 of 3 ",
+        ),
+        (
+            [compared("map", 0.04, -0.1), compared("ndcg@10", 0.01, -0.1), compared("map", 0.3, 0.1, "letor4")],
+            "web@2 is worse than web@1: NDCG@10 0.5000",
+        ),
+    ],
+)  # fmt: skip
+def test_the_lead_names_the_clearest_difference(comparisons: list[Any], said: str) -> None:
+    found = page_of(comparisons)
+
+    assert found.lead.startswith(said)
+    assert ("Evaluation of web@2 beside web@1" if comparisons else "Evaluation of web@2") == found.title

@@ -12,7 +12,7 @@ from localrank_training.data.inspection import inspect
 from localrank_training.importances import importances_of
 from localrank_training.learning_curve import learning_curve
 from localrank_training.progress import silent
-from localrank_training.query_map import query_map
+from localrank_training.report.query_map import query_map
 
 if TYPE_CHECKING:
     from localrank.query_map import QueryMap

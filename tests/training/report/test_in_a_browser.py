@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-    from tests.training.reporting.conftest import Run
+    from tests.training.report.conftest import Run
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from localrank.metrics import measure
-from localrank_training import reports
 from localrank_training.choices import Trial
 from localrank_training.comparisons import Comparison, Interval, compare_family
-from localrank_training.reports import CONVENTION, METRICS, ClusterReport, TrainingReport, report_of
-from localrank_training.verdict import Verdict
+from localrank_training.report import figures
+from localrank_training.report.figures import CONVENTION, METRICS, ClusterReport, TrainingReport, report_of
+from localrank_training.report.terminal import of_run
+from localrank_training.report.verdict import Verdict
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -56,14 +57,14 @@ def report(**changes: Any) -> TrainingReport:
     return replace(plain, **changes)
 
 
-def titles(found: TrainingReport) -> list[str]:
-    return [title for title, _, _ in found.tables()]
+def tables(found: TrainingReport) -> list[tuple[str, Sequence[str], Sequence[Any]]]:
+    return [(table.title, table.header, table.rows) for table in of_run(found)]
 
 
 def test_a_global_model_has_one_table_of_its_own_figures() -> None:
     found = report()
 
-    [(title, header, rows)] = found.tables()
+    [(title, header, rows)] = tables(found)
 
     assert f"Held out: 12 queries; {found.local[0].basis}" == title
     assert ("metric", "model") == header
@@ -80,7 +81,7 @@ def test_figures_stand_beside_the_global_scorers_if_any_query_differs(
         clusters=clusters,
     )
 
-    (_, header, rows), (title, columns, [cluster]) = found.tables()
+    (_, header, rows), (title, columns, [cluster]) = tables(found)
 
     assert ("model" in header, "global" in header) == (True, beside)
     if beside:
@@ -107,23 +108,13 @@ def test_choices_and_stability_have_tables_if_there_are_any() -> None:
         stability={"drop_10_percent": 0.125, "something": 0.5},
     )
 
-    _, (choices, header, tried), (stability, columns, changes) = found.tables()
+    _, (choices, header, tried), (stability, columns, changes) = tables(found)
 
     assert ("Choices (12 queries)", ("settings", "map", "")) == (choices, header)
     assert [("C = 1", 0.5, "chosen"), ("C = 2", 0.25, "")] == tried
     assert "Stability: share of the queries that change their cluster" == stability
     assert ("if", "share") == columns
     assert [("a tenth of the documents left out", 0.125), ("something", 0.5)] == changes
-
-
-def test_a_blend_comes_first() -> None:
-    blend: Any = SimpleNamespace(tables=lambda: [("Blend", ("a",), [])], to_json=lambda: {"members": 2})
-
-    found = report(blend=blend)
-
-    assert ["Blend", f"Held out: 12 queries; {found.local[0].basis}"] == titles(found)
-    assert {"members": 2} == found.metrics_json()["blend"]
-    assert "blend" not in report().metrics_json()
 
 
 def test_a_notebook_shows_the_tables_and_the_verdict() -> None:
@@ -212,8 +203,8 @@ def flips(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Any, ...]]:
 
         return rates
 
-    monkeypatch.setattr(reports, "flip_rates", of("new"))
-    monkeypatch.setattr(reports, "flip_rates_of_known", of("known"))
+    monkeypatch.setattr(figures, "flip_rates", of("new"))
+    monkeypatch.setattr(figures, "flip_rates_of_known", of("known"))
     return asked
 
 

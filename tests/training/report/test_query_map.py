@@ -16,7 +16,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.publishing import publish
-from localrank_training.query_map import map_of, query_map
+from localrank_training.report.query_map import map_of, query_map
 from localrank_training.training import train
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def mapped(found: Trained) -> QueryMap | None:
 
 
 def test_the_map_of_a_model_names_the_queries_that_its_router_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localrank_training.query_map.MOST", 25)
+    monkeypatch.setattr("localrank_training.report.query_map.MOST", 25)
     found, _ = trained()
     router = found.built.ranker.router
 
@@ -159,7 +159,7 @@ def test_a_map_holds_points_if_the_router_holds_none(monkeypatch: pytest.MonkeyP
     found, _ = trained("clustering.clusters=3", "routing.method=medoid")
 
     whole = mapped(found)
-    monkeypatch.setattr("localrank_training.query_map._ROOM", 2000)
+    monkeypatch.setattr("localrank_training.report.query_map._ROOM", 2000)
     without = mapped(found)
 
     assert whole is not None

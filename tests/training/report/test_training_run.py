@@ -12,14 +12,14 @@ from scipy import stats
 
 from localrank_training.config import TrainingConfig
 from localrank_training.toml_text import to_toml
-from tests.training.reporting.conftest import NASTY, RUNS
-from tests.training.reporting.written import Written
+from tests.training.report.conftest import NASTY, RUNS
+from tests.training.report.written import Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.arrays import Vector
-    from tests.training.reporting.conftest import Run
+    from tests.training.report.conftest import Run
 
 SECTIONS = [
     "How good it is",

@@ -11,10 +11,10 @@ import pytest
 from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry import Registry
-from localrank_training.blend_report import BlendReport, Rival
 from localrank_training.comparisons import Comparison, compare_family
 from localrank_training.config import TrainingConfig
-from localrank_training.verdict import against_served, of_blend, of_clusters
+from localrank_training.report.figures import BlendReport, Rival
+from localrank_training.report.verdict import against_served, of_blend, of_clusters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,31 +1,40 @@
-"""The report of a training run: as tables for people, as JSON for the manifest."""
+"""The figures of a training run, a tuning and an evaluation, computed once, as values; terminal, JSON and pages show them.
+
+The figures of a blend are of queries that the models had not learned from, with settings, locality and weights chosen
+without them. The same queries decide which members are left out to save time, so the figures of few members are a little
+too good.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localrank.brief import html_table, one_line
+from localrank.brief import one_line
 from localrank.metrics import measure
-from localrank_training.blend_report import blend_report_of
-from localrank_training.comparisons import compare_family
+from localrank_training.comparisons import compare, compare_family, interval_of
 from localrank_training.leaks import suspicion
-from localrank_training.stability import IN_WORDS, flip_rates, flip_rates_of_known
-from localrank_training.verdict import Verdict, of_blend, of_clusters
+from localrank_training.report.verdict import Verdict, of_blend, of_clusters
+from localrank_training.stability import flip_rates, flip_rates_of_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
-    from localrank_training.blend_report import BlendReport
     from localrank_training.choices import Trial
-    from localrank_training.comparisons import Comparison
+    from localrank_training.comparisons import Comparison, Interval
+    from localrank_training.cross_fitting import CrossFitted, Localised
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.evaluation import Evaluation, Versus
+    from localrank_training.learners.rehearsal import Frontier
     from localrank_training.training import HeldOut, Trained
+    from localrank_training.tuning import Setting, Tuned
 
 #: Measured for every model, in the one convention that is comparable between data sets.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
+#: Of these a blend makes its choices.
+BLEND_METRICS = ("map", "ndcg@10")
 CONVENTION = "standard"
 
 
@@ -36,6 +45,62 @@ class ClusterReport:
     size: int
     exemplar: str
     figures: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One member by itself, and the blend against it.
+
+    Attributes:
+        name: its learner and the blocks that it sees.
+        weight: in the blend; `None` if it was left out.
+        microseconds: of serving 100 documents, counted.
+        comparisons: the blend against it, one for each metric.
+    """
+
+    name: str
+    weight: float | None
+    microseconds: float
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlendReport:
+    """What a blend is worth.
+
+    Attributes:
+        n_queries: that were held out in turn.
+        rivals: the members.
+        localised: what local models are worth; `None` if they were not tried.
+        frontier: what fewer members cost and are worth.
+    """
+
+    n_queries: int
+    rivals: tuple[Rival, ...]
+    localised: Localised | None
+    frontier: tuple[Frontier, ...]
+
+    @property
+    def best(self) -> Rival:
+        """The member that is best alone, by the mean of the metrics."""
+        return max(self.rivals, key=lambda one: sum(compared.baseline for compared in one.comparisons))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {
+            "queries": self.n_queries,
+            "members": [
+                {
+                    "name": rival.name,
+                    "weight": rival.weight,
+                    "microseconds": rival.microseconds,
+                    "comparisons": [one.to_json() for one in rival.comparisons],
+                }
+                for rival in self.rivals
+            ],
+            "locality": None if self.localised is None else asdict(self.localised),
+            "frontier": [asdict(one) for one in self.frontier],
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,9 +136,15 @@ class TrainingReport:
 
     __repr__ = one_line
 
+    @property
+    def differs(self) -> bool:
+        """Whether the global scorer ranks any held-out query in another way."""
+        return any(one.wins or one.losses for one in self.comparisons)
+
     def _repr_html_(self) -> str:
-        tables = (html_table(title, header, rows) for title, header, rows in self.tables())
-        return "\n".join([*tables, f"<p>{escape(str(self.verdict))}</p>"])
+        from localrank_training.report.terminal import notebook
+
+        return notebook(self)
 
     def metrics_json(self) -> dict[str, Any]:
         """The held-out figures, for the manifest: one row per metric."""
@@ -112,60 +183,6 @@ class TrainingReport:
             "notes": list(self.notes),
             "verdict": self.verdict.to_json(),
         }
-
-    def tables(self) -> list[tuple[str, Sequence[str], Sequence[Sequence[object]]]]:
-        """Return titles, headers and rows for a terminal."""
-        tables = [self._held_out()]
-        if self.blend is not None:
-            tables = [*self.blend.tables(), *tables]
-        if self.trials:
-            rows: list[Sequence[object]] = [
-                (trial.setting, trial.value, "chosen" if trial.chosen else "") for trial in self.trials
-            ]
-            tables.append((f"Choices ({self.how})", ("settings", self.chosen_by, ""), rows))
-        if self.clusters:
-            tables.append(self._clusters())
-        if self.stability:
-            changes: list[Sequence[object]] = [
-                (IN_WORDS.get(change, change), rate) for change, rate in self.stability.items()
-            ]
-            tables.append(
-                ("Stability: share of the queries that change their cluster", ("if", "share"), changes)
-            )
-        return tables
-
-    def _clusters(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
-        """Return the table of clusters: beside the global scorer's figures if any cluster's differ."""
-        local = any(one.wins or one.losses for one in self.comparisons)
-        rows = [
-            (number, one.size, one.exemplar, one.figures["queries"], one.figures["local"])
-            + ((one.figures["global"],) if local else ())
-            for number, one in enumerate(self.clusters)
-        ]
-        header = ("cluster", "queries", "typical query", "held out", METRICS[-1])
-        if local:
-            return "Clusters", (*header, "global scorer's"), rows
-        return "Clusters, all answered by the global scorer", header, rows
-
-    def _held_out(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
-        """Return the table of all metrics: beside the global scorer's if the model is anything else."""
-        title = f"Held out: {self.how}; {self.local[0].basis}"
-        if not any(one.wins or one.losses for one in self.comparisons):
-            return title, ("metric", "model"), [(mine.name, mine.mean) for mine in self.local]
-        rows: list[Sequence[object]] = [
-            (
-                one.metric,
-                one.candidate,
-                one.baseline,
-                f"{one.difference:+.4f}",
-                one.interval_text,
-                one.p_holm,
-                one.hurt,
-            )
-            for one in self.comparisons
-        ]
-        header = ("metric", "model", "global", "difference", "95 % interval", "p (Holm)", "hurt by > 0.1")
-        return title, header, rows
 
 
 def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
@@ -242,3 +259,91 @@ def _stability(trained: Trained, seed: int) -> dict[str, float]:
     if set(held.query_ids).isdisjoint(trained.queries.query_ids):
         return flip_rates(built.ranker, held, seed)
     return flip_rates_of_known(built.ranker, trained.queries, built.clusters, seed)
+
+
+def blend_report_of(found: CrossFitted, queries: QuerySet, seed: int = 0) -> BlendReport | None:
+    """Compare a blend with its members; `None` if there were too few queries to hold any out."""
+    tried, rehearsal, weighed = found.tried, found.rehearsal, found.weighed
+    if tried is None or rehearsal is None or weighed is None:
+        return None
+    n_docs = queries.n_docs
+    mine = measure(queries.labels, found.scores[:n_docs], queries.offsets, BLEND_METRICS, CONVENTION)
+    weights = dict(zip((one.position for one in rehearsal.tried), weighed.weights.tolist(), strict=True))
+    chosen = tried.weigh().candidates
+    rivals = []
+    for one, candidate, scores in zip(tried.tried, chosen, tried.alone(), strict=True):
+        theirs = measure(queries.labels, scores[:n_docs], queries.offsets, BLEND_METRICS, CONVENTION)
+        learner = one.learners[candidate]
+        rivals.append(
+            Rival(
+                f"{learner.method} on {learner.blocks}",
+                weights.get(one.position),
+                float(one.microseconds[candidate]),
+                tuple(compare(a, b, seed=seed) for a, b in zip(mine, theirs, strict=True)),
+            )
+        )
+    return BlendReport(len(queries), tuple(rivals), found.localised, found.frontier)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The loss of a setting against the best one, on the same queries, with a 95 % interval.
+
+    The best one was chosen among many on these queries, so its figure is too good. An interval that contains zero means
+    that no difference was found. Other differences may still be partly chance. None: too few queries differ for an
+    interval.
+    """
+
+    difference: float
+    interval: Interval | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def against_best(tuned: Tuned) -> list[Shortfall]:
+    """Compare every setting with the best one."""
+    found = []
+    for setting in tuned.settings:
+        differences = setting.local - tuned.best.local
+        found.append(Shortfall(float(differences.mean()), interval_of(differences)))
+    return found
+
+
+def setting_name(setting: Setting) -> str:
+    """Name a setting by its choices."""
+    return (
+        ", ".join(f"{name.split('.', 1)[1]} = {value}" for name, value in setting.choices.items())
+        or "as configured"
+    )
+
+
+class Sides(NamedTuple):
+    """What an evaluation compares.
+
+    Attributes:
+        candidate, baseline: figures, metric by metric and convention by convention.
+        comparisons: the one less the other; empty if there is nothing to compare.
+        names: of the two.
+        alone: one model beside its own global scorer.
+    """
+
+    candidate: Sequence[Measured]
+    baseline: Sequence[Measured]
+    comparisons: Sequence[Comparison]
+    names: tuple[str, str]
+    alone: bool = False
+
+
+def sides_of(
+    evaluations: Sequence[Evaluation], compared: Versus | None, ran: Sequence[Measured] | None
+) -> Sides:
+    """Return what is compared: the figures of both sides, their differences, and their names."""
+    first, last = evaluations[0], evaluations[-1]
+    if compared is None:
+        names = (first.name, "its global scorer")
+        return Sides(first.local, first.global_, first.against_global, names, alone=True)
+    if ran is not None:
+        return Sides(first.local, ran, compared.comparisons, (compared.candidate, compared.baseline))
+    return Sides(last.local, first.local, compared.comparisons, (last.name, first.name))

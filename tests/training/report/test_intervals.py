@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from localrank_training.importances import importances_of
-from localrank_training.reporting.differences import called, named, signed, within
-from localrank_training.reporting.intervals import wilson
+from localrank_training.report.parts import called, named, signed, wilson, within
 from tests.core.examples import example_queries, example_ranker
 
 

@@ -1,0 +1,319 @@
+"""What commands print of figures: lines and tables, in the order of reading."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from localrank.brief import html_table
+from localrank.commands.output import print_table
+from localrank_training.latency import DOCUMENTS
+from localrank_training.report.figures import (
+    BLEND_METRICS,
+    CONVENTION,
+    METRICS,
+    against_best,
+    setting_name,
+)
+from localrank_training.report.html import Table
+from localrank_training.stability import IN_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from localrank.metrics import Convention, Measured
+    from localrank_training.assessment import Assessment
+    from localrank_training.comparisons import Comparison
+    from localrank_training.cross_fitting import Localised
+    from localrank_training.evaluation import Evaluation
+    from localrank_training.lsh_tuning import TablesTrial
+    from localrank_training.report.figures import BlendReport, Sides, TrainingReport
+    from localrank_training.tuning import Tuned
+
+#: More clusters than this are summed up in a line.
+_CLUSTERS = 20
+#: Settings of a tuning; all of them are in its file.
+_SETTINGS = 12
+
+
+def show(parts: Iterable[str | Table], most: int | None = None) -> None:
+    """Print lines and tables; of each table this many rows."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+            continue
+        if part.title:
+            print(f"\n{part.title}")
+        print_table(part.header, part.rows, most)
+
+
+def notebook(report: TrainingReport) -> str:
+    """Return the tables of a training run and its verdict as HTML for a notebook."""
+    tables = (html_table(one.title, one.header, one.rows) for one in of_run(report))
+    return "\n".join([*tables, f"<p>{escape(str(report.verdict))}</p>"])
+
+
+def of_run(report: TrainingReport) -> Iterator[Table]:
+    """Return the tables of a training run."""
+    if report.blend is not None:
+        yield from _of_blend(report.blend)
+    yield _held_out(report)
+    if report.trials:
+        tried = [(one.setting, one.value, "chosen" if one.chosen else "") for one in report.trials]
+        yield Table(f"Choices ({report.how})", ("settings", report.chosen_by, ""), tried)
+    if report.clusters:
+        yield _clusters(report)
+    if report.stability:
+        changes = [(IN_WORDS.get(change, change), rate) for change, rate in report.stability.items()]
+        yield Table("Stability: share of the queries that change their cluster", ("if", "share"), changes)
+
+
+def _clusters(report: TrainingReport) -> Table:
+    """Return the table of clusters: beside the global scorer's figures if any cluster's differ."""
+    local = report.differs
+    rows = [
+        (number, one.size, one.exemplar, one.figures["queries"], one.figures["local"])
+        + ((one.figures["global"],) if local else ())
+        for number, one in enumerate(report.clusters)
+    ]
+    header = ("cluster", "queries", "typical query", "held out", METRICS[-1])
+    if local:
+        return Table("Clusters", (*header, "global scorer's"), rows)
+    return Table("Clusters, all answered by the global scorer", header, rows)
+
+
+def _held_out(report: TrainingReport) -> Table:
+    """Return the table of all metrics: beside the global scorer's if the model is anything else."""
+    title = f"Held out: {report.how}; {report.local[0].basis}"
+    if not report.differs:
+        return Table(title, ("metric", "model"), [(mine.name, mine.mean) for mine in report.local])
+    rows = [
+        (
+            one.metric,
+            one.candidate,
+            one.baseline,
+            f"{one.difference:+.4f}",
+            one.interval_text,
+            one.p_holm,
+            one.hurt,
+        )
+        for one in report.comparisons
+    ]
+    header = ("metric", "model", "global", "difference", "95 % interval", "p (Holm)", "hurt by > 0.1")
+    return Table(title, header, rows)
+
+
+def _of_blend(blend: BlendReport) -> Iterator[Table]:
+    first = blend.rivals[0].comparisons
+    rows: list[tuple[object, ...]] = [
+        ("this model", None, *(one.candidate for one in first), "", "", None),
+        *(
+            (
+                rival.name,
+                rival.weight,
+                *(one.baseline for one in rival.comparisons),
+                *(f"{one.difference:+.4f} {one.interval_text}" for one in rival.comparisons),
+                round(rival.microseconds),
+            )
+            for rival in blend.rivals
+        ),
+    ]
+    better = (f"this model is better: {name}" for name in BLEND_METRICS)
+    yield Table(
+        f"Against each of its members alone: {blend.n_queries} queries, each scored by models that had not seen it "
+        f"({CONVENTION}; CPU for {DOCUMENTS} documents, counted)",
+        ("ranker", "weight", *BLEND_METRICS, *better, "CPU µs"),
+        rows,
+    )
+    if blend.localised is not None:
+        yield _locality(blend.localised)
+    yield Table(
+        f"Fewer members: CPU against quality (mean of {' and '.join(BLEND_METRICS)})",
+        ("members", "CPU µs", "value"),
+        [(len(one.members), round(one.microseconds), one.value) for one in blend.frontier],
+    )
+
+
+def _locality(found: Localised) -> Table:
+    used = "not used: their gain is below the gate" if found.locality is None else f"used: {found.locality}"
+    rows = [
+        ("gain of local models", str(found.gain)),
+        ("gain with random prototypes", str(found.random)),
+        ("nearest query has the same prototype", f"{found.agreement:.1%} of queries"),
+    ]
+    return Table(f"Locality ({used})", ("what", "found"), rows)
+
+
+def of_tuning(tuned: Tuned, tables: tuple[TablesTrial, ...], agreement: float) -> Iterator[str | Table]:
+    """Return what a tuning has found: settings, best first, what mattered, and the numbers of hash tables."""
+    queries = len(tuned.best.local)
+    yield f"{tuned.metric} (standard) over {queries} queries, each examined by models that had not seen it\n"
+    rows = [
+        (
+            setting_name(setting),
+            setting.mean,
+            float(setting.global_.mean()),
+            f"{compared.difference:+.4f}",
+            str(compared.interval or ""),
+        )
+        for setting, compared in zip(tuned.settings[:_SETTINGS], against_best(tuned), strict=False)
+    ]
+    yield Table("", ("settings", tuned.metric, "its global", "less than best", "95 % interval"), rows)
+    if len(tuned.settings) > _SETTINGS:
+        yield f"… and {len(tuned.settings) - _SETTINGS} more"
+    effects = [
+        (effect.name, value, mean, best)
+        for effect in tuned.effects()
+        for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True)
+    ]
+    if effects:
+        header = ("setting", "value", "mean over the others", "best")
+        yield Table("What mattered, the most important first", header, effects)
+    if tables:
+        yield Table(
+            f"Hash tables, for an agreement of {agreement:g} with the exact scan on held-out queries",
+            ("tables", "planes", "ms", "recall", "agreement", "compared", ""),
+            [
+                (
+                    str(trial.tables) if trial.tables else "exact scan",
+                    str(trial.planes or ""),
+                    trial.milliseconds,
+                    trial.recall,
+                    trial.agreement,
+                    trial.candidates,
+                    "chosen" if trial.chosen else "",
+                )
+                for trial in tables
+            ],
+        )
+
+
+def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
+    """Return what an assessment has found: quick models, what they say, what would help most."""
+    yield f"{found.queries} of {found.of} queries, {found.documents} documents\n"
+    rows = [
+        (one.name, one.mean, None, None)
+        if one.against is None
+        else (one.name, one.mean, f"{one.against.difference:+.4f}", one.against.p_holm)
+        for one in found.candidates
+    ]
+    yield Table("", ("quick model", metric, "difference", "p (Holm)"), rows)
+    yield "\n" + "\n".join(found.sentences)
+    yield Table(*found.advice.table())
+    yield "\n" + "\n".join(found.advice.sentences)
+
+
+def of_evaluation(evaluations: Iterable[Evaluation], sides: Sides) -> Iterator[str | Table]:
+    """Return figures by convention with their comparisons; then ties, the best clusters and the routes of each model."""
+    for convention in dict.fromkeys(measured.convention for measured in sides.candidate):
+        yield from _figures(convention, sides)
+    for one in evaluations:
+        yield from _ties(one)
+        yield from _oracle(one)
+        yield from _routing(one, with_figures=sides.alone)
+
+
+def _figures(convention: Convention, sides: Sides) -> Iterator[str | Table]:
+    compared = {one.metric: one for one in sides.comparisons if one.convention == convention.name}
+    some = next(iter(compared.values()), None)
+    header = ["metric", "empty", sides.names[0]]
+    if some is not None:
+        header += [sides.names[1], "difference", "95 % interval", "p", "p (Holm)", "better/equal/worse"]
+        header += ["helped/hurt > 0.1"]
+        if some.non_inferiority is not None:
+            header.append(f"at most {some.non_inferiority.margin:g} worse")
+    rows = []
+    for ours, theirs in zip(sides.candidate, sides.baseline, strict=True):
+        if ours.convention == convention:
+            cells = _cells(compared[ours.name], theirs) if ours.name in compared else []
+            row = [ours.name, ours.n_empty, ours.mean, *cells]
+            rows.append(row + ["-"] * (len(header) - len(row)))
+    less = f"; differences are {sides.names[0]} less {sides.names[1]}" if compared else ""
+    yield Table(f"{convention.name}: empty queries {convention.empty_text}{less}", header, rows)
+    if some is not None:
+        significant = sum(one.p_holm < 0.05 for one in compared.values())
+        sizes = [f"{one.metric} {one.detectable:.4f}" for one in compared.values() if one.detectable is not None]  # fmt: skip
+        yield (
+            f"{significant} of {len(compared)} differences are significant at 5 % (Holm). These "
+            f"{some.n_queries} queries find a true difference of this size four times in five: "
+            + (", ".join(sizes) or "none, because too few of them differ")
+        )
+
+
+def _cells(one: Comparison, baseline: Measured) -> list[object]:
+    cells: list[object] = [
+        baseline.mean,
+        f"{one.difference:+.4f}",
+        one.interval_text,
+        _probability(one.p),
+        _probability(one.p_holm),
+        f"{one.wins}/{one.ties}/{one.losses}",
+        f"{one.helped}/{one.hurt}",
+    ]
+    if one.non_inferiority is not None:
+        low = one.non_inferiority.low
+        bound = "no bound" if low is None else f"{low:+.4f}"
+        cells.append(f"{'yes' if one.non_inferiority.holds else 'not shown'} ({bound})")
+    return cells
+
+
+def _probability(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def _ties(evaluation: Evaluation) -> Iterator[str]:
+    moved = [
+        f"{measured.name} ({measured.convention.name}) {low:.4f} … {high:.4f}"
+        for measured, (low, high) in zip(evaluation.local, evaluation.ties, strict=True)
+        if high - low >= 0.00005
+    ]
+    if moved:
+        yield (
+            f"\n{evaluation.name}: another order of documents with equal scores would give {', '.join(moved)}"
+        )
+
+
+def _oracle(evaluation: Evaluation) -> Iterator[Table]:
+    if evaluation.oracle:
+        yield Table(
+            f"{evaluation.name}: with the best cluster of each query, which is chosen by the labels",
+            ("metric", "convention", "routed", "global", "best cluster"),
+            [
+                (ours.name, ours.convention.name, ours.mean, theirs.mean, best.mean)
+                for ours, theirs, best in zip(
+                    evaluation.local, evaluation.global_, evaluation.oracle, strict=True
+                )
+            ],
+        )
+
+
+def _routing(evaluation: Evaluation, *, with_figures: bool) -> Iterator[str | Table]:
+    routing = evaluation.routing
+    if not routing.clusters:
+        yield f"\n{evaluation.name}: one global model, no clusters"
+        return
+    n = sum(routing.clusters) + routing.to_global
+    fallbacks = "".join(f", {reason} {queries}" for reason, queries in routing.fallbacks.items())
+    said = (
+        f"{evaluation.name}: routed by {routing.strategy} to {sum(map(bool, routing.clusters))} of "
+        f"{len(routing.clusters)} clusters, largest {max(routing.clusters) / n:.1%}, "
+        f"global scorer {routing.to_global / n:.1%}{fallbacks}"
+    )
+    if not with_figures or len(evaluation.clusters) > _CLUSTERS:
+        yield f"\n{said}"
+        return
+    figure = evaluation.local[0]
+    yield Table(
+        said,
+        ("cluster", "queries", "share", f"{figure.name} ({figure.convention.name})", "its global"),
+        [
+            (
+                "global" if one.cluster is None else str(one.cluster),
+                one.queries,
+                f"{one.queries / n:.1%}",
+                one.local,
+                one.global_,
+            )
+            for one in evaluation.clusters
+        ],
+    )
