@@ -10,9 +10,8 @@ import typer
 from localrank.commands.output import print_json, print_table
 from localrank.commands.wrong_use import run_typer
 from localrank.errors import InvalidConfiguration
-from localrank_training.cli.arguments import described
+from localrank_training.cli.arguments import Dask, Workers, add, working
 from localrank_training.cli.output import AsJson, given, progress
-from localrank_training.cli.workers import Dask, Workers, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +119,8 @@ def reproduce(
             typer.echo(sentence)
 
 
-_papers.command("list", help=described(listed))(listed)
-_papers.command("run", help=described(reproduce))(reproduce)
+add(_papers, listed, "list")
+add(_papers, reproduce, "run")
 
 
 def _say(text: str) -> None:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+import textwrap
+from argparse import (
+    PARSER,
+    ArgumentParser,
+    ArgumentTypeError,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from localrank.commands.differences import print_difference
 from localrank.commands.output import print_json, print_notes, print_table
 from localrank.commands.versions import print_version
 from localrank.commands.wrong_use import no_option, of_argparse, see_help, too_many
@@ -22,6 +28,7 @@ from localrank.exports.names import ENGINES
 from localrank.spelling import no_such
 
 if TYPE_CHECKING:
+    from argparse import Action
     from collections.abc import Callable, Sequence
 
     from localrank import Registry
@@ -49,8 +56,36 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+class _Help(RawDescriptionHelpFormatter):
+    """Writes help that looks like that of Typer's commands."""
+
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 32, "width": 80, **more})
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:  # noqa: ARG002
+        """Write the arguments; the options come below."""
+        more = {None: "", PARSER: " [ARGS]..."}
+        words = [f"{one.metavar}{more.get(one.nargs, '...')}" for one in actions if not one.option_strings]
+        super().add_usage(f"%(prog)s {' '.join(['[OPTIONS]', *words])}", actions, groups, prefix or "Usage: ")
+
+    def start_section(self, heading: str | None) -> None:
+        """Begin a list of arguments or options."""
+        names = {"positional arguments": "Arguments", "options": "Options"}
+        super().start_section(names.get(str(heading), heading))
+
+    def _format_action(self, action: Action) -> str:
+        if isinstance(action, _SubParsersAction):
+            return "".join(map(self._format_action, action._get_subactions()))  # noqa: SLF001
+        return super()._format_action(action)
+
+
 class _Parser(ArgumentParser):
     """Says what is wrong in one line, as every command does."""
+
+    def __init__(self, *, description: str, **more: Any) -> None:
+        text = textwrap.indent(textwrap.fill(description, 76), "  ")
+        super().__init__(description=text, formatter_class=_Help, allow_abbrev=False, **more)
+        self._option_string_actions["--help"].help = "Show this message and exit."
 
     def error(self, message: str) -> NoReturn:
         raise InvalidConfiguration(of_argparse(message) + see_help(self.prog))
@@ -67,9 +102,14 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         prog="localrank models",
         description="List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
         epilog="localrank models import FILE publishes a model of another library (see its --help).",
-        allow_abbrev=False,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(
+        title="Commands",
+        prog=parser.prog,
+        metavar="COMMAND",
+        required=True,
+        parser_class=_Parser,
+    )
     made: dict[str, _Parser] = {}
 
     def command(name: str, action: Callable[..., None], example: str) -> ArgumentParser:
@@ -79,17 +119,16 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             help=summary,
             description=summary,
             epilog=f"Example: localrank models {name} {example}",
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         added.set_defaults(action=action)
         added.add_argument(
             "--models-dir",
             type=_path,
             default=os.environ.get("LOCALRANK_MODELS_DIR") or "models",
-            help="folder of the models [LOCALRANK_MODELS_DIR] (default %(default)s)",
+            metavar="<str>",
+            help="Folder of the models. [LOCALRANK_MODELS_DIR] (default %(default)s)",
         )
-        added.add_argument("--json", dest="as_json", action="store_true", help="print JSON instead of text")
+        added.add_argument("--json", dest="as_json", action="store_true", help="Print JSON instead of text.")
         return added
 
     command("list", list_, "--models-dir models")
@@ -103,50 +142,52 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         "--require-signature",
         type=Path,
         metavar="FILE",
-        help="PEM file with Ed25519 public keys; one of them must have signed each version",
+        help="PEM file with Ed25519 public keys; one of them must have signed each version.",
     )
 
     added = command("sign", sign, "web@3 --key signing.pem")
     added.add_argument("model", metavar="MODEL", help=_REFERENCE)
     added.add_argument(
-        "--key", type=Path, required=True, metavar="FILE", help="PEM file with the Ed25519 private key"
+        "--key", type=Path, required=True, metavar="FILE", help="PEM file with the Ed25519 private key."
     )
-    added.add_argument("--password-file", type=Path, metavar="FILE", help="file with the password of the key")
+    added.add_argument(
+        "--password-file", type=Path, metavar="FILE", help="File with the password of the key."
+    )
 
     added = command("promote", promote, "web 3 --alias challenger")
-    added.add_argument("name", metavar="NAME", help="name of a model")
-    added.add_argument("version", type=_whole_number, metavar="VERSION", help="which version")
+    added.add_argument("name", metavar="NAME", help="Name of a model.")
+    added.add_argument("version", type=_whole_number, metavar="VERSION", help="Which version.")
     _add_alias(added)
 
     added = command("rollback", rollback, "web")
-    added.add_argument("name", metavar="NAME", help="name of a model")
+    added.add_argument("name", metavar="NAME", help="Name of a model.")
     _add_alias(added)
 
     added = command("prune", prune, "web --keep 3")
-    added.add_argument("name", metavar="NAME", help="name of a model")
+    added.add_argument("name", metavar="NAME", help="Name of a model.")
     added.add_argument(
         "--keep",
         type=_whole_number,
         default=5,
-        help="how many of the newest versions to keep (default %(default)s)",
+        help="How many of the newest versions to keep (default %(default)s)",
     )
     added.add_argument(
         "--force",
         action="store_true",
-        help="also remove older versions that aliases name or named, and the aliases of removed versions",
+        help="Also remove older versions that aliases name or named, and the aliases of removed versions.",
     )
 
     added = command("export", export, "web --to opensearch --out web.json")
     added.add_argument("model", metavar="MODEL", help=_REFERENCE)
     added.add_argument(
-        "--to", required=True, choices=ENGINES, help="the search engine that will use the model"
+        "--to", required=True, choices=ENGINES, help="The search engine that will use the model."
     )
-    added.add_argument("--name", help="name of the model in the engine (default: the name here)")
-    added.add_argument("--out", type=_path, metavar="FILE", help="file to write (default: standard output)")
+    added.add_argument("--name", help="Name of the model in the engine (default: the name here)")
+    added.add_argument("--out", type=_path, metavar="FILE", help="File to write (default: standard output)")
     added.add_argument(
         "--global-scorer",
         action="store_true",
-        help="export only the global scorer, without the clusters",
+        help="Export only the global scorer, without the clusters.",
     )
 
     added = command("diff", diff, "web@2 web@3")
@@ -155,27 +196,27 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
 
     added = command("push", push, "s3://bucket/models web")
     added.add_argument(
-        "url", metavar="URL", help="folder of models at a URL that fsspec can write: s3://…, file:///…"
+        "url", metavar="URL", help="Folder of models at a URL that fsspec can write: s3://…, file:///…"
     )
-    added.add_argument("names", nargs="+", metavar="NAME", help="name of a model")
+    added.add_argument("names", nargs="+", metavar="NAME", help="Name of a model.")
     added.add_argument(
         "--force",
         action="store_true",
-        help="also replace aliases at the URL that name versions which this folder does not have",
+        help="Also replace aliases at the URL that name versions which this folder does not have.",
     )
 
     added = command("pull", pull, "s3://bucket/models --models-dir copy")
     added.add_argument(
-        "url", metavar="URL", help="folder of models at a URL that fsspec can read: s3://…, https://…"
+        "url", metavar="URL", help="Folder of models at a URL that fsspec can read: s3://…, https://…"
     )
     added.add_argument(
-        "names", nargs="*", metavar="NAME", help="name of a model (default: all models at the URL)"
+        "names", nargs="*", metavar="NAME", help="Name of a model (default: all models at the URL)"
     )
     return parser, made
 
 
 def _add_alias(command: ArgumentParser) -> None:
-    command.add_argument("--alias", default="champion", help="which alias to move (default %(default)s)")
+    command.add_argument("--alias", default="champion", help="Which alias to move (default %(default)s)")
 
 
 def _path(text: str) -> str:
@@ -386,6 +427,8 @@ def export(
 
 def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
     """Compare two versions: settings, metrics, feature contract, rankings of their probes."""
+    from localrank.commands.differences import print_difference
+
     registry = _registry(models_dir)
     difference = registry.diff(before, after)
     if as_json:

@@ -124,7 +124,7 @@ def test_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
 def test_workers_are_processes_or_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from contextlib import contextmanager
 
-    from localrank_training.cli.workers import working
+    from localrank_training.cli.arguments import working
 
     @contextmanager
     def cluster(address: str) -> Any:

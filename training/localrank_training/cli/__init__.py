@@ -14,7 +14,7 @@ import typer
 
 from localrank.commands.wrong_use import run_typer
 from localrank_training.cli import data, experiments
-from localrank_training.cli.arguments import Listing, described, spread
+from localrank_training.cli.arguments import Listing, add, spread
 from localrank_training.cli.assess import assess
 from localrank_training.cli.demo import demo
 from localrank_training.cli.evaluate import evaluate
@@ -40,14 +40,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (demo, assess, extend, evaluate, rank):
-    app.command(help=described(command))(command)
-app.command(help=described(train), cls=Listing)(train)
-app.command(help=described(tune), cls=Listing)(tune)
+    add(app, command)
+for chooser in (train, tune):
+    add(app, chooser, cls=Listing)
 
 # The other subcommands of `localrank models` need the core alone and are in `localrank.commands.models`.
 models = typer.Typer(name="models")
 models.callback()(lambda: None)
-models.command("import", help=described(import_model))(import_model)
+add(models, import_model, "import")
 app.add_typer(models)
 app.add_typer(data.app)
 app.add_typer(experiments.app)

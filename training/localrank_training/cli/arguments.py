@@ -1,14 +1,53 @@
-"""Help and options that Typer cannot express."""
+"""Options and arguments that several commands have, and how a function becomes a command."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer.core import TyperCommand
 
+from localrank.commands.options import with_options
+from localrank.commands.output import print_notes
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+Model = Annotated[str, typer.Argument(help="name, name@version or name@alias.")]
+Judged = Annotated[
+    list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
+]
+Learner = Annotated[
+    str | None,
+    typer.Option(help="The learner to use. Without --method and --config it trains one global model."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
+]
+Promote = Annotated[
+    bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+SkipBadFiles = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-files",
+        help="Leave out files with errors, and name them. Without this option the first error ends the run.",
+    ),
+]
+Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Train on a Dask cluster: the address of its scheduler, or 'local' for workers on this machine.",
+        show_default=False,
+    ),
+]
 
 #: Options that take every word up to the next option: ``--validation a.txt b.txt``.
 _SEVERAL = ("--validation",)
@@ -27,9 +66,11 @@ class Listing(TyperCommand):
             formatter.write_dl([("--method", ", ".join(METHODS)), ("--learner", ", ".join(LEARNERS))])
 
 
-def described(command: Callable[..., object]) -> str:
-    """Return a command's docstring as help, with the lines of its examples left as they are."""
-    return inspect.cleandoc(command.__doc__ or "").replace("Examples:\n", "\b\nExamples:\n")
+def add(app: typer.Typer, command: Callable[..., None], name: str | None = None, **more: Any) -> None:
+    """Make a function a command: its docstring is the help, a parameter with settings becomes an option for each."""
+    # The lines of the examples stay as they are.
+    text = inspect.cleandoc(command.__doc__ or "").replace("Examples:\n", "\b\nExamples:\n")
+    app.command(name, help=text, **more)(with_options(command))
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
@@ -51,3 +92,27 @@ def spread(arguments: Sequence[str]) -> list[str]:
             waiting = None
     # Nothing follows the option, so that Typer says what is missing.
     return spread_out if waiting is None else [*spread_out, waiting]
+
+
+def say(text: str) -> None:
+    """Tell the user what was taken from a table."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def working(workers: int, dask: str | None) -> Iterator[int]:
+    """Run the work on processes here or on a Dask cluster, as the user asked; yield how many pieces run at a time."""
+    from localrank_training.parallel import available_cores
+
+    if dask is None:
+        yield workers or available_cores()
+        return
+    if workers:
+        raise typer.BadParameter("expected one of them, found both", param_hint="--workers and --dask")
+    from localrank_training.dask_workers import dask_workers
+
+    with dask_workers(dask) as cluster:
+        try:
+            yield cluster.threads
+        finally:
+            print_notes(cluster.notes, err=True)

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from localrank.commands.output import print_json
+from localrank_training.cli.arguments import Judged, Workers, say
 from localrank_training.cli.output import AsJson, Report, page_path, progress, write_page
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
+from localrank_training.data.columns import Columns
 
 
 def assess(
     context: typer.Context,
-    data: Annotated[
-        list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
-    ],
+    data: Judged,
     *,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     report: Report = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether queries are of different kinds, whether local models are better, and what would help most.
@@ -61,9 +42,7 @@ def assess(
         queries = read(
             data,
             progress=advance,
-            columns=columns_of(
-                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-            ),
+            columns=columns,
             say=say,
         )
         found = assess_queries(queries, workers=workers or available_cores(), progress=advance)

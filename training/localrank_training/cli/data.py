@@ -11,21 +11,10 @@ import typer
 
 from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
-from localrank_training.cli.arguments import described
+from localrank_training.cli.arguments import Overwrite, SkipBadFiles, add, say
 from localrank_training.cli.export import export
 from localrank_training.cli.output import AsJson, given, progress
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    SkipBadFiles,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
+from localrank_training.data.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +50,7 @@ class To(StrEnum):
 def inspect(
     data: Data,
     *,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     rows: Annotated[int, typer.Option("--features", min=0, help="Print at most this many features.")] = 60,
     as_json: AsJson = False,
 ) -> None:
@@ -80,9 +63,6 @@ def inspect(
     from localrank_training.data.inspection import inspect as look
     from localrank_training.data.reading import read
 
-    columns = columns_of(
-        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-    )
     with progress() as advance:
         found = look(read(data, progress=advance, columns=columns, say=say), progress=advance)
     if as_json:
@@ -103,22 +83,15 @@ def convert(
         ),
     ],
     to: Annotated[To | None, typer.Option(help="The format (default: by the name of --out).")] = None,
-    sparse: Annotated[
-        bool | None,
+    dense: Annotated[
+        bool,
         typer.Option(
-            "--sparse/--dense",
-            help="Leave zeros out of text, or write them (default: the shorter form). --sparse also reads "
-            "features that the input leaves out as zeros.",
+            "--dense", help="Write zeros into text (default: the shorter form); --sparse leaves them out."
         ),
-    ] = None,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
+    ] = False,
+    columns: Columns,
     skip_bad_files: SkipBadFiles = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write judged queries in another format; values, labels, order, comments and names stay the same.
 
@@ -135,12 +108,10 @@ def convert(
             data,
             out,
             to=None if to is None else to.value,
-            sparse=sparse,
+            sparse=columns.sparse or (False if dense else None),
             overwrite=overwrite,
             progress=advance,
-            columns=columns_of(
-                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse is True
-            ),
+            columns=columns,
             say=say,
             skip=skip_bad_files,
         )
@@ -156,13 +127,7 @@ def split(
     ] = None,
     folds: Annotated[int | None, typer.Option(help="K-fold cross-validation: Fold1/ … FoldK/.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the shuffle.")] = 0,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     to: Annotated[To, typer.Option(help="The format of the files.")] = To.text,
     as_json: AsJson = False,
 ) -> None:
@@ -183,9 +148,7 @@ def split(
             seed=seed,
             to=to.value,
             progress=advance,
-            columns=columns_of(
-                label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-            ),
+            columns=columns,
             say=say,
         )
     if as_json:
@@ -238,7 +201,7 @@ def synthesize(
             min=0, help="Another number makes other queries of the same kinds, such as test queries."
         ),
     ] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write synthetic queries of several hidden kinds.
@@ -276,7 +239,7 @@ def synthesize(
 
 
 for command in (inspect, convert, split, export, synthesize):
-    app.command(help=described(command))(command)
+    add(app, command)
 
 
 @contextmanager

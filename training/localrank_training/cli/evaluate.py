@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import print_json
+from localrank_training.cli.arguments import Model, say
 from localrank_training.cli.output import (
     AsJson,
     ModelsDir,
@@ -19,17 +20,7 @@ from localrank_training.cli.output import (
     where,
     write_page,
 )
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
+from localrank_training.data.columns import Columns
 from localrank_training.files import whole_file
 
 if TYPE_CHECKING:
@@ -48,7 +39,7 @@ _DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", "
 
 def evaluate(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    model: Model,
     data: Annotated[
         list[str],
         typer.Argument(
@@ -105,13 +96,7 @@ def evaluate(
         Path | None, typer.Option(help="Write the labels to this file, as TREC qrels.", show_default=False)
     ] = None,
     report: Report = None,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     models_dir: ModelsDir = "models",
     as_json: AsJson = False,
 ) -> None:
@@ -142,9 +127,6 @@ def evaluate(
     models, paths = _sorted_out([model, *data], Path(models_dir))
     if run is not None and len(models) > 1:
         raise typer.BadParameter("--run: expected one model to compare the run with, found two")
-    columns = columns_of(
-        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-    )
     # Labels come from elsewhere.
     columns = replace(columns, judged=qrels is None)
     with progress() as advance:

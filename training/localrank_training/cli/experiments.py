@@ -9,8 +9,8 @@ import typer
 
 from localrank.commands.output import print_json
 from localrank.errors import InvalidData
-from localrank_training.cli.arguments import described
-from localrank_training.cli.output import AsJson  # noqa: TC001 - read when the command is made
+from localrank_training.cli.arguments import add
+from localrank_training.cli.output import AsJson
 
 app = typer.Typer(name="experiments", help="Results of canaries, splits and interleaving.")
 app.callback()(lambda: None)
@@ -87,4 +87,4 @@ def report(
             typer.echo(line)
 
 
-app.command(help=described(report))(report)
+add(app, report)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank.commands.output import print_json
+from localrank_training.cli.arguments import Overwrite
 from localrank_training.cli.output import AsJson, given
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def export(
     write_propensities: Annotated[
         str | None, typer.Option(help="Write the propensities to this file.", callback=given)
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Make judged queries for localrank train from the rankings and the feedback in the log of a service.

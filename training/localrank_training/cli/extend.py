@@ -9,15 +9,16 @@ from typing import Annotated
 import typer
 
 from localrank.commands.output import print_json, print_table
+from localrank_training.cli.arguments import Model, Promote, say
 from localrank_training.cli.output import AsJson, ModelsDir, progress, where
-from localrank_training.cli.reading import Id, Ignore, Label, Qid, Sparse, columns_of, say
+from localrank_training.data.columns import Columns
 
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20
 
 
 def extend(
-    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    model: Model,
     data: Annotated[
         list[str],
         typer.Argument(help="New judged queries: LETOR text, CSV, Parquet, or a folder of these."),
@@ -33,11 +34,7 @@ def extend(
             show_default=False,
         ),
     ] = None,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     models_dir: ModelsDir = "models",
     again: Annotated[
         bool,
@@ -46,9 +43,7 @@ def extend(
             help="Accept queries that the model was trained on or extended by; they then count twice.",
         ),
     ] = False,
-    promote: Annotated[
-        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
-    ] = False,
+    promote: Promote = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes for --learned-from; 0 is one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -73,7 +68,6 @@ def extend(
     reference = registry.resolve(model)
     registry.check_publishable(reference.name)
     artifact = load(reference.path)
-    columns = columns_of(label, qid, id_column, weight=None, position=None, ignore=ignore, sparse=sparse)
     n_features = artifact.ranker.contract.n_features
     with progress() as advance:
         queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)

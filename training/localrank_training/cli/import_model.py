@@ -10,18 +10,9 @@ import typer
 
 from localrank.commands.output import print_json, print_notes
 from localrank.commands.wrong_use import not_one_of
+from localrank_training.cli.arguments import Promote, say
 from localrank_training.cli.output import AsJson, ModelsDir, given, progress, where
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
+from localrank_training.data.columns import Columns
 
 #: Bytes of a file of names.
 _LARGEST_NAMES = 1 << 24
@@ -67,16 +58,8 @@ def import_model(
             help="Publish the model even if its scores cannot be compared with the original library.",
         ),
     ] = False,
-    promote: Annotated[
-        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
-    ] = False,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    promote: Promote = False,
+    columns: Columns,
     models_dir: ModelsDir = "models",
     as_json: AsJson = False,
 ) -> None:
@@ -102,9 +85,6 @@ def import_model(
     model = read_model(Path(file), form, None if features is None else _names(features))
     queries = None
     if data is not None:
-        columns = columns_of(
-            label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-        )
         with progress() as advance:
             queries = read([data], progress=advance, n_features=model.n_features, columns=columns, say=say)
     done = publish(

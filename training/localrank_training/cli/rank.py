@@ -8,35 +8,20 @@ from typing import Annotated
 
 import typer
 
+from localrank_training.cli.arguments import Model, say
 from localrank_training.cli.output import ModelsDir, given, progress
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
+from localrank_training.data.columns import Columns
 from localrank_training.files import whole_file
 
 
 def rank(
-    model: Annotated[str, typer.Argument(help="name, name@version or name@alias.")],
+    model: Model,
     data: Annotated[list[str], typer.Argument(help="LETOR text, CSV, Parquet, or a folder of these.")],
     *,
     out: Annotated[
         str | None, typer.Option(help="File for the scores (default: standard output).", callback=given)
     ] = None,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     models_dir: ModelsDir = "models",
 ) -> None:
     """Print one score per input line, in input order; higher is better.
@@ -58,9 +43,6 @@ def rank(
     from localrank_training.data.alignment import aligned
     from localrank_training.data.reading import read
 
-    columns = columns_of(
-        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-    )
     columns = replace(columns, judged=False)
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker

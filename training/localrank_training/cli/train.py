@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import MANY, print_json, print_notes, print_table
+from localrank_training.cli.arguments import (
+    Dask,
+    Learner,
+    Overrides,
+    Promote,
+    SkipBadFiles,
+    Workers,
+    say,
+    working,
+)
 from localrank_training.cli.output import (
     AsJson,
     ModelsDir,
@@ -19,19 +29,7 @@ from localrank_training.cli.output import (
     where,
     write_page,
 )
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    SkipBadFiles,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
-from localrank_training.cli.workers import Dask, Workers, working
+from localrank_training.data.columns import Columns
 
 if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
@@ -62,14 +60,8 @@ def train(
     config: Annotated[
         str | None, typer.Option(help="A TOML file; its settings override those of --method.")
     ] = None,
-    learner: Annotated[
-        str | None,
-        typer.Option(help="The learner to use. Without --method and --config it trains one global model."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
-    ] = None,
+    learner: Learner = None,
+    overrides: Overrides = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -98,18 +90,10 @@ def train(
         typer.Option("--print-config", help="Only print the settings and what they mean."),
     ] = False,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     skip_bad_files: SkipBadFiles = False,
     models_dir: ModelsDir = "models",
-    promote: Annotated[
-        bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
-    ] = False,
+    promote: Promote = False,
     promote_if_better: Annotated[
         bool,
         typer.Option(
@@ -179,9 +163,6 @@ def train(
             "expected --report FILE, which the curve is drawn in", param_hint="--learning-curve"
         )
     page = page_path(report_file)
-    columns = columns_of(
-        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-    )
     registry.check_publishable(name)
     at_once = context.with_resource(working(workers, dask))
     with progress() as advance:

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localrank.commands.output import print_json
+from localrank_training.cli.arguments import Dask, Learner, Overrides, Workers, say, working
 from localrank_training.cli.output import AsJson, progress, write_page
-from localrank_training.cli.reading import (
-    Id,
-    Ignore,
-    Label,
-    Position,
-    Qid,
-    Sparse,
-    Weight,
-    columns_of,
-    say,
-)
-from localrank_training.cli.workers import Dask, Workers, working
+from localrank_training.data.columns import Columns
 
 if TYPE_CHECKING:
     from localrank_training.tuning import Tuned
@@ -39,14 +29,8 @@ def tune(
         str | None, typer.Option(help="A TOML file. Every list of values in it is a choice.")
     ] = None,
     method: Annotated[str | None, typer.Option(help="A ready configuration to start from.")] = None,
-    learner: Annotated[
-        str | None,
-        typer.Option(help="The learner to use. Without --method and --config it trains one global model."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
-    ] = None,
+    learner: Learner = None,
+    overrides: Overrides = None,
     out: Annotated[
         Path,
         typer.Option(
@@ -67,13 +51,7 @@ def tune(
             help="How often the hash tables must find the same cluster as the exact scan, from 0 to 1.",
         ),
     ] = 0.95,
-    label: Label = "label",
-    qid: Qid = "qid",
-    id_column: Id = None,
-    weight: Weight = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sparse: Sparse = False,
+    columns: Columns,
     workers: Workers = 0,
     dask: Dask = None,
     as_json: AsJson = False,
@@ -97,9 +75,6 @@ def tune(
     from localrank_training.tuning import SPACE, edges_of, tune_routing
     from localrank_training.tuning import tune as tune_settings
 
-    columns = columns_of(
-        label, qid, id_column, weight=weight, position=position, ignore=ignore, sparse=sparse
-    )
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE
     with progress() as advance, working(workers, dask) as at_once:

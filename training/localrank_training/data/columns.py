@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localrank.settings import setting
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What the columns of a table hold, and what an absent feature of a text line is.
 
+    The command line has an option for each setting.
+
     Attributes:
-        label: the column of the labels.
-        qid: the column of the query ids.
-        id: the column of the document ids; None takes the first of the usual names that is there.
-        weight: the column that says how much a query counts; None without one.
-        position: the column that says at which place a document was shown; None without one.
-        ignore: columns that are no features.
-        sparse: text lines leave zeros out, even if they look dense.
         judged: labels are wanted; otherwise a table may lack them, and all are 0.
     """
 
-    label: str = "label"
-    qid: str = "qid"
-    id: str | None = None
-    weight: str | None = None
-    position: str | None = None
-    ignore: tuple[str, ...] = ()
-    sparse: bool = False
+    label: str = setting("label", meaning="Column of the labels (CSV, Parquet).")
+    qid: str = setting("qid", meaning="Column of the query ids (CSV, Parquet).")
+    id: str | None = setting(
+        None,
+        meaning="Column of the document ids (CSV, Parquet; default: comment, document_id, doc_id, docid or docno).",
+    )
+    weight: str | None = setting(
+        None,
+        meaning="Column of the query weights: how much each query counts in training (CSV, Parquet).",
+    )
+    position: str | None = setting(
+        None, meaning="Column of the place at which each document was shown, from 1 (CSV, Parquet)."
+    )
+    ignore: tuple[str, ...] = setting(
+        (), meaning="Columns that are not features, separated by commas (CSV, Parquet)."
+    )
+    sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
     judged: bool = True
 
 
