@@ -17,8 +17,6 @@ from fastapi import FastAPI
 from localrank import __version__
 from localrank.journal import FEEDBACK
 from localrank_service.apis import ROUTERS, openapi
-from localrank_service.experiments.running import Experiments
-from localrank_service.experiments.store import Store
 from localrank_service.http import problems
 from localrank_service.http.admission import Admission
 from localrank_service.http.connections import Connections
@@ -28,14 +26,16 @@ from localrank_service.http.edge import Edge
 from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
-from localrank_service.impressions.files import Files
-from localrank_service.impressions.log import ImpressionLog
 from localrank_service.models.copies import Copies
 from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.loading import Loader
 from localrank_service.models.remote import Remote
 from localrank_service.models.workers import Workers
+from localrank_service.online.experiments import Experiments
+from localrank_service.online.files import Files
+from localrank_service.online.impressions import ImpressionLog
+from localrank_service.online.store import Store
 from localrank_service.process import cpus, runtime_folder
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings

@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect
 from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.aside import PERMIT, RANKER, READER
-from localrank_service.experiments.taking import Taking
 from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
+from localrank_service.online.arms import Taking
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
 from localrank_service.wire.answer import Ranked, Timing
 from localrank_service.wire.query import Options
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranking
     from localrank.stages import Stopwatch
-    from localrank_service.experiments.running import Drawn, Experiments
     from localrank_service.http.admission import Admission
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
+    from localrank_service.online.experiments import Drawn, Experiments
     from localrank_service.service import Service
     from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from localrank_service.experiments.running import Experiments
     from localrank_service.http.admission import Admission
     from localrank_service.http.connections import Connections
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts
-    from localrank_service.impressions.log import ImpressionLog
     from localrank_service.models.live import LiveModel, LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
+    from localrank_service.online.experiments import Experiments
+    from localrank_service.online.impressions import ImpressionLog
     from localrank_service.process.settings import Settings
     from localrank_service.reranking import Rank
     from localrank_service.telemetry.meters import Meters

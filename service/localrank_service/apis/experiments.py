@@ -9,13 +9,13 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.apis.openapi import BODY, KEY, closed, described_by, operation, request_of
 from localrank_service.apis.requests import answer, check_admin, check_options, members_of
-from localrank_service.experiments.definition import GUARDRAILS, MEMBERS, defined
-from localrank_service.experiments.running import OFF
 from localrank_service.http.problems import Problem
+from localrank_service.online.definition import GUARDRAILS, MEMBERS, defined
+from localrank_service.online.experiments import OFF
 from localrank_service.wire.members import names_of
 
 if TYPE_CHECKING:
-    from localrank_service.experiments.running import Experiments
+    from localrank_service.online.experiments import Experiments
     from localrank_service.service import Service
 
 router = APIRouter(tags=["experiments"], dependencies=[Depends(check_options)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,6 +11,7 @@ from localrank_service.apis.openapi import BODY, KEY, Schema, closed, described_
 from localrank_service.apis.requests import check_options
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.problems import Problem, pointer
+from localrank_service.online.impressions import Event
 from localrank_service.wire.members import (
     ID,
     Kind,
@@ -80,29 +80,6 @@ _TABLE = by_name(FEEDBACK)
 _LIMITS = Limits(MOST_EVENTS, refuse_extra_features=True, max_numbers=4 * MOST_EVENTS, max_members=2**14)
 #: Characters of a document's or an event's name.
 _LONGEST = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One judgement of one document.
-
-    Attributes:
-        request_id: of the request that the document was ranked in.
-        query: position of the query in that request.
-        id: of the document; or
-        index: its position in the request.
-        click: whether the user chose it; or
-        grade: how relevant it is.
-        event_id: the caller's name for the event.
-    """
-
-    request_id: str
-    query: int
-    id: str | int | None
-    index: int | None
-    click: bool
-    grade: float | None
-    event_id: str | int | None
 
 
 def read(body: bytes) -> list[Event]:

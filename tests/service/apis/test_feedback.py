@@ -14,8 +14,8 @@ from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
-    from localrank_service.apis.feedback import Event
     from localrank_service.models.live import LiveModel
+    from localrank_service.online.impressions import Event
 
 EVENT: dict[str, Any] = {"request_id": "r", "id": "a", "click": True}
 

@@ -20,8 +20,8 @@ from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.apis.v2.reader import BINARY_OUTPUT, INFER_PARAMETERS
 from localrank_service.apis.v2.tensors import BINARY_INPUT
-from localrank_service.experiments.definition import GUARDRAILS, MEMBERS
 from localrank_service.http.problems import Problem
+from localrank_service.online.definition import GUARDRAILS, MEMBERS
 from localrank_service.wire.members import (
     Member,
     by_name,

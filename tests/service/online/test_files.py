@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localrank.journal import Journal, file_name, frame, journals_in, size_of
-from localrank_service.impressions.files import LEAST_BYTES, Files, total_bytes
+from localrank_service.online.files import LEAST_BYTES, Files, total_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from localrank.disk import read_plain, replace_file
-from localrank_service.experiments.definition import document, parse
 from localrank_service.http.problems import Problem
 from localrank_service.models import notes
 from localrank_service.models.notes import Note
+from localrank_service.online.definition import document, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from localrank_service.experiments.definition import Definition
+    from localrank_service.online.definition import Definition
 
 _log = logging.getLogger("localrank.service")
 

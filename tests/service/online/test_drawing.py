@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 from scipy.stats import chi2_contingency, chisquare
 
-from localrank_service.experiments.drawing import coins, place, unit_of
+from localrank_service.online.arms import coins, place, unit_of
 from localrank_service.wire.query import Options
 
 N_UNITS = 20_000

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from localrank_service.experiments.definition import defined, parse
-from localrank_service.experiments.store import Store
 from localrank_service.http.problems import Problem
+from localrank_service.online.definition import defined, parse
+from localrank_service.online.store import Store
 
 CANARY = {"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4"}
 RECORD = {"experiment": "web-4", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from localrank.sequential import share_interval
-from localrank_service.experiments.definition import Guardrails
-from localrank_service.experiments.judging import judged
+from localrank_service.online.arms import judged
+from localrank_service.online.definition import Guardrails
 from localrank_service.telemetry.experiments import RANK_BUCKETS, Arm
 
 

@@ -15,26 +15,24 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localrank_service.experiments.definition import CANARY, INTERLEAVING, SHADOW, Guardrails
-from localrank_service.experiments.drawing import place, unit_of
-from localrank_service.experiments.judging import judged
-from localrank_service.experiments.pacing import Pace
-from localrank_service.experiments.shadowing import Job, Shadow
-from localrank_service.experiments.store import Written
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import OVERLOAD
+from localrank_service.online.arms import Pace, judged, place, unit_of
+from localrank_service.online.definition import CANARY, INTERLEAVING, SHADOW, Guardrails
+from localrank_service.online.shadow import Job, Shadow
+from localrank_service.online.store import Written
 from localrank_service.telemetry.experiments import Arm
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localrank_service.experiments.definition import Definition
-    from localrank_service.experiments.store import Store
     from localrank_service.http.admission import Admission
     from localrank_service.models.live import LiveModel, LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
+    from localrank_service.online.definition import Definition
+    from localrank_service.online.store import Store
     from localrank_service.telemetry.meters import Meters
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Options
@@ -61,6 +59,11 @@ class Running:
     @property
     def share(self) -> float:
         return self.definition.percent / 100
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Name and run, as the metrics have them."""
+        return self.definition.name, self.run
 
     def tests(self, model: LiveModel) -> bool:
         """Tell whether the model is the candidate itself."""
@@ -130,17 +133,13 @@ class Experiments:
         interleaving = definition.kind == INTERLEAVING
         unit = unit_of(definition.unit, options, request)
         if unit is None or (interleaving and not teams):
-            self.outside(running)
+            self.count(running, "", "outside")
             return None
         chosen = place(self.key, definition.salt, unit) < running.share
         if interleaving and not chosen:
             return None
         arm = INTERLEAVED if interleaving else CANDIDATE if chosen else BASELINE
         return Drawn(running, Part(definition.name, arm, unit, running.share))
-
-    def outside(self, running: Running) -> None:
-        """Count a request that could have taken part, but cannot."""
-        self._count(running, "", "outside")
 
     def is_fair(self, running: Running, documents: int, left: float | None) -> bool:
         """Tell whether a ranking with these seconds left will say something about its arm.
@@ -160,18 +159,15 @@ class Experiments:
         if degraded is None and arm == BASELINE:
             running.pace.learn(documents, seconds)
         if not fair or (degraded is not None and degraded.reason == OVERLOAD):
-            self.outside(running)
+            self.count(running, "", "outside")
             return
-        self._count(running, arm, "ok" if degraded is None else "degraded")
+        self.count(running, arm, "ok" if degraded is None else "degraded")
         if degraded is None and (scaled := running.pace.scaled(documents, seconds)) is not None:
-            self.meters.experiments.seconds.of(running.definition.name, running.run, arm).observe(scaled)
+            self.meters.experiments.seconds.of(*running.labels, arm).observe(scaled)
 
-    def failed(self, running: Running, arm: str) -> None:
-        """Count a failure of an arm."""
-        self._count(running, arm, "error")
-
-    def _count(self, running: Running, arm: str, outcome: str) -> None:
-        self.meters.experiments.requests.of(running.definition.name, running.run, arm, outcome)[0] += 1.0
+    def count(self, running: Running, arm: str, outcome: str) -> None:
+        """Count a request; without an arm, it is one that could have taken part, but cannot."""
+        self.meters.experiments.requests.of(*running.labels, arm, outcome)[0] += 1.0
 
     def offer(self, model: LiveModel, options: Options, request: str, ranked: Ranked) -> None:
         """Let shadows also rank a request that the model has ranked."""
@@ -181,12 +177,9 @@ class Experiments:
                 continue
             unit = unit_of(definition.unit, options, request)
             if unit is None:
-                self.outside(running)
+                self.count(running, "", "outside")
             elif place(self.key, definition.salt, unit) < running.share:
-                job = Job(
-                    definition.name, running.run, running.candidate, ranked.documents.matrix, ranked.ranking
-                )
-                self.shadow.offer(job)
+                self.shadow.offer(Job(running, ranked.documents.matrix, ranked.ranking))
 
     # What happens beside them.
 
@@ -361,18 +354,17 @@ class Experiments:
                 {"pid": report.pid, "generation": report.experiments} for report in self.workers.living()
             ],
             "problem": self.written.problem,
-            "experiments": [
-                self._one(definition, arms) | self._beside(definition, counted)
-                for definition in self.written.definitions
-            ],
+            "experiments": [self._one(definition, arms, counted) for definition in self.written.definitions],
         }
 
-    def _one(self, definition: Definition, arms: Mapping[tuple[str, str], Arm]) -> dict[str, Any]:
+    def _one(
+        self, definition: Definition, arms: Mapping[tuple[str, str], Arm], counted: Any
+    ) -> dict[str, Any]:
         run = definition.run
         state, reason = self._states.get(run, (WAITING, "it starts in a moment"))
         found = {address: self.live.find(address) for address in (definition.model, definition.candidate)}
         outside = arms.get((run, ""), Arm()).outcomes.get("outside", 0.0)
-        return definition.to_json() | {
+        members = definition.to_json() | {
             "run": run,
             "state": state,
             "reason": reason,
@@ -384,11 +376,9 @@ class Experiments:
             "arms": {arm: _figures(one) for (of, arm), one in sorted(arms.items()) if of == run and arm},
             "outside": int(outside),
         }
-
-    def _beside(self, definition: Definition, counted: Any) -> dict[str, Any]:
-        if definition.kind != SHADOW:
-            return {}
-        return {"shadow": self.meters.experiments.shadowed(counted, definition.run)}
+        if definition.kind == SHADOW:
+            members["shadow"] = self.meters.experiments.shadowed(counted, run)
+        return members
 
 
 def _figures(arm: Arm) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -51,119 +52,106 @@ _LIMITS: Final = Limits(
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
+#: A member that is left out or has a value; null is neither.
+_given: Final = partial(Member, nullable=False)
+
 #: What guards a canary; any other member is refused by name.
 GUARDRAILS: Final = (
-    Member(
+    _given(
         "minimum_requests",
         integer(10, 1_000_000),
         "Requests that the candidate must have ranked before it is judged; 50 if left out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "alpha",
         number(0, 0.2, above=True),
         "The probability of taking back a candidate that is as good as the baseline, at any time; 0.01 if "
         "left out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "errors",
         number(0, 1),
         "How much larger than the baseline's the candidate's share of failed rankings may be; 0.01 if left "
         "out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "degraded",
         number(0, 1),
         "How much larger than the baseline's the candidate's share of degraded answers may be; 0.05 if left "
         "out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "latency",
         number(1, 1000),
         "How many times as long as the baseline the candidate may take to rank, compared at `quantile`; 2 if "
         "left out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "quantile",
         number(0, 0.999, above=True),
         "Which quantile of the ranking times is compared; 0.95 if left out.",
-        nullable=False,
     ),
 )
 
 #: The members of one experiment; any other member is refused by name.
 MEMBERS: Final = (
-    Member(
+    _given(
         "name",
         matching(_NAME, "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"),
         "Name of the experiment in answers, metrics and the impression log.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "kind",
         one_of(KINDS),
         "`canary` and `split`: a share of the units gets the candidate's answers; a canary is taken back if "
         "it fails. `shadow`: the candidate also ranks, but its rankings are not answered. `interleaving`: "
         "each answer mixes the results of both.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "model",
         matching(_NAME, "the name of a model, without @"),
         "Requests that name this model without a version or alias take part.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "candidate",
         matching(rf"{_NAME}@{_NAME}", "name@version or name@alias"),
         "The version that is compared with the baseline, the model's champion. Both must take the same "
         "features.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "percent",
         number(0, 100, above=True),
         "Percentage of the units that get the candidate (at most 50 for a canary), get interleaved results, "
         "or are also ranked by the shadow. If left out, 5 for a canary, 50 for a split, else 100.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "unit",
         one_of(UNITS),
         "What gets an arm at random. The same `session_id` or `query_id` always gets the same arm; with "
         "`request`, each request gets one by itself. If left out, `session_id` for a canary and a split, "
         "else `request`. Requests without the unit take no part.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "salt",
         text_of(1, 128),
         "Experiments with different salts assign their arms independently. If left out, the name of the "
         "experiment.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "guardrails",
         OBJECT,
         "For a canary only: when it is taken back.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "method",
         one_of(tuple(METHODS)),
         "For interleaving only: how to interleave; `team_draft` if left out.",
-        nullable=False,
     ),
-    Member(
+    _given(
         "depth",
         integer(1, DEEPEST),
         "For interleaving only: how many of the first results are interleaved; 10 if left out. The other "
         "results follow in the baseline's order.",
-        nullable=False,
     ),
 )
 

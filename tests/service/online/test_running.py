@@ -22,15 +22,15 @@ from localrank.contract import FeatureContract
 from localrank.interleaving import team_draft
 from localrank.logged import Logged
 from localrank.registry import Registry
-from localrank_service.experiments.definition import defined
-from localrank_service.experiments.drawing import coins, place
-from localrank_service.experiments.running import Drawn, Experiments
-from localrank_service.experiments.store import Store
 from localrank_service.http.admission import Admission
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import OVERLOAD, TIMEOUT, Degraded
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
 from localrank_service.models.workers import Report, Workers
+from localrank_service.online.arms import coins, place
+from localrank_service.online.definition import defined
+from localrank_service.online.experiments import Drawn, Experiments
+from localrank_service.online.store import Store
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.experiments import RANK_BUCKETS
 from localrank_service.telemetry.meters import Meters
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from localrank_service.experiments.shadowing import Job
+    from localrank_service.online.shadow import Job
 
 pytestmark = pytest.mark.anyio
 
@@ -718,7 +718,7 @@ async def test_what_is_drawn_below_the_share_is_chosen(
     arms = []
     ranked = SimpleNamespace(documents=SimpleNamespace(matrix=np.zeros((2, 4))), ranking=None)
     for found in (0.0, np.nextafter(0.25, 0), 0.25, 0.9):
-        monkeypatch.setattr("localrank_service.experiments.running.place", lambda *_, found=found: found)
+        monkeypatch.setattr("localrank_service.online.experiments.place", lambda *_, found=found: found)
         drawn = one.draw(session_id="s")
         assert drawn is not None
         arms.append(drawn.part.arm)
@@ -739,13 +739,13 @@ async def test_shadows_are_offered_what_was_ranked(alone: Callable[..., Alone]) 
         one.experiments.offer(one.models["tiny@1"], options, "r", ranked)
     one.experiments.offer(one.models["other@1"], Options(session_id=session), "r", ranked)
 
-    assert ["beside", "second"] == [job.experiment for job in one.beside.offered]
+    assert ["beside", "second"] == [job.running.definition.name for job in one.beside.offered]
     for job in one.beside.offered:
         assert (one.models["tiny@2"], True, True) == (
-            job.candidate, job.documents is matrix, job.answered is ranking
+            job.running.candidate, job.documents is matrix, job.answered is ranking
         )  # fmt: skip
     assert {definition.run for definition in one.store.read().definitions} == {
-        job.run for job in one.beside.offered
+        job.running.run for job in one.beside.offered
     }
     assert {("beside", "", "outside"): 1.0, ("second", "", "outside"): 1.0} == one.counted
     assert one.draw(session_id=session) is None
@@ -770,7 +770,7 @@ async def test_answers_are_counted_by_outcome_with_their_time(alone: Callable[..
     one.experiments.ranked(drawn.running, "candidate", answered, 0.00123, fair=True)
     for cheaper, fair in ((late, True), (late, False), (busy, True)):
         one.experiments.ranked(drawn.running, "candidate", cheaper, 0.00123, fair=fair)
-    one.experiments.failed(drawn.running, "baseline")
+    one.experiments.count(drawn.running, "baseline", "error")
 
     [shown] = one.experiments.shown()["experiments"]
     assert {
@@ -888,7 +888,7 @@ async def test_a_canary_that_fails_is_noted_once_and_counted_by_who_noted_it(
     answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
     for _ in range(200):
         one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
-        one.experiments.failed(drawn.running, "candidate")
+        one.experiments.count(drawn.running, "candidate", "error")
 
     await one.experiments._judge()
     await one.experiments._judge()
@@ -917,7 +917,7 @@ async def test_a_canary_that_another_worker_noted_is_not_counted_again(
     answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
     for _ in range(200):
         one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
-        one.experiments.failed(drawn.running, "candidate")
+        one.experiments.count(drawn.running, "candidate", "error")
     record = {"experiment": "few", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
     one.store.note_return(drawn.running.run, record)
 
@@ -936,7 +936,7 @@ async def test_splits_are_not_judged(alone: Callable[..., Alone]) -> None:
     for _ in range(200):
         answered: Any = SimpleNamespace(degraded=None, ranking=SimpleNamespace(order=np.arange(20)))
         one.experiments.ranked(drawn.running, "baseline", answered, 0.001, fair=True)
-        one.experiments.failed(drawn.running, "candidate")
+        one.experiments.count(drawn.running, "candidate", "error")
 
     await one.experiments._judge()
 
@@ -948,7 +948,7 @@ async def test_counts_of_experiments_that_are_gone_are_forgotten(alone: Callable
     await one.experiments.refresh()
     drawn = one.draw(session_id="s")
     assert drawn is not None
-    one.experiments.failed(drawn.running, "baseline")
+    one.experiments.count(drawn.running, "baseline", "error")
     await one.experiments.refresh()
     kept = one.counted
     one.write({**SPLIT, "percent": 40})

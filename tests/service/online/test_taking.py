@@ -11,13 +11,12 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from localrank.interleaving import METHODS
-from localrank_service.experiments.definition import defined
-from localrank_service.experiments.drawing import coins
-from localrank_service.experiments.running import Drawn, Running
-from localrank_service.experiments.taking import Taking
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
+from localrank_service.online.arms import Taking, coins
+from localrank_service.online.definition import defined
+from localrank_service.online.experiments import Drawn, Running
 from localrank_service.reranking import rank_plainly
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part, Timing
 from localrank_service.wire.query import Documents, Options
@@ -55,8 +54,8 @@ class Counting:
         self.counted.append((arm, "ok" if ranked.degraded is None else "degraded"))
         self.seconds.append(seconds)
 
-    def failed(self, _running: Running, arm: str) -> None:
-        self.counted.append((arm, "error"))
+    def count(self, _running: Running, arm: str, outcome: str) -> None:
+        self.counted.append((arm, outcome))
 
 
 class Trial:

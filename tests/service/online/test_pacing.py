@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_service.experiments.pacing import LENGTH, Pace
+from localrank_service.online.arms import LENGTH, Pace
 
 
 def learned(lengths: list[int], fixed: float = 50e-6, each: float = 1e-6) -> Pace:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix
     from localrank.ranker import Ranking
     from localrank_service.http.admission import Admission
-    from localrank_service.models.live import LiveModel
+    from localrank_service.online.experiments import Running
     from localrank_service.telemetry.experiments import ExperimentMeters
 
 _log = logging.getLogger("localrank.service")
@@ -39,20 +39,10 @@ _PAUSE: Final = 1e-3
 _NOTHING: Final = nullcontext()
 
 
-class Agreement(NamedTuple):
-    """How far a shadow agreed with the answer; Kendall's tau is NaN if all scores of one are the same."""
-
-    kendall_tau: float
-    rank_biased_overlap: float
-    overlap: float
-
-
 class Job(NamedTuple):
     """One request for one shadow."""
 
-    experiment: str
-    run: str
-    candidate: LiveModel
+    running: Running
     documents: Matrix
     answered: Ranking
 
@@ -76,7 +66,7 @@ class Shadow:
         """Take on a request, or drop it; called by the event loop, and never waits."""
         size = job.documents.size
         if self._queue.qsize() >= MOST_WAITING or self._numbers + size > MOST_NUMBERS or self._closed:
-            self._meters.shadows.of(job.experiment, job.run, "dropped")[0] += 1.0
+            self._meters.shadows.of(*job.running.labels, "dropped")[0] += 1.0
             return
         self._numbers += size
         self._queue.put(job)
@@ -99,10 +89,12 @@ class Shadow:
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while (job := self._queue.get()) is not None:
             try:
-                found: Agreement | None = _ranked(job, self._stage)
+                found: tuple[float, float, float] | None = self._agreement(job)
             except Exception as error:  # noqa: BLE001
                 # An error here comes from the candidate, and no answer is lost.
-                _log.warning("shadow %s: %s %s: %s", job.experiment, job.candidate.name, job.run, error)
+                running = job.running
+                name, run = running.labels
+                _log.warning("shadow %s: %s %s: %s", name, running.candidate.name, run, error)
                 found = None
             # Only the event loop counts.
             done: Callable[[], None] = lambda job=job, found=found: self._count(job, found)  # type: ignore[misc] # noqa: E731
@@ -116,29 +108,21 @@ class Shadow:
             sleep(_PAUSE)
         return _NOTHING
 
-    def _count(self, job: Job, found: Agreement | None) -> None:
+    def _agreement(self, job: Job) -> tuple[float, float, float]:
+        """Return how far the candidate's ranking agrees with the answer, by tau, rank-biased overlap and overlap."""
+        self._stage("wait")
+        ranking = job.running.candidate.ranker.rank(job.documents, stage=self._stage)
+        self._stage("compare")
+        ranks = ranks_of(job.answered.order), ranks_of(ranking.order)
+        tau = kendall_tau(job.answered.scores, ranking.scores)
+        return tau, rank_biased_overlap(*ranks), overlap(*ranks, OVERLAP)
+
+    def _count(self, job: Job, found: tuple[float, float, float] | None) -> None:
         self._numbers -= job.documents.size
-        meters, labels = self._meters, (job.experiment, job.run)
+        meters, labels = self._meters, job.running.labels
         meters.shadows.of(*labels, "failed" if found is None else "ranked")[0] += 1.0
         if found is not None and len(job.documents) > 1:
-            if not math.isnan(found.kendall_tau):
-                meters.kendall_tau.of(*labels).observe(found.kendall_tau)
-            meters.rank_biased_overlap.of(*labels).observe(found.rank_biased_overlap)
-            meters.overlap.of(*labels).observe(found.overlap)
-
-
-def _ranked(job: Job, stage: Callable[[str], AbstractContextManager[object]]) -> Agreement:
-    stage("wait")
-    ranking = job.candidate.ranker.rank(job.documents, stage=stage)
-    stage("compare")
-    return agreement(job.answered, ranking)
-
-
-def agreement(first: Ranking, second: Ranking) -> Agreement:
-    """Return how far two rankings of the same documents agree."""
-    ranks = ranks_of(first.order), ranks_of(second.order)
-    return Agreement(
-        kendall_tau(first.scores, second.scores),
-        rank_biased_overlap(*ranks),
-        overlap(*ranks, OVERLAP),
-    )
+            into = (meters.kendall_tau, meters.rank_biased_overlap, meters.overlap)
+            for histogram, value in zip(into, found, strict=True):
+                if not math.isnan(value):  # tau, if all scores of one are the same
+                    histogram.of(*labels).observe(value)

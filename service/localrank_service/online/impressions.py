@@ -13,16 +13,16 @@ import random
 import threading
 import time
 from collections import deque
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import orjson
 
 from localrank.journal import frame, size_of
-from localrank_service.impressions.files import total_bytes
-from localrank_service.impressions.quota import Quota, caller_of
+from localrank_service.online.files import total_bytes
 from localrank_service.wire.answer import route_members
 
 if TYPE_CHECKING:
@@ -33,11 +33,72 @@ if TYPE_CHECKING:
 
     from localrank.contract import FeatureContract
     from localrank.journal import Buffer
-    from localrank_service.apis.feedback import Event
-    from localrank_service.impressions.files import Files
+    from localrank_service.online.files import Files
     from localrank_service.telemetry.instruments import Counter
     from localrank_service.telemetry.meters import Meters
     from localrank_service.wire.answer import Ranked
+
+#: Seconds in which a caller may fill its part of the log again, and callers that are remembered.
+_PERIOD: Final = 3600.0
+_MOST_CALLERS: Final = 1024
+
+
+def caller_of(scope: Scope) -> str:
+    """Return who asks: the label of the key, else the address."""
+    if (label := scope.get("key")) is not None:
+        return f"key {label}"
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One judgement of one document.
+
+    Attributes:
+        request_id: of the request that the document was ranked in.
+        query: position of the query in that request.
+        id: of the document; or
+        index: its position in the request.
+        click: whether the user chose it; or
+        grade: how relevant it is.
+        event_id: the caller's name for the event.
+    """
+
+    request_id: str
+    query: int
+    id: str | int | None
+    index: int | None
+    click: bool
+    grade: float | None
+    event_id: str | int | None
+
+
+class Quota:
+    """What each caller may still put into the log: at once the whole quota, and then as much again each hour.
+
+    The only caller displaces nothing of others, so it may always.
+
+    Args:
+        most: bytes of one caller.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, caller: str, size: int) -> bool:
+        """Take a record's bytes from the caller's quota; return whether there were enough."""
+        now = monotonic()
+        left, at = self._left.pop(caller, (self._most, now))
+        left = min(self._most, left + (now - at) * self._most / _PERIOD)
+        enough = size <= left or not self._left
+        # The last one is the one that was used last.
+        self._left[caller] = (max(0.0, left - size) if enough else left), now
+        if len(self._left) > _MOST_CALLERS:
+            del self._left[next(iter(self._left))]
+        return enough
+
 
 _log = logging.getLogger("localrank.service")
 #: What becomes of records.

@@ -12,10 +12,9 @@ import pytest
 
 from localrank.journal import FEEDBACK, Journal, journals_in
 from localrank.logged import Logged
-from localrank_service.apis.feedback import Event
-from localrank_service.impressions import log as log_module
-from localrank_service.impressions.files import LEAST_BYTES, Files
-from localrank_service.impressions.log import ImpressionLog
+from localrank_service.online import impressions as log_module
+from localrank_service.online.files import LEAST_BYTES, Files
+from localrank_service.online.impressions import Event, ImpressionLog
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
@@ -177,7 +176,7 @@ async def test_one_caller_fills_half_of_the_log_and_no_more(
 ) -> None:
     monkeypatch.setattr(log_module, "MOST_RECORDS", 10**6)
     now = 0.0
-    monkeypatch.setattr("localrank_service.impressions.quota.monotonic", lambda: now)
+    monkeypatch.setattr("localrank_service.online.impressions.monotonic", lambda: now)
     log = made(tmp_path)
     greedy, other, keyed = (
         {**SCOPE, "client": (address, 1)} for address in ("1.2.3.4", "5.6.7.8", "1.2.3.4")
@@ -508,7 +507,7 @@ async def test_as_many_bytes_as_are_written_together_are_written_at_once(
 ) -> None:
     log = made(tmp_path)
     event = Event("r", 0, "a", None, True, None, None)  # noqa: FBT003
-    monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9)
+    monkeypatch.setattr("localrank_service.online.impressions.time.time", lambda: 1.7e9)
     log.say(SCOPE, [event])
     log._write_all()
     [path] = journals_in(tmp_path)
@@ -545,7 +544,7 @@ async def test_as_many_documents_were_shown_as_were_asked_for(
 async def test_times_have_microseconds_and_so_has_feedback(
     ranked: Ranked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("localrank_service.impressions.log.time.time", lambda: 1.7e9 + 0.12345678)
+    monkeypatch.setattr("localrank_service.online.impressions.time.time", lambda: 1.7e9 + 0.12345678)
     log = made(tmp_path)
     log.show("rerank", SCOPE, 0, ranked)
     log.say(SCOPE, [Event("r", 0, "a", None, True, None, None)])  # noqa: FBT003

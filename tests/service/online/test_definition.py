@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from localrank_service.experiments.definition import GUARDRAILS, document, parse
 from localrank_service.http.problems import Problem
+from localrank_service.online.definition import GUARDRAILS, document, parse
 
 CANARY = {"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4"}
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank_service.experiments import shadowing
-from localrank_service.experiments.shadowing import Job, Shadow, agreement
+from localrank_service.online import shadow as shadowing
+from localrank_service.online.definition import defined
+from localrank_service.online.experiments import Running
+from localrank_service.online.shadow import Job, Shadow
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.experiments import ExperimentMeters
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank.ranker import Ranker
     from localrank_service.models.live import LiveModel
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,8 @@ async def until(meters: ExperimentMeters, **expected: int) -> None:
 
 @pytest.fixture
 def job(tiny_model: LiveModel, queries: list[Matrix]) -> Job:
-    return Job("beside", "run", tiny_model, queries[0], tiny_model.ranker.rank(queries[0]))
+    shadow = {"name": "beside", "kind": "shadow", "model": "tiny", "candidate": "tiny@3"}
+    return Job(Running(defined(shadow), "run", tiny_model), queries[0], tiny_model.ranker.rank(queries[0]))
 
 
 async def test_it_waits_while_requests_are_answered_and_drops_what_is_too_much(
@@ -83,7 +85,7 @@ async def test_it_gives_way_between_the_stages(job: Job) -> None:
     meters = ExperimentMeters(Counts(None))
     shadow = Shadow(admission, meters)
     reached = threading.Event()
-    ranker = job.candidate.ranker
+    ranker = job.running.candidate.ranker
 
     class Busy:
         def rank(self, documents: Matrix, *, stage: Any) -> Any:
@@ -92,7 +94,7 @@ async def test_it_gives_way_between_the_stages(job: Job) -> None:
             return ranker.rank(documents, stage=stage)
 
     candidate: Any = SimpleNamespace(ranker=Busy(), name="tiny")
-    shadow.offer(job._replace(candidate=candidate))
+    shadow.offer(job._replace(running=replace(job.running, candidate=candidate)))
     await asyncio.to_thread(reached.wait, 60)
     await asyncio.sleep(0.05)
     waiting = counted(meters)["ranked"]
@@ -117,24 +119,22 @@ async def test_a_candidate_that_fails_is_counted_and_the_next_is_ranked(job: Job
     assert 1 == counted(meters)["dropped"]
 
 
-async def test_the_same_ranking_agrees_in_full(tiny_ranker: Ranker, queries: list[Matrix]) -> None:
-    ranking = tiny_ranker.rank(queries[0])
-
-    assert (1.0, 1.0, 1.0) == pytest.approx(tuple(agreement(ranking, ranking)))
-
-
-async def test_opposite_rankings_of_twenty_have_none_of_the_first_ten_in_common(
-    tiny_ranker: Ranker, queries: list[Matrix]
+@pytest.mark.parametrize(("step", "tau", "overlap"), [(1, 1.0, 1.0), (-1, -1.0, 0.0)])
+async def test_the_same_ranking_agrees_in_full_and_the_opposite_one_not_at_all(
+    job: Job, *, step: int, tau: float, overlap: float
 ) -> None:
-    ranking = tiny_ranker.rank(queries[0])
-    ups, downs = (
-        replace(ranking, order=np.arange(20)[::step], scores=-step * np.arange(20.0)) for step in (1, -1)
-    )
+    admission: Any = SimpleNamespace(working=0)
+    meters = ExperimentMeters(Counts(None))
+    shadow = Shadow(admission, meters)
+    ours = job.answered
 
-    found = agreement(ups, downs)
+    shadow.offer(job._replace(answered=replace(ours, order=ours.order[::step], scores=step * ours.scores)))
+    await until(meters, ranked=1)
+    shadow.close()
 
-    assert (-1.0, 0.0) == pytest.approx((found.kendall_tau, found.overlap))
-    assert 0.0 < found.rank_biased_overlap < 0.5
+    found = meters.shadowed(meters._counts.counted(), "run")
+    assert (tau, overlap) == pytest.approx((found["kendall_tau"], found["overlap_at_10"]))
+    assert found["rbo"] == 1.0 if step == 1 else 0.0 < found["rbo"] < 0.5
 
 
 async def test_what_was_ranked_makes_room(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ async def test_one_document_and_equal_scores_say_nothing_of_agreement(job: Job) 
     admission: Any = SimpleNamespace(working=0)
     meters = ExperimentMeters(Counts(None))
     shadow = Shadow(admission, meters)
-    ranker = job.candidate.ranker
+    ranker = job.running.candidate.ranker
     single = job.documents[:1]
     equal = np.repeat(single, 4, axis=0)
 

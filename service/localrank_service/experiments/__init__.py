@@ -1,1 +1,0 @@
-"""Which version of a model answers, and comparisons with others beside it: splits, canaries, shadows, interleaving."""

@@ -1,1 +1,0 @@
-"""What was shown and what became of it, logged to learn from."""

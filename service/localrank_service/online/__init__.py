@@ -1,0 +1,1 @@
+"""What is shown to whom: experiments (splits, canaries, shadows, interleaving), and the log of what was shown."""
