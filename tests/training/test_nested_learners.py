@@ -11,14 +11,13 @@ from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
 from localrank.settings import setting
 from localrank_training.choices import choices_of
-from localrank_training.config import TrainingConfig
+from localrank_training.config import TrainingConfig, annotated
 from localrank_training.learners import catalogue
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 
 # The settings of a learner are read from its annotations.
 from localrank_training.learners.settings import LearnerSettings  # noqa: TC001
-from localrank_training.toml_text import annotated
 
 if TYPE_CHECKING:
     from pathlib import Path

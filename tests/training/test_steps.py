@@ -1,136 +1,24 @@
-"""The settings of each step: defaults, limits, and what follows from them."""
+"""The settings of each step, and which steps go together; docs/use/configuration.md has all defaults and limits."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank.settings import checked, values_of
-from localrank_training.compatibility import MODEL_PER_QUERY
+from localrank.settings import checked
+from localrank_training.config import TrainingConfig
 from localrank_training.prototypes import Locality
 from localrank_training.steps import (
+    MODEL_PER_QUERY,
     ClusteringSettings,
     ContractSettings,
-    GuardSettings,
-    ListSettings,
     RepresentationSettings,
-    RoutingSettings,
-    SelectionSettings,
     SimilaritySettings,
 )
-
-#: What users read in docs/use/configuration.md: a default that changes changes what they train.
-DEFAULTS: dict[type, dict[str, Any]] = {
-    ContractSettings: {"normalise": "query_minmax", "missing": "reject", "constant": 0.0},
-    RepresentationSettings: {
-        "method": "pca",
-        "components": None,
-        "share": 0.8,
-        "most": 8,
-        "documents": 10,
-        "by": "best",
-        "scores": 10,
-        "shrink": 0.5,
-    },
-    SimilaritySettings: {"method": "pca_cosine", "form": "eq5"},
-    ClusteringSettings: {
-        "method": "complete_link",
-        "clusters": None,
-        "candidates": (1, 2, 3, 5),
-        "continuation": False,
-        "sample": 5000,
-        "beyond": "join",
-        "representation": "routing",
-        "split": "scattered",
-        "neighbours": 10,
-        "rounds": 0,
-        "share": 0.2,
-        "shrink": 0.5,
-        "gate": 0.0,
-        "local": True,
-    },
-    RoutingSettings: {
-        "method": "lsh",
-        "tables": 16,
-        "planes": "auto",
-        "cap": 64,
-        "probes": 0,
-        "rerank": 256,
-        "exact_below": "auto",
-        "member": "nearest",
-        "C": 1.0,
-        "scores": "standard",
-    },
-    ListSettings: {"lengths": None, "by": "random"},
-    SelectionSettings: {"metric": "ndcg@10", "folds": 5, "refit": True},
-    GuardSettings: {"learn": False, "errors": 1.0, "least": 10},
-}
-
-
-@pytest.mark.parametrize("kind", DEFAULTS)
-def test_what_is_left_out_has_its_documented_default(kind: type) -> None:
-    found = values_of(checked(kind, {}, "x"))
-
-    assert DEFAULTS[kind] == found
-    assert [type(value) for value in DEFAULTS[kind].values()] == [type(value) for value in found.values()]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "fits", "beyond", "limit"),
-    [
-        (RepresentationSettings, "components", 1, 0, "at least 1"),
-        (RepresentationSettings, "share", 1.0, 1.01, "at most 1"),
-        (RepresentationSettings, "share", 1e-9, 0.0, "more than 0"),
-        (RepresentationSettings, "most", 1, 0, "at least 1"),
-        (RepresentationSettings, "documents", 1, 0, "at least 1"),
-        (RepresentationSettings, "scores", 1, 0, "at least 1"),
-        (RepresentationSettings, "shrink", 1.0, 1.01, "at most 1"),
-        (RepresentationSettings, "shrink", 1e-9, 0.0, "more than 0"),
-        (ClusteringSettings, "clusters", 1, 0, "at least 1"),
-        (ClusteringSettings, "candidates", [1], [2, 0], "at least 1"),
-        (ClusteringSettings, "sample", 2, 1, "at least 2"),
-        (ClusteringSettings, "neighbours", 1, 0, "at least 1"),
-        (ClusteringSettings, "neighbours", [1, 2], [1, 0], "at least 1"),
-        (ClusteringSettings, "rounds", 0, -1, "at least 0"),
-        (ClusteringSettings, "rounds", 10, 11, "at most 10"),
-        (ClusteringSettings, "share", 1.0, 1.01, "at most 1"),
-        (ClusteringSettings, "share", 1e-9, 0.0, "more than 0"),
-        (ClusteringSettings, "shrink", 0.0, -0.01, "at least 0"),
-        (ClusteringSettings, "gate", 0.0, -0.01, "at least 0"),
-        (RoutingSettings, "tables", 1, 0, "at least 1"),
-        (RoutingSettings, "tables", 256, 257, "at most 256"),
-        (RoutingSettings, "planes", 1, 0, "at least 1"),
-        (RoutingSettings, "planes", 24, 25, "at most 24"),
-        (RoutingSettings, "cap", 0, -1, "at least 0"),
-        (RoutingSettings, "probes", 0, -1, "at least 0"),
-        (RoutingSettings, "rerank", 1, 0, "at least 1"),
-        (RoutingSettings, "exact_below", 0, -1, "at least 0"),
-        (RoutingSettings, "C", 1e-9, 0.0, "more than 0"),
-        (ListSettings, "lengths", [1], [0], "at least 1"),
-        (SelectionSettings, "folds", 2, 1, "at least 2"),
-        (GuardSettings, "errors", 0.0, -0.01, "at least 0"),
-        (GuardSettings, "least", 1, 0, "at least 1"),
-    ],
-)
-def test_a_number_may_be_at_its_limit_and_not_beyond(
-    kind: type, name: str, fits: Any, beyond: Any, limit: str
-) -> None:
-    found = getattr(checked(kind, {name: fits}, "x"), name)
-
-    assert (tuple(fits) if isinstance(fits, list) else fits) == found
-    with pytest.raises(InvalidConfiguration, match=f"^x: {name}: expected {limit}, found"):
-        checked(kind, {name: beyond}, "x")
-
-
-@pytest.mark.parametrize("kind", DEFAULTS)
-def test_settings_do_not_change(kind: type) -> None:
-    settings = kind()
-
-    with pytest.raises(AttributeError):
-        setattr(settings, next(iter(DEFAULTS[kind])), None)
 
 
 @pytest.mark.parametrize("method", ["relevant_mean", "performance_profile"])
@@ -195,8 +83,8 @@ def test_nearest_neighbours_may_choose_how_many() -> None:
 def test_a_table_of_clusters_is_written_with_one_of_the_two_that_exclude_each_other() -> None:
     open_, settled = ClusteringSettings().to_table(), ClusteringSettings(clusters=3).to_table()
 
-    assert DEFAULTS[ClusteringSettings].keys() - {"clusters"} == open_.keys()
-    assert DEFAULTS[ClusteringSettings].keys() - {"candidates"} == settled.keys()
+    assert {"candidates"} == open_.keys() - settled.keys()
+    assert {"clusters"} == settled.keys() - open_.keys()
     assert (3, (1, 2, 3, 5)) == (settled["clusters"], open_["candidates"])
 
 
@@ -219,11 +107,149 @@ def test_missing_values_are_looked_for_in_every_portion(monkeypatch: pytest.Monk
     assert ["nan", "reject", "nan"] == found
 
 
-def test_a_policy_for_a_feature_that_there_is_not_is_named_with_three_that_there_are() -> None:
-    settings = ContractSettings(missing={"zzz": "zero", "*": "median"})
+def test_missing_values_have_one_policy_or_one_per_feature() -> None:
+    def policies(missing: Any) -> object:
+        return ContractSettings(missing=missing).policies(
+            ["age", "bm25", "c", "d"], np.zeros((1, 4), np.float32)
+        )
 
+    assert ["zero", "median", "zero", "zero"] == policies({"bm25": "median", "*": "zero"})
+    assert ["reject", "nan", "reject", "reject"] == policies({"bm25": "nan"})
+    assert "reject" == policies("reject")
     with pytest.raises(
         InvalidConfiguration,
-        match=r"^\[contract\] missing: no feature 'zzz' \(expected names of features, such as 'a', 'b', 'c'\)$",
+        match=r"^\[contract\] missing: no feature 'bm26'; did you mean 'bm25'\? \(expected names of features, such as 'age', 'bm25', 'c'\)$",
     ):
-        settings.policies(list("abcd"), np.ones((1, 4), np.float32))
+        policies({"bm26": "zero"})
+
+
+MEAN = {"representation": {"method": "mean"}, "similarity": {"method": "euclidean"}}
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (
+            {"representation": {"method": "mean"}},
+            (
+                "[similarity] method 'pca_cosine' does not compare what [representation] method 'mean' makes; set "
+                "[similarity] method = 'euclidean'"
+            ),
+        ),
+        (
+            {"representation": {"method": "gaussian"}},
+            (
+                "[similarity] method 'pca_cosine' does not compare what [representation] method 'gaussian' makes; set "
+                "[similarity] method = 'kl' or 'bhattacharyya'"
+            ),
+        ),
+        (
+            {"similarity": {"method": "euclidean"}},
+            (
+                "[similarity] method 'euclidean' does not compare what [representation] method 'pca' makes; set "
+                "[similarity] method = 'pca_cosine'"
+            ),
+        ),
+        *(
+            (
+                {"clustering": {"method": method}},
+                (
+                    f"[clustering] method {method!r} clusters vectors, which [representation] method 'pca' does not make; "
+                    "set [clustering] representation = 'relevant_mean', or method = 'complete_link'"
+                ),
+            )
+            for method in ("kmeans", "ward", "bisecting_kmeans")
+        ),
+        *(
+            (
+                {"clustering": {"method": method, "clusters": clusters}},
+                (
+                    f"[clustering] clusters: expected none with method {method!r}, which has a model per query, found "
+                    f"{clusters}"
+                ),
+            )
+            for method, clusters in (("knn", 1), ("per_query", 4))
+        ),
+        (
+            {"clustering": {"method": "random", "rounds": 1}},
+            "[clustering] rounds: expected 0 for random clusters, because they do not depend on the scores of models",
+        ),
+        (
+            {"clustering": {"rounds": 1}, "learner": {"method": "ranksvm", "blocks": "normalised,route"}},
+            (
+                "[clustering] rounds: learner 'ranksvm' uses the block 'route', which exists only after clustering; set "
+                "rounds = 0, or use other blocks"
+            ),
+        ),
+        (
+            {"routing": {"method": "centroid"}},
+            (
+                "[routing] method 'centroid' takes VectorPoints, which [representation] method 'pca' does not make; set "
+                "[routing] method = 'exact' or 'medoid'"
+            ),
+        ),
+        *(
+            (
+                {**MEAN, "clustering": {"method": "knn"}, "routing": {"method": method}},
+                (
+                    f"[routing] method {method!r} needs several queries in each cluster, but [clustering] method 'knn' has a "
+                    "model for each query; set [routing] method = 'exact'"
+                ),
+            )
+            for method in ("classifier", "fusion")
+        ),
+        (
+            {"routing": {"method": "overlap"}},
+            (
+                "[routing] method 'overlap' needs models of neighbours: expected [clustering] method 'knn', found "
+                "'complete_link'; set [routing] method = 'exact'"
+            ),
+        ),
+        *(
+            (
+                {"routing": {"method": "lsh", "member": member}},
+                f"[routing] member {member!r} needs all members of a cluster; expected method 'exact', found 'lsh'",
+            )
+            for member in ("average", "farthest")
+        ),
+    ],
+)
+def test_steps_that_do_not_go_together_are_refused(tables: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^configuration: {re.escape(sentence)}$"):
+        TrainingConfig.from_tables(tables)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {**MEAN, "routing": {"method": "exact"}},
+        {**MEAN, "clustering": {"method": "kmeans"}, "routing": {"method": "centroid"}},
+        {"clustering": {"method": "kmeans", "representation": "relevant_mean"}},
+        {"clustering": {"method": "ward", "representation": "performance_profile"}},
+        {"clustering": {"method": "knn"}, "routing": {"method": "overlap"}},
+        {"clustering": {"method": "per_query"}, "routing": {"method": "exact"}},
+        {**MEAN, "clustering": {"method": "random"}, "routing": {"method": "fusion"}},
+        {"clustering": {"rounds": 1}},
+        {"clustering": {"rounds": 0}, "learner": {"method": "ranksvm", "blocks": "normalised,route"}},
+        {"routing": {"method": "exact", "member": "average"}},
+        {
+            "representation": {"method": "gaussian"},
+            "similarity": {"method": "kl"},
+            "routing": {"method": "exact"},
+        },
+    ],
+)
+def test_steps_that_go_together_are_taken(tables: dict[str, Any]) -> None:
+    config = TrainingConfig.from_tables(tables).to_json()
+
+    assert tables == {
+        table: {name: config[table][name] for name in settings} for table, settings in tables.items()
+    }
+
+
+def test_nothing_is_checked_without_clusters() -> None:
+    config = TrainingConfig.from_tables(
+        {"clustering": {"method": "none"}, "similarity": {"method": "euclidean"}}
+    )
+
+    assert ("none", "global") == (config.clustering.method, config.routing.method)

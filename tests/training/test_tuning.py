@@ -9,11 +9,10 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig
+from localrank_training.config import TrainingConfig, to_toml
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.pages import write_best
-from localrank_training.toml_text import to_toml
 from localrank_training.training import train
 from localrank_training.tuning import Setting, Tuned, combinations, edges_of, tune, tune_routing
 from tests.training.kinds import two_kinds

@@ -3,7 +3,7 @@
 python -m localrank_training.combinations > docs/use/combinations.md
 
 The components are those that the settings and the registry of learners name; a new one is in all of this by itself. The
-configuration check alone says what goes together (`localrank_training.compatibility`).
+configuration check alone says what goes together (`localrank_training.steps`).
 """
 
 from __future__ import annotations

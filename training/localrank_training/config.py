@@ -3,11 +3,13 @@
 What is left out has its default. A ready configuration (`methods`) is a set of tables; a file overrides single settings of
 it, ``--learner`` the whole table of the learner, and ``--set`` single settings once more. All of it goes into the
 manifest. docs/use/configuration.md lists every setting; it is made from the definitions in `steps` and `learners`.
+The standard library reads TOML and does not write it; `to_toml` and `annotated` do.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -16,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
-from localrank.settings import checked, plain, setting
-from localrank_training.compatibility import MODEL_PER_QUERY
-from localrank_training.compatibility import check as check_steps
+from localrank.settings import checked, plain, setting, settings_of
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.methods import DEFAULT_METHOD, METHODS
 from localrank_training.steps import (
+    MODEL_PER_QUERY,
     ClusteringSettings,
     ContractSettings,
     GuardSettings,
@@ -30,10 +31,11 @@ from localrank_training.steps import (
     RoutingSettings,
     SelectionSettings,
     SimilaritySettings,
+    check_together,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.artifact import Manifest
 
@@ -67,7 +69,7 @@ class TrainingConfig:
                 f"{self.clustering.method!r}; set [clustering] method = 'none', or another router"
             )
         else:
-            check_steps(self)
+            check_together(self)
         if self.clustering.continuation and not self.learner.kind.continues:
             raise InvalidConfiguration(
                 f"[clustering] continuation: learner {self.learner.method!r} cannot be learned towards another scorer"
@@ -200,3 +202,73 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfiguration(f"{path}: not TOML: {error}") from None
+
+
+#: A name that TOML reads without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Write a configuration's tables; top-level values come first, as TOML wants."""
+    return "\n".join(_lines(tables, "", {})).lstrip("\n") + "\n"
+
+
+def annotated(config: TrainingConfig) -> str:
+    """Write a whole configuration, every setting with its meaning; it reads back to the same.
+
+    A setting without a value is a comment.
+    """
+    meanings: dict[str, str] = {}
+    tables: dict[str, Any] = {}
+    for one in settings_of(type(config)):
+        value = getattr(config, one.name)
+        if not dataclasses.is_dataclass(value):
+            tables[one.name], meanings[one.name] = value, one.meaning
+            continue
+        if one.name == "learner":
+            # Only what was written is there; the rest has the learner's defaults.
+            described = settings_of(config.learner.kind)
+            unwritten = {setting.name: plain(setting.default) for setting in described}
+            tables[one.name] = {"method": config.learner.method, **unwritten, **plain(value)}
+        else:
+            described = settings_of(type(value))
+            tables[one.name] = {setting.name: None for setting in described} | plain(value)
+        meanings |= {f"{one.name}.{setting.name}": setting.meaning for setting in described}
+    return "\n".join(_lines(tables, "", meanings)).lstrip("\n") + "\n"
+
+
+def value_text(value: Any) -> str:
+    """Write one value."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(name)} = {value_text(member)}" for name, member in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    # JSON's texts, numbers and booleans are TOML's.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(tables: Mapping[str, Any], path: str, meanings: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a table: its values, then the tables and lists of tables in it."""
+    inner = {}
+    for name, value in tables.items():
+        place = f"{path}.{name}" if path else name
+        if (isinstance(value, dict) and not path) or _is_tables(value):
+            inner[place] = value
+        else:
+            meaning = meanings.get(place)
+            unset = value is None or value == []
+            line = f"# {_key(name)} is not set" if unset else f"{_key(name)} = {value_text(value)}"
+            yield line + (f"  # {meaning}" if meaning else "")
+    for place, value in inner.items():
+        for table in value if isinstance(value, list) else [value]:
+            yield ""
+            yield f"[[{place}]]" if isinstance(value, list) else f"[{place}]"
+            yield from _lines(table, place, meanings)
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(member, dict) for member in value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

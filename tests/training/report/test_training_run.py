@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from localrank_training.config import TrainingConfig
-from localrank_training.toml_text import to_toml
+from localrank_training.config import TrainingConfig, to_toml
 from tests.training.report.conftest import NASTY, RUNS
 from tests.training.report.written import Written
 

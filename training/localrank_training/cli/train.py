@@ -135,13 +135,12 @@ def train(
     """
     from localrank.artifact import load
     from localrank.registry import Registry
-    from localrank_training.config import TrainingConfig
+    from localrank_training.config import TrainingConfig, annotated
     from localrank_training.data.reading import read
     from localrank_training.promotion import better_than_served
     from localrank_training.publishing import publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
-    from localrank_training.toml_text import annotated
     from localrank_training.training import plan_for
     from localrank_training.training import train as train_model
 

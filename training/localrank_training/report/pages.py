@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank_training.assessment import METRIC
+from localrank_training.config import to_toml
 from localrank_training.files import whole_file
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.html import Facts, Folded, Page, Pre, Section, Table
@@ -25,7 +26,6 @@ from localrank_training.report.parts import (
     signed,
 )
 from localrank_training.report.plots import Axis, Dots, Level, Line, Plot
-from localrank_training.toml_text import to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

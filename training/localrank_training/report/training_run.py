@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from localrank_training.config import to_toml, value_text
 from localrank_training.learning_curve import METRIC as CURVE_METRIC
 from localrank_training.report.html import Facts, Folded, Items, Page, Pre, Section, Table
 from localrank_training.report.parts import (
@@ -18,7 +19,6 @@ from localrank_training.report.parts import (
 )
 from localrank_training.report.plots import Axis, Dots, Line, Plot
 from localrank_training.report.quality import features, locality, quality
-from localrank_training.toml_text import to_toml, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
