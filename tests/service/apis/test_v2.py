@@ -6,6 +6,7 @@ import gzip
 import json
 import struct
 import zlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localrank import stages
 from localrank_service.apis.v2 import reader as v2
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
+from localrank_service.wire import answer as wire_answer
 from localrank_service.wire.query import Limits
 from localrank_service.wire.text import Text
 from tests.arithmetic import without_library
@@ -163,7 +166,7 @@ async def test_several_queries_in_one_call_are_routed_one_by_one(
     rankings = [tiny_ranker.rank(part) for part in parts]
     sizes, documents = [len(part) for part in parts], np.concatenate(parts)
     starts = np.cumsum([0, *sizes])
-    ids = list(range(100, 100 + len(documents)))
+    ids = [2**63 - 1 - number for number in range(len(documents))]
     members: dict[str, Any] = {"parameters": {"top_n": 3}}
     headers: dict[str, str] = {}
     if wire == "json":
@@ -192,7 +195,7 @@ async def test_several_queries_in_one_call_are_routed_one_by_one(
     clusters = [-1 if ranking.route.cluster is None else ranking.route.cluster for ranking in rankings]
     assert clusters == outputs["cluster"]
     assert clusters[2:4] == [-1, -1]
-    assert [100 + index for index in expected] == outputs["doc_ids"]
+    assert [2**63 - 1 - index for index in expected] == outputs["doc_ids"]
     metrics = (await client.get("/metrics")).text
     assert 'localrank_requests_total{api="v2",model="tiny",outcome="ok",version="3"} 5.0' in metrics
 
@@ -585,6 +588,57 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         "/inputs",
         "4 tensors; expected at most 3",
     ),
+    "a shape of truth values": (
+        {"inputs": [features(ROW) | {"shape": [True, 4]}]},
+        422,
+        "/inputs/0/shape",
+        "extents",
+    ),
+    "three dimensions": (
+        {"inputs": [features(ROW, shape=[1, 1, 4])]},
+        422,
+        "/inputs/0/shape",
+        "shape [1, 1, 4]; expected",
+    ),
+    "a size below zero": (
+        {
+            "inputs": [
+                {
+                    "name": "features",
+                    "datatype": "FP32",
+                    "shape": [1, 4],
+                    "parameters": {"binary_data_size": -1},
+                }
+            ]
+        },
+        422,
+        "/inputs/0/parameters/binary_data_size",
+        "an integer of at least 0, found -1",
+    ),
+    "ids below 64 bits": (
+        {"inputs": [features([ROW]), tensor("doc_ids", [-(2**63) - 1], "INT64", [1])]},
+        422,
+        "/inputs/1/data/0",
+        "64 bits",
+    ),
+    "ids that are truth values": (
+        {"inputs": [features([ROW]), tensor("doc_ids", [True], "INT64")]},
+        422,
+        "/inputs/1/data/0",
+        "an integer of 64 bits",
+    ),
+    "groups of another number": (
+        {"inputs": [features([ROW]), tensor("group", [1], "INT32", [2])]},
+        422,
+        "/inputs/1/data",
+        "data holds 1 values; expected 2",
+    ),
+    "ids of floats": (
+        {"inputs": [features([ROW]), tensor("doc_ids", ["a"], "FP32")]},
+        422,
+        "/inputs/1/datatype",
+        "doc_ids: datatype: expected one of BYTES, INT64",
+    ),
     "too many queries": (
         {"inputs": [features([], shape=[0, 4]), tensor("group", [0] * 6, "INT32")]},
         413,
@@ -718,6 +772,96 @@ async def test_statistics_count_every_wire(client: httpx.AsyncClient) -> None:
     assert 0 < parts <= stats["success"]["ns"] + 10
     assert stats["fail"]["ns"] > 0
     assert after["last_inference"] > before["last_inference"] == 0
+
+
+async def test_statistics_begin_at_nothing_and_stand_by_name_and_version(
+    connect: Any, make_ranker: Any
+) -> None:
+    models = [LiveModel(name, version, make_ranker()) for name, version in (("b", 1), ("a", 2), ("a", 1))]
+    async with connect(models=models) as client:
+        answer = (await client.get("/v2/models/stats")).json()["model_stats"]
+
+    assert [("a", "1"), ("a", "2"), ("b", "1")] == [(one["name"], one["version"]) for one in answer]
+    nothing = {"count": 0, "ns": 0}
+    parts = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
+    assert {
+        "name": "a",
+        "version": "1",
+        "last_inference": 0,
+        "inference_count": 0,
+        "execution_count": 0,
+        "inference_stats": dict.fromkeys((*parts, "cache_hit", "cache_miss"), nothing),
+        "batch_stats": [],
+    } == answer[0]
+
+
+async def test_statistics_are_those_of_the_meters(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = client._transport.app.state.service  # type: ignore[attr-defined]
+    figures = {
+        "ok": 5.0,
+        "degraded": 2.0,
+        "invalid": 3.0,
+        "error": 1.0,
+        "last": 1234.5678,
+        "success": 0.5,
+        "fail": 0.25,
+        "queue": 0.125,
+        "input": 1e-9,
+        "compute": 2e-6,
+        "output": 0.0,
+    }
+    monkeypatch.setattr(type(service.meters), "statistics", lambda _: {("tiny", "3"): figures})
+
+    [found] = (await client.get("/v2/models/tiny/stats")).json()["model_stats"]
+
+    assert (1234568, 7, 7) == (found["last_inference"], found["inference_count"], found["execution_count"])
+    assert {
+        "success": {"count": 7, "ns": 500_000_000},
+        "fail": {"count": 4, "ns": 250_000_000},
+        "queue": {"count": 7, "ns": 125_000_000},
+        "compute_input": {"count": 7, "ns": 1},
+        "compute_infer": {"count": 7, "ns": 2000},
+        "compute_output": {"count": 7, "ns": 0},
+        "cache_hit": {"count": 0, "ns": 0},
+        "cache_miss": {"count": 0, "ns": 0},
+    } == found["inference_stats"]
+
+
+async def test_times_of_several_queries_are_added_up(client: httpx.AsyncClient) -> None:
+    """Each query is signed, routed, scored and ordered; the header has the sum of each."""
+    body = {
+        "inputs": [
+            {"name": "features", "datatype": "FP32", "shape": [6, 4], "data": [ROW] * 6},
+            {"name": "group", "datatype": "INT32", "shape": [3], "data": [2, 2, 2]},
+        ]
+    }
+
+    answer = await client.post("/v2/models/tiny/infer", json=body)
+
+    assert 200 == answer.status_code
+    stages = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
+    assert ["decode", "sign", "route", "score", "order", "encode", "total"] == list(stages)
+    times = {stage: float(text) for stage, text in stages.items()}
+    assert all(times[stage] > 0 for stage in ("decode", "score", "order", "total"))
+    assert {"application/json"} == {answer.headers["content-type"]}
+    assert "vary" not in answer.headers
+
+
+async def test_nothing_is_added_to_times_that_were_not_spent(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "time", SimpleNamespace(perf_counter=lambda: 5.0))
+    monkeypatch.setattr(wire_answer, "perf_counter", lambda: 5.0)
+    tensors = [
+        {"name": "features", "datatype": "FP32", "shape": [4, 4], "data": [ROW] * 4},
+        {"name": "group", "datatype": "INT32", "shape": [2], "data": [2, 2]},
+    ]
+
+    found = await client.post("/v2/models/tiny/infer", json={"inputs": tensors})
+
+    assert {"0"} == {part.partition(";dur=")[2] for part in found.headers["server-timing"].split(", ")}
 
 
 ADMIN = {"x-api-key": "admin-key"}
