@@ -264,7 +264,7 @@ def _hashed(signatures: Signatures, planes: Matrix, order: Indices | Ids) -> Ind
     codes = np.empty((signatures.directions.shape[1], m, len(order)), np.uint16 if h <= 16 else np.uint32)
     for start in range(0, len(order), _BLOCK):
         part = order[start : start + _BLOCK]
-        block = _codes(_projections(signatures.directions[part], planes) >= 0)
+        block = _codes(hash_bits(signatures.directions[part], planes))
         codes[:, :, start : start + _BLOCK] = block.transpose(1, 2, 0)
     return codes
 

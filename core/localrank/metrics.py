@@ -421,13 +421,6 @@ def ndcg(
     return measure(labels, scores, offsets, [Metric("ndcg", k)], convention)[0].per_query
 
 
-def average_precision(
-    labels: ArrayLike, scores: ArrayLike, offsets: ArrayLike, convention: str | Convention = "standard"
-) -> Vector:
-    """Return the average precision of every query, ``[n_queries]``; its mean is MAP."""
-    return measure(labels, scores, offsets, [Metric("map")], convention)[0].per_query
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
     """Queries of about the same length, the rows of matrices ``[m, width]`` padded on the right.

@@ -16,7 +16,7 @@ import numpy as np
 
 from localrank.brief import one_line
 from localrank.layout import INTEGERS, Layout, Within, finite
-from localrank.principal import principal_directions, principal_variances
+from localrank.principal import principal_directions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -155,11 +155,6 @@ class PcaRepresentation:
             directions[query, :rank] = axes
             eigenvalues[query, :rank] = variances
         return Signatures(directions, eigenvalues, ranks)
-
-
-def spectrum(documents: Matrix) -> Vector:
-    """Return the positive eigenvalues of the documents' covariance, largest first."""
-    return principal_variances(documents)
 
 
 def choose_components(spectra: Sequence[Vector], share: float = 0.8, most: int = 8) -> int:

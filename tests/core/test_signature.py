@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from localrank import principal
-from localrank.signature import PcaRepresentation, Signature, choose_components, spectrum
+from localrank.principal import principal_variances
+from localrank.signature import PcaRepresentation, Signature, choose_components
 
 from .clouds import cloud
 
@@ -189,7 +190,7 @@ def test_identical_documents_have_no_direction(value: float, n_docs: int) -> Non
     assert 0 == signature.rank
     assert not signature.directions.any()
     assert not signature.eigenvalues.any()
-    assert 0 == len(spectrum(documents))
+    assert 0 == len(principal_variances(documents))
 
 
 @pytest.mark.parametrize("shape", [(40, 5), (5, 40), (40, 40)])
@@ -206,7 +207,7 @@ def test_documents_that_differ_in_their_last_bit_have_no_direction(
 
 def test_no_documents_have_no_direction() -> None:
     assert 0 == PcaRepresentation(3).sign(np.zeros((0, 4), np.float32)).rank
-    assert 0 == len(spectrum(np.zeros((0, 4), np.float32)))
+    assert 0 == len(principal_variances(np.zeros((0, 4), np.float32)))
 
 
 def test_columns_of_hugely_different_offset_do_not_disturb_one_another() -> None:
@@ -280,9 +281,11 @@ def test_the_spectrum_is_all_of_the_variance() -> None:
     documents = cloud(np.random.default_rng(12), 30, 6) + np.float32(5)
 
     np.testing.assert_allclose(
-        documents.astype(np.float64).var(axis=0, ddof=1).sum(), spectrum(documents).sum(), rtol=1e-6
+        documents.astype(np.float64).var(axis=0, ddof=1).sum(),
+        principal_variances(documents).sum(),
+        rtol=1e-6,
     )
-    np.testing.assert_allclose(eigensystem(documents)[0], spectrum(documents), rtol=1e-6)
+    np.testing.assert_allclose(eigensystem(documents)[0], principal_variances(documents), rtol=1e-6)
 
 
 def test_the_number_of_components_is_the_median_of_what_covers_the_share() -> None:
@@ -298,7 +301,7 @@ def test_the_number_of_components_is_the_median_of_what_covers_the_share() -> No
 def test_the_spectrum_of_a_cloud_of_low_rank_is_as_short() -> None:
     documents = cloud(np.random.default_rng(13), 30, 8, rank=2)
 
-    assert 2 == len(spectrum(documents))
+    assert 2 == len(principal_variances(documents))
 
 
 def test_the_rounding_of_a_large_offset_is_no_direction() -> None:

@@ -19,7 +19,8 @@ from localrank.aggregates import (
 from localrank.errors import InvalidConfiguration
 from localrank.gaussian import GaussianRepresentation
 from localrank.metrics import Judgements
-from localrank.signature import PcaRepresentation, choose_components, spectrum
+from localrank.principal import principal_variances
+from localrank.signature import PcaRepresentation, choose_components
 from localrank.spelling import did_you_mean
 from localrank.vectors import MeanRepresentation, VectorPoints
 from localrank_training.learners.best_feature import best_feature
@@ -59,7 +60,7 @@ def make_representation(clouds: Clouds, config: TrainingConfig) -> Representatio
             return _top_scores_pca(clouds, settings)
     if settings.components is not None:
         return PcaRepresentation(settings.components)
-    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    spectra = [principal_variances(cloud.normalised) for cloud in clouds]
     return PcaRepresentation(choose_components(spectra, settings.share, settings.most))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from localrank.contract import FeatureContract
 from localrank.measures import all_pairs, one_to_many
-from localrank.signature import PcaRepresentation, Signatures, spectrum
+from localrank.principal import principal_variances
+from localrank.signature import PcaRepresentation, Signatures
 from localrank_papers.figures.dendrogram import Dendrogram
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.labelled import labelled_points
@@ -103,7 +104,7 @@ def contract_of(fold: Fold) -> FeatureContract:
 
 def _own(clouds: Clouds, share: float) -> Signatures:
     """Sign each query with as many directions as cover the share of its own variance (LocalRank, section 4.1.2)."""
-    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    spectra = [principal_variances(cloud.normalised) for cloud in clouds]
     wanted = [int(np.argmax(np.cumsum(one) >= share * one.sum())) + 1 if len(one) else 0 for one in spectra]
     signatures = PcaRepresentation(max(*wanted, 1)).of_all(clouds)
     ranks = np.minimum(signatures.ranks, wanted)

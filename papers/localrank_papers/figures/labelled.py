@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from localrank.signature import PcaRepresentation, choose_components, spectrum
+from localrank.principal import principal_variances
+from localrank.signature import PcaRepresentation, choose_components
 from localrank.vectors import VectorPoints
 from localrank_training.representations import relevant_means
 
@@ -28,7 +29,7 @@ def labelled_points(clouds: Clouds, by: ClusteredBy) -> tuple[Points, str]:
         relevant = [
             cloud.normalised[clouds.queries.labels_of(query) > 0] for query, cloud in enumerate(clouds)
         ]
-        representation = PcaRepresentation(choose_components([spectrum(one) for one in relevant]))
+        representation = PcaRepresentation(choose_components([principal_variances(one) for one in relevant]))
         return representation.sign_all(relevant), "eq5"
     return (relevant_means(clouds) if by == "relevant_mean" else relevant_directions(clouds)), "euclidean"
 

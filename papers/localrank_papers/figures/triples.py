@@ -10,7 +10,8 @@ from localrank.contract import FeatureContract
 from localrank.gaussian import GaussianRepresentation
 from localrank.measures import one_to_many
 from localrank.metrics import Judgements
-from localrank.signature import PcaRepresentation, choose_components, spectrum
+from localrank.principal import principal_variances
+from localrank.signature import PcaRepresentation, choose_components
 from localrank.vectors import MeanRepresentation
 from localrank_papers.figures.findings import Findings, spread_of
 from localrank_papers.figures.fits import Fit
@@ -70,7 +71,7 @@ def compared_triple(queries: QuerySet) -> tuple[Vector, Vector]:
     scorer = SvmMap().fit(Lesson(queries.select([0])))
     scores = queries.documents @ scorer.weights
     average_precisions = Judgements(queries.labels, queries.offsets).per_query(scores, "map")[1:]
-    spectra = [spectrum(cloud.normalised) for cloud in clouds]
+    spectra = [principal_variances(cloud.normalised) for cloud in clouds]
     signatures = PcaRepresentation(choose_components(spectra)).of_all(clouds)
     # Hardly any of the pooled covariance: there are many more documents than features.
     normals = GaussianRepresentation(pooled_covariance(clouds), 1e-9).of_all(clouds)
