@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from pathlib import Path
@@ -13,12 +12,14 @@ import numpy as np
 import pytest
 
 from localrank_service.apis import adapters
-from localrank_service.http.problems import Problem
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 from localrank_service.wire.query import Limits, Options
 from tests.described import validator
-from tests.service.conftest import three_kinds
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import httpx
 
     from localrank.arrays import Matrix
@@ -178,19 +179,6 @@ async def test_names_that_do_not_fit_are_named_together(
     assert "/hits/hits" == response.json()["pointer"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "status"), [({"model": "none"}, 404), ({"contract": "other"}, 409), ({"top_n": "0"}, 422)]
-)
-async def test_what_is_wrong_in_the_query_string_of_an_adapter_has_no_place_in_the_body(
-    asked: dict[str, str], status: int, client: httpx.AsyncClient, queries: list[Matrix]
-) -> None:
-    response = await client.post(
-        "/v1/adapters/opensearch", params={"model": "tiny", **asked}, json=elastic(queries[0].tolist())
-    )
-
-    assert (status, None) == (response.status_code, response.json()["pointer"])
-
-
 async def test_features_that_the_model_does_not_know_are_a_warning(
     client: httpx.AsyncClient, queries: list[Matrix]
 ) -> None:
@@ -232,61 +220,96 @@ async def test_an_empty_page_stays_empty(client: httpx.AsyncClient) -> None:
     assert answer["hits"]["max_score"] is None
 
 
-@pytest.mark.parametrize(
-    ("engine", "body", "asked", "status", "message"),
-    [
-        ("elasticsearch", {"error": "x"}, {}, 422, "expected a search response with 'hits'; found none"),
-        ("solr", {"response": {"docs": 3}}, {}, 422, "response.docs: expected a list of hits, found 3"),
-        (
-            "elasticsearch",
-            {"hits": {"hits": [{"_id": "1"}]}},
-            {},
-            422,
-            "hits/hits/0 has no logged features; log them",
-        ),
-        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"log": "x"}, 422, "no logged features under 'x'"),
-        ("solr", {"response": {"docs": [{"id": 1}]}}, {}, 422, "has no logged features; ask for them: fl="),
-        ("solr", {"response": {"docs": [{"fv": "bm25"}]}}, {}, 422, "expected name=value"),
-        ("solr", {"response": {"docs": [{"fv": {"bm25": "x"}}]}}, {}, 422, "expected a number or null"),
-        ("solr", {"response": {"docs": [{"fv": "bm25=1_0"}]}}, {}, 422, 'name=value, found "bm25=1_0"'),
-        ("solr", {"response": {"docs": [{"fv": "bm25=１"}]}}, {}, 422, "expected name=value"),
-        ("solr", {"response": {"docs": [{"fv": "=1"}]}}, {}, 422, 'name=value, found "=1"'),
-        (
-            "solr",
-            {"response": {"docs": [{"fv": "bm25=1,age=2,bm25=1"}]}},
-            {},
-            422,
-            "response/docs/0: feature 'bm25' is logged twice",
-        ),
-        (
-            "opensearch",
-            elastic_log([{"e": [{"name": "age", "value": 1}, {"name": "age", "value": 2}]}]),
-            {},
-            422,
-            "hits/hits/0: feature 'age' is logged twice",
-        ),
-        (
-            "elasticsearch",
-            elastic_log([{"e": []}, {"f": []}, {"e": []}]),
-            {"log": "e"},
-            422,
-            "hits/hits/0 has a log entry twice: 'e', 'f', 'e'",
-        ),
-        ("elasticsearch", [], {}, 422, "expected an object"),
-        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"top_n": "0"}, 422, "top_n"),
-        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"topn": "1"}, 422, "unknown option 'topn'"),
-        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"missing_as_zero": "yes"}, 422, "missing_as_zero"),
-        ("elasticsearch", elastic([[1, 2, 3, 4]]), {"contract": "sha256:0"}, 409, "contract 'sha256:0'"),
-        ("elasticsearch", elastic([[None, 2, 3, 4]]), {}, 422, "feature 'bm25' of document 0 is missing"),
-    ],
-)
-async def test_what_is_wrong_is_said(
-    client: httpx.AsyncClient, *, engine: str, body: Any, asked: dict[str, str], status: int, message: str
+def docs(*logged: Any, field: str = "fv") -> dict[str, Any]:
+    return {"response": {"docs": [{"id": number, field: one} for number, one in enumerate(logged)]}}
+
+
+HIT = elastic([[1, 2, 3, 4]])
+LACKS = "no hit logs 'pagerank', 'ctr:7d', 'age', which the model takes"
+VALUES: tuple[Any, ...] = (True, "1", [1], {})
+#: Engine, body, options, status, pointer, and what the sentence says.
+WRONG: list[tuple[str, Any, dict[str, Any], int, str | None, str]] = [
+    # pages of another shape
+    ("solr", [], {}, 422, "", "the body: expected an object, found a list"),
+    ("solr", {}, {}, 422, "", "expected a search response with 'response'; found none"),
+    ("elasticsearch", {"error": "x"}, {}, 422, "", "expected a search response with 'hits'; found none"),
+    ("solr", {"response": []}, {}, 422, "/response", "response: expected an object, found a list"),
+    ("solr", {"response": {}}, {}, 422, "/response/docs", "expected a list of hits, found null"),
+    ("solr", {"response": {"docs": {}}}, {}, 422, "/response/docs", "a list of hits, found an object"),
+    ("solr", {"response": {"docs": [1]}}, {}, 422, "/response/docs/0", "expected an object, found 1"),
+    # logs
+    ("opensearch", {"hits": {"hits": [{"_id": "1"}]}}, {}, 422, "/hits/hits/0", "no logged features; log them"),
+    ("opensearch", elastic_log([]), {}, 422, "/hits/hits/0", "has no logged features; log them"),
+    ("opensearch", elastic_log({}), {}, 422, "/hits/hits/0", "has no logged features; log them"),  # type: ignore[arg-type]
+    ("opensearch", elastic_log([{"e": 3}]), {}, 422, "/hits/hits/0", "has no logged features; log them"),
+    ("opensearch", HIT, {"log": "x"}, 422, "/hits/hits/0", "no logged features under 'x'; log them"),
+    ("opensearch", elastic_log([{"e": [3]}]), {}, 422, "/hits/hits/0/fields/_ltrlog", "and value, found 3"),
+    ("opensearch", elastic_log([{"e": [{"value": 3}]}]), {}, 422, "/hits/hits/0/fields/_ltrlog", "name and value"),
+    ("opensearch", elastic_log([{"e": [], "f": []}]), {}, 422, "/hits/hits/0/fields/_ltrlog", "'e', 'f'; choose one"),
+    (
+        "opensearch",
+        elastic_log([{"e": [{"name": "age", "value": 1}, {"name": "age", "value": 2}]}]),
+        {},
+        422,
+        "/hits/hits/0/fields/_ltrlog",
+        "hits/hits/0: feature 'age' is logged twice",
+    ),
+    (
+        "elasticsearch",
+        elastic_log([{"e": []}, {"f": []}, {"e": []}]),
+        {"log": "e"},
+        422,
+        "/hits/hits/0/fields/_ltrlog",
+        "hits/hits/0 has a log entry twice: 'e', 'f', 'e'",
+    ),
+    ("solr", {"response": {"docs": [{"id": 1}]}}, {}, 422, "/response/docs/0", "ask for them: fl="),
+    ("solr", docs("bm25"), {}, 422, "/response/docs/0/fv", "expected name=value"),
+    ("solr", docs("=1"), {}, 422, "/response/docs/0/fv", 'name=value, found "=1"'),
+    ("solr", docs("bm25=1,age=2,bm25=1"), {}, 422, "/response/docs/0/fv", "'bm25' is logged twice"),
+    # values
+    *(
+        ("solr", docs({"bm25": value}), {}, 422, "/response/docs/0", "feature 'bm25': expected a number or null")
+        for value in VALUES
+    ),
+    ("elasticsearch", elastic([[None, 2, 3, 4]]), {}, 422, "/hits/hits/0", "feature 'bm25' of document 0"),
+    # names
+    ("solr", docs({"bm25": 1}), {}, 422, "/response/docs", LACKS),
+    (
+        "solr",
+        docs({"bm25": 1, **dict.fromkeys("fedcbag", 1)}),
+        {},
+        422,
+        "/response/docs",
+        f"{LACKS}; the hits log 'a', 'b', 'c', 'd', 'e' and 2 more, which it does not know",
+    ),
+    # options
+    ("solr", docs(), {"a": "1"}, 422, None, "unknown option 'a'; expected some of model, query_id"),
+    ("solr", docs(), {"top_n": ["1", "2"]}, 422, None, "option 'top_n' stands twice"),
+    ("solr", docs(), {"top_n": "0"}, 422, None, "top_n: expected an integer of at least 1, found 0"),
+    ("solr", docs(), {"top_n": "x"}, 422, None, 'found "x"'),
+    ("solr", docs(), {"timeout_ms": "0"}, 422, None, "expected a number above 0"),
+    ("solr", docs(), {"allow_degraded": "no"}, 422, None, "expected true or false"),
+    ("solr", docs(), {"missing_as_zero": "yes"}, 422, None, "missing_as_zero"),
+    ("solr", docs(), {"model": "none"}, 404, None, "no model 'none'"),
+    ("elasticsearch", HIT, {"contract": "sha256:0"}, 409, None, "contract 'sha256:0'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "body", "asked", "status", "at", "said"), WRONG)
+async def test_what_is_wrong_is_said_with_its_place(
+    client: httpx.AsyncClient,
+    *,
+    engine: str,
+    body: Any,
+    asked: dict[str, Any],
+    status: int,
+    at: str | None,
+    said: str,
 ) -> None:
     response = await client.post(f"/v1/adapters/{engine}", params={"model": "tiny", **asked}, json=body)
 
-    assert status == response.status_code, response.text
-    assert message in response.json()["detail"]
+    assert (status, at) == (response.status_code, response.json()["pointer"]), response.text
+    assert said in response.json()["detail"]
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "use" / "search-engines.md").read_text()
@@ -308,73 +331,28 @@ async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(client
     assert all(0 < result["relevance_score"] <= 1 for result in response.json()["results"])
 
 
-CONTRACT = three_kinds(missing="nan").contract
-LIMITS = Limits(5, refuse_extra_features=False, max_numbers=16)
+@pytest.fixture
+async def lenient(connect: Any, make_ranker: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service whose model takes missing values, and at most four hits."""
+    async with connect(
+        Settings(max_documents=4), models=[LiveModel("tiny", 3, make_ranker(missing="nan"))]
+    ) as client:
+        yield client
 
 
-def adapted(
-    engine: str, body: Any, *options: tuple[str, str], limits: Limits = LIMITS
-) -> adapters.AdaptedQuery:
-    return adapters.read(engine, json.dumps(body).encode(), options, limits)
+async def scores(client: httpx.AsyncClient, page: dict[str, Any], **asked: str) -> list[float]:
+    """The scores of Solr's documents, in the order of the page."""
+    answer = await client.post("/v1/adapters/solr", params=asked, json=page)
+    assert 200 == answer.status_code, answer.text
+    listed = answer.json()["response"]["docs"]
+    return [doc["score"] for doc in sorted(listed, key=lambda doc: page["response"]["docs"].index(
+        {name: value for name, value in doc.items() if name != "score"}))]  # fmt: skip
 
 
-def solr_page(*logged: Any, field: str = "fv") -> dict[str, Any]:
-    return {"response": {"docs": [{"id": number, field: one} for number, one in enumerate(logged)]}}
-
-
-def test_every_option_is_taken_from_the_query_string_of_an_adapter() -> None:
-    given = {
-        "model": "m",
-        "query_id": "7",
-        "session_id": "8",
-        "top_n": "3",
-        "contract": "c",
-        "log": "entry",
-        "timeout_ms": "1.5",
-        "allow_degraded": "false",
-        "missing_as_zero": "true",
-    }
-
-    query = adapted("solr", solr_page(), *given.items())
-
-    assert (
-        Options(
-            model="m",
-            query_id="7",
-            top_n=3,
-            contract="c",
-            timeout_ms=1.5,
-            allow_degraded=False,
-            session_id="8",
-            timeout_at=None,
-        )
-        == query.options
-    )
-    assert ("entry", True) == (query._entry, query._zero)
-    plain = adapted("solr", solr_page())
-    assert (Options(timeout_at=None), None, False) == (plain.options, plain._entry, plain._zero)
-    assert 16 * len(json.dumps(solr_page())) == plain.cost
-
-
-@pytest.mark.parametrize(
-    ("options", "pointer", "said"),
-    [
-        ([("a", "1")], None, "unknown option 'a'; expected some of model, query_id"),
-        ([("model", "a"), ("model", "b")], None, "option 'model' stands twice"),
-        ([("top_n", "0")], None, "top_n: expected an integer of at least 1, found 0"),
-        ([("top_n", "x")], None, 'found "x"'),
-        ([("timeout_ms", "0")], None, "expected a number above 0"),
-        ([("allow_degraded", "no")], None, "expected true or false"),
-    ],
-)
-def test_wrong_options_of_an_adapter_are_named(
-    options: list[tuple[str, str]], pointer: str | None, said: str
-) -> None:
-    with pytest.raises(Problem) as caught:
-        adapted("solr", solr_page(), *options)
-
-    assert (422, pointer) == (caught.value.status, caught.value.pointer)
-    assert said in caught.value.detail
+async def ranked(client: httpx.AsyncClient, *rows: list[float | None]) -> list[float]:
+    """The scores of the same rows in a rerank request."""
+    answer = (await client.post("/v1/rerank", json={"features": rows})).json()
+    return [one["score"] for one in sorted(answer["results"], key=lambda one: one["index"])]
 
 
 @pytest.mark.parametrize(
@@ -387,31 +365,99 @@ def test_wrong_options_of_an_adapter_are_named(
         ("2e3", 2000.0),
         (".5", 0.5),
         ("5.", 5.0),
-        ("-Infinity", -math.inf),
-        ("Infinity", math.inf),
-        ("NaN", math.nan),
-        ("inf", None),
-        ("nan", None),
-        ("1 ", None),
-        ("1_0", None),
-        ("0x1", None),
-        (".", None),
-        ("", None),
-        ("e3", None),
-        ("1e", None),
+        ("NaN", None),
+        ("-NaN", None),
     ],
 )
-def test_numbers_are_those_that_java_writes(text: str, value: float | None) -> None:
-    query = adapted("solr", solr_page(f"bm25={text},pagerank=1,ctr:7d=1,age=1"))
+async def test_numbers_are_those_that_java_writes(
+    text: str, value: float | None, lenient: httpx.AsyncClient
+) -> None:
+    assert await ranked(lenient, [value, 1, 1, 1]) == await scores(
+        lenient, docs(f"bm25={text},pagerank=1,ctr:7d=1,age=1")
+    )
 
-    if value is None:
-        with pytest.raises(Problem, match="response/docs/0: a logged feature: expected name=value") as caught:
-            query.documents(CONTRACT)
-        assert (422, "/response/docs/0/fv") == (caught.value.status, caught.value.pointer)
-    else:
-        np.testing.assert_array_equal(
-            np.array([[value, 1, 1, 1]], np.float32), query.documents(CONTRACT).matrix
-        )
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, "name=value") for text in ("inf", "nan", "1 ", "1_0", "0x1", ".", "", "e3", "1e", "１")),
+        ("-Infinity", "'bm25' of document 0 is infinite"),
+        ("Infinity", "'bm25' of document 0 is infinite"),
+    ],
+)
+async def test_other_numbers_are_refused(text: str, said: str, lenient: httpx.AsyncClient) -> None:
+    answer = await lenient.post("/v1/adapters/solr", json=docs(f"bm25={text},pagerank=1,ctr:7d=1,age=1"))
+
+    assert (422, True) == (answer.status_code, said in answer.json()["detail"]), answer.text
+
+
+@pytest.mark.parametrize("first", range(4))
+async def test_solr_s_field_is_looked_for_under_its_usual_names_in_order(
+    first: int, lenient: httpx.AsyncClient
+) -> None:
+    names = ("[features]", "[fv]", "features", "fv")[first:]
+    page = {"response": {"docs": [{"id": "a"} | {name: f"bm25={at}" for at, name in enumerate(names, 1)}]}}
+
+    usual = await scores(lenient, page, missing_as_zero="true")
+    asked = await scores(lenient, page, missing_as_zero="true", log=names[-1])
+
+    assert [usual, asked] == [await ranked(lenient, [at, 0, 0, 0]) for at in (1, len(names))]
+
+
+async def test_names_may_hold_an_equals_sign_texts_may_be_empty_and_null_is_missing(
+    lenient: httpx.AsyncClient,
+) -> None:
+    odd = await lenient.post("/v1/adapters/solr", params={"missing_as_zero": "true"}, json=docs("a=b=1", ""))
+    missing = docs({"bm25": None, "pagerank": 1, "ctr:7d": 2, "age": 3}, {"pagerank": 4})
+
+    assert [{"code": "feature_ignored", "feature": "a=b", "count": 1}] == odd.json()["localrank"]["warnings"]
+    assert await ranked(lenient, [None, 1, 2, 3], [None, 4, None, None]) == await scores(lenient, missing)
+
+
+async def test_so_many_hits_are_taken_and_unknown_features_may_be_refused(
+    lenient: httpx.AsyncClient, connect: Any, tiny_model: LiveModel
+) -> None:
+    page = docs({"x": 1, **dict.fromkeys(NAMES, 1)})
+    as_zero = {"missing_as_zero": "true"}
+    taken, refused = [
+        await lenient.post("/v1/adapters/solr", params=as_zero, json=docs(*["bm25=1"] * count))
+        for count in (4, 5)
+    ]
+    async with connect(Settings(extra_features="refuse"), models=[tiny_model]) as strict:
+        unknown = await strict.post("/v1/adapters/solr", json=page)
+
+    assert (200, 413, 422) == (taken.status_code, refused.status_code, unknown.status_code)
+    assert "/response/docs" == refused.json()["pointer"] == unknown.json()["pointer"]
+    assert "5 documents; this server takes 4 per request" == refused.json()["detail"]
+    assert "the hits log 'x', which the model does not know" == unknown.json()["detail"]
+
+
+def test_every_option_is_taken_from_the_query_string_of_an_adapter() -> None:
+    given = {
+        "model": "m",
+        "query_id": "7",
+        "session_id": "8",
+        "top_n": "3",
+        "contract": "c",
+        "timeout_ms": "1.5",
+        "allow_degraded": "false",
+    }
+    limits = Limits(5, refuse_extra_features=False)
+    body = json.dumps(docs()).encode()
+
+    query = adapters.read("solr", body, [*given.items()], limits)
+
+    assert query.options == Options(
+        model="m",
+        query_id="7",
+        top_n=3,
+        contract="c",
+        timeout_ms=1.5,
+        allow_degraded=False,
+        session_id="8",
+        timeout_at=None,
+    )
+    assert 16 * len(body) == query.cost
 
 
 def raw(text: str) -> Any:
@@ -448,139 +494,3 @@ async def test_a_long_number_that_is_none_is_refused_at_once(client: httpx.Async
 
     assert 422 == answer.status_code
     assert time.process_time() - begun < 1
-
-
-@pytest.mark.parametrize("first", range(4))
-def test_solr_s_field_is_looked_for_under_its_usual_names_in_order(first: int) -> None:
-    names = ("[features]", "[fv]", "features", "fv")[first:]
-    document = {"id": "a"} | {name: f"bm25={position}" for position, name in enumerate(names)}
-
-    usual = adapted("solr", {"response": {"docs": [document]}}, ("missing_as_zero", "true"))
-    asked = adapted(
-        "solr", {"response": {"docs": [document]}}, ("missing_as_zero", "true"), ("log", names[-1])
-    )
-
-    assert [[0.0, 0, 0, 0]] == usual.documents(CONTRACT).matrix.tolist()
-    assert [[len(names) - 1.0, 0, 0, 0]] == asked.documents(CONTRACT).matrix.tolist()
-
-
-def test_a_name_may_hold_an_equals_sign_and_a_text_may_be_empty() -> None:
-    documents = adapted("solr", solr_page("a=b=1", ""), ("missing_as_zero", "true")).documents(CONTRACT)
-
-    assert {"a=b": 1} == documents.ignored
-    assert [[0.0] * 4] * 2 == documents.matrix.tolist()
-    assert [0, 1] == documents.ids
-    assert "/response/docs/1" == documents.locate(1, 2) == documents.locate(1, None)
-
-
-@pytest.mark.parametrize("value", [True, "1", [1], {}])
-def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
-    with pytest.raises(Problem, match="response/docs/0: feature 'bm25': expected a number or null") as caught:
-        adapted("solr", solr_page({"bm25": value})).documents(CONTRACT)
-
-    assert "/response/docs/0" == caught.value.pointer
-
-
-def test_null_is_missing_but_the_feature_counts_as_logged() -> None:
-    page = solr_page({"bm25": None, "pagerank": 1, "ctr:7d": 2, "age": 3}, {"pagerank": 4})
-
-    found = adapted("solr", page).documents(CONTRACT)
-
-    np.testing.assert_array_equal(
-        np.array([[np.nan, 1, 2, 3], [np.nan, 4, np.nan, np.nan]], np.float32), found.matrix
-    )
-
-
-@pytest.mark.parametrize(
-    ("logged", "said"),
-    [
-        ({"bm25": 1}, "no hit logs 'pagerank', 'ctr:7d', 'age', which the model takes"),
-        (
-            {"bm25": 1, **dict.fromkeys("fedcbag", 1)},
-            (
-                "no hit logs 'pagerank', 'ctr:7d', 'age', which the model takes; the hits log 'a', 'b', 'c', 'd', 'e' and "
-                "2 more, which it does not know"
-            ),
-        ),
-    ],
-)
-def test_what_no_hit_logs_is_named_beside_what_they_log(logged: dict[str, int], said: str) -> None:
-    with pytest.raises(Problem) as caught:
-        adapted("solr", solr_page(logged)).documents(CONTRACT)
-
-    assert (422, "/response/docs", said) == (caught.value.status, caught.value.pointer, caught.value.detail)
-
-
-def test_unknown_features_may_be_refused() -> None:
-    strict = Limits(5, refuse_extra_features=True)
-    page = solr_page({"x": 1, **dict.fromkeys(NAMES, 1)})
-
-    with pytest.raises(Problem) as caught:
-        adapted("solr", page, limits=strict).documents(CONTRACT)
-
-    assert "the hits log 'x', which the model does not know" == caught.value.detail
-    assert {"x": 1} == adapted("solr", page).documents(CONTRACT).ignored
-
-
-@pytest.mark.parametrize(
-    ("count", "limits", "said"),
-    [
-        (5, Limits(5, refuse_extra_features=False), None),
-        (6, Limits(5, refuse_extra_features=False), "6 documents; this server takes 5 per request"),
-        (4, Limits(5, refuse_extra_features=False, max_numbers=16), None),
-        (5, Limits(5, refuse_extra_features=False, max_numbers=16), "5 documents of 4 features have 20 numbers"),
-    ],
-)  # fmt: skip
-def test_so_many_hits_are_taken(count: int, limits: Limits, said: str | None) -> None:
-    page = solr_page(*["bm25=1"] * count)
-    if said is None:
-        found = adapted("solr", page, ("missing_as_zero", "true"), limits=limits).documents(CONTRACT)
-        assert count == len(found.matrix)
-        return
-
-    with pytest.raises(Problem) as caught:
-        adapted("solr", page, ("missing_as_zero", "true"), limits=limits).documents(CONTRACT)
-
-    assert (413, "/response/docs") == (caught.value.status, caught.value.pointer)
-    assert said in caught.value.detail
-
-
-@pytest.mark.parametrize(
-    ("log", "entry", "said"),
-    [
-        ([], None, "has no logged features; log them"),
-        ({}, None, "has no logged features; log them"),
-        ([{"e": 3}], None, "has no logged features; log them"),
-        ([{"e": []}], "f", "has no logged features under 'f'; log them"),
-        ([{"e": [3]}], None, "a logged feature: expected an object with name and value, found 3"),
-        ([{"e": [{"value": 3}]}], None, "a logged feature: expected an object with name and value"),
-        ([{"e": [], "f": []}], None, "has the log entries 'e', 'f'; choose one of them: ?log=e"),
-    ],
-)
-def test_a_wrong_log_is_explained(log: Any, entry: str | None, said: str) -> None:
-    options = [] if entry is None else [("log", entry)]
-
-    with pytest.raises(Problem) as caught:
-        adapted("opensearch", elastic_log(log), *options).documents(CONTRACT)
-
-    assert 422 == caught.value.status
-    assert caught.value.detail.startswith("hits/hits/0")
-    assert said in caught.value.detail
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer", "said"),
-    [
-        ([], "", "the body: expected an object, found a list"),
-        ({}, "", "expected a search response with 'response'; found none"),
-        ({"response": []}, "/response", "response: expected an object, found a list"),
-        ({"response": {}}, "/response/docs", "response.docs: expected a list of hits, found null"),
-        ({"response": {"docs": {}}}, "/response/docs", "response.docs: expected a list of hits, found an object"),
-        ({"response": {"docs": [1]}}, "/response/docs/0", "response/docs/0: expected an object, found 1"),
-    ],
-)  # fmt: skip
-def test_a_page_of_another_shape_is_pointed_at(body: Any, pointer: str, said: str) -> None:
-    with pytest.raises(Problem) as caught:
-        adapted("solr", body).documents(CONTRACT)
-
-    assert (422, pointer, said) == (caught.value.status, caught.value.pointer, caught.value.detail)
