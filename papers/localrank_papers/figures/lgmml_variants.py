@@ -116,6 +116,8 @@ def by_column_norm(queries: QuerySet, of: QuerySet | None = None) -> QuerySet:
 
 
 def _first(scorer: AnchoredScorer, size: int) -> AnchoredScorer:
+    """Return the first metrics; all of them if the queries gave fewer."""
+    size = min(size, len(scorer.weights))
     return replace(
         scorer,
         transforms=scorer.transforms[:size],

@@ -39,7 +39,7 @@ def found(folds_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setattr(adaptive_clusters.as_published, "__defaults__", (2, published))
         patch.setattr(adaptive_clusters.repaired, "__defaults__", (repaired, 0))
         arguments = ["--data", str(folds_folder), "--out", str(out), "--workers", "1", "--draws", "2"]
-        assert 0 == main(["experiment", *NAMES, *arguments])
+        assert 0 == main(["papers", "run", *NAMES, *arguments])
         yield {name: json.loads((out / f"{name}.json").read_text()) for name in NAMES}
 
 

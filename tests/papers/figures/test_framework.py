@@ -201,42 +201,6 @@ def test_findings_that_could_not_be_read_are_refused() -> None:
         Findings([], [plot], ["s"])
 
 
-# ------------------------------------------------------------------------------------------------ the command
-
-
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().err.split())
-
-
-def test_the_list_names_every_experiment_with_paper_and_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == main(["experiment", "--list", "--json"])
-
-    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert "Figure 1" == found["localrank-fig1"]["figure"]
-    assert "Banerjee" in found["localrank-fig1"]["paper"]
-    assert 0 == main(["experiment", "--list"])
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in found)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        (["localrank-fig11x", "--out", "OUT"], 2, "no experiment 'localrank-fig11x'"),
-        (["--out", "OUT"], 2, "expected the name of an experiment, or --list, found neither"),
-        (["localrank-fig1"], 2, "expected a folder for the results, found none"),
-    ],
-)
-def test_mistakes_get_one_sentence(
-    arguments: list[str], code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = str(tmp_path / "out")
-
-    assert code == main(["experiment", *(out if one == "OUT" else one for one in arguments)])
-    assert sentence in said(capsys)
-    assert not Path(out).exists()
-
-
 def test_wrong_folders_are_named(folds_folder: Path, tmp_path: Path) -> None:
     expected = "expected partitions S1.txt to S5.txt or folders Fold1, Fold2, … with train.txt"
     with pytest.raises(InvalidData, match=f"{expected}.*found no folder"):

@@ -85,7 +85,7 @@ def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         for name, value in changes.items():
             patch.setattr(lgmml, name, value)
         arguments = ["--data", str(folder), "--out", str(out), "--workers", "1", "--draws", "0"]
-        assert 0 == main(["experiment", *ON_DATA, *ON_SONGS, *arguments])
+        assert 0 == main(["papers", "run", *ON_DATA, *ON_SONGS, *arguments])
     return {name: json.loads((out / f"{name}.json").read_text()) for name in (*ON_DATA, *ON_SONGS)}
 
 

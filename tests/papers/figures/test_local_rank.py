@@ -25,7 +25,7 @@ def test_figure_1_finds_what_its_triples_were_made_of(
 ) -> None:
     monkeypatch.setattr(triples, "TRIPLES", 12)
 
-    assert 0 == main(["experiment", "localrank-fig1", "--out", str(tmp_path), "--workers", "1", "--json"])
+    assert 0 == main(["papers", "run", "localrank-fig1", "--out", str(tmp_path), "--workers", "1", "--json"])
 
     found = json.loads(capsys.readouterr().out)["localrank-fig1"]
     rows = {(row[0], row[1]): row[2:] for row in found["tables"][0]["rows"]}
@@ -94,7 +94,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def found(name: str, data: Path, out: Path, draws: int = 0) -> Any:
     options = ["--data", str(data), "--out", str(out), "--draws", str(draws), "--workers", "1"]
-    assert 0 == main(["experiment", name, *options])
+    assert 0 == main(["papers", "run", name, *options])
     return json.loads((out / f"{name}.json").read_text())
 
 

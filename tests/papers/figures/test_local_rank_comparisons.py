@@ -84,7 +84,7 @@ def found(name: str, data: Path | None, out: Path, draws: int = 0) -> Any:
     options = ["--out", str(out), "--draws", str(draws), "--workers", "1"]
     if data is not None:
         options += ["--data", str(data)]
-    assert 0 == main(["experiment", name, *options])
+    assert 0 == main(["papers", "run", name, *options])
     return json.loads((out / f"{name}.json").read_text())
 
 

@@ -45,7 +45,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         patch.setattr(mhr, "STRENGTHS", (1.0, 10.0))
         patch.setattr(hyperplanes, "_QUERIES", 80)
         arguments = ["--data", str(data), "--out", str(out), "--workers", "1", "--draws", "0"]
-        assert 0 == main(["experiment", *NAMES, *arguments])
+        assert 0 == main(["papers", "run", *NAMES, *arguments])
     return {name: json.loads((out / f"{name}.json").read_text()) for name in NAMES}
 
 

@@ -45,7 +45,7 @@ def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         ):
             patch.setattr(pca_query, name, fewer)
         arguments = ["--data", str(folder), "--out", str(out), "--workers", "1", "--draws", "2"]
-        assert 0 == main(["experiment", *NAMES, *arguments])
+        assert 0 == main(["papers", "run", *NAMES, *arguments])
     return {name: json.loads((out / f"{name}.json").read_text()) for name in NAMES}
 
 
