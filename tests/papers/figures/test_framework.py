@@ -6,7 +6,6 @@ import csv
 import json
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,8 @@ from localrank_papers.figures.running import LOG, run
 from localrank_training.report import Axis, Line, Plot, Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localrank_papers.figures.fits import Arrays
 
 CALLS: list[str] = []
