@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import inv, sqrtm
 
 from localrank.scorers import AnchoredScorer, LinearScorer
-from localrank_papers.learners.geometric_mean import geodesic, regularised
+from localrank_papers.learners.gmml import geodesic, regularised
 
 if TYPE_CHECKING:
     from collections.abc import Callable

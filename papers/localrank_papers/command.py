@@ -35,7 +35,7 @@ def listed(*, as_json: AsJson = False) -> None:
     Examples:
       localrank papers list
     """
-    from localrank_papers.figures.catalogue import EXPERIMENTS
+    from localrank_papers.figures.running import EXPERIMENTS
 
     rows = [(one.name, one.figure, one.title, one.paper) for one in EXPERIMENTS.values()]
     if as_json:
@@ -90,7 +90,7 @@ def reproduce(
       localrank papers run localrank-fig6 --data OHSUMED --out results/OHSUMED
       localrank papers run 'localrank-*' --data MQ2008 --out results/MQ2008 --draws 0
     """
-    from localrank_papers.figures.catalogue import named
+    from localrank_papers.figures.running import named
 
     chosen = named(names)
     wanting = [one.name for one in chosen if one.needs_data]
@@ -101,8 +101,8 @@ def reproduce(
 
     from localrank_papers.figures.fits import Fits
     from localrank_papers.figures.folds import Data, read_folds
-    from localrank_papers.figures.role import Study
     from localrank_papers.figures.running import run as run_one
+    from localrank_papers.figures.study import Study
 
     with progress() as advance, working(workers, dask) as at_once:
         known = (

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from localrank_papers.figures.catalogue import EXPERIMENTS
+from localrank_papers.figures.running import EXPERIMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -97,8 +97,8 @@ def test_defects_are_drawn_from_everything_and_by_the_seed() -> None:
 
 
 def test_the_tests_of_a_source_are_found_by_its_name_and_folder() -> None:
-    source = "papers/localrank_papers/figures/dendrogram.py"
+    source = "papers/localrank_papers/figures/fits.py"
 
-    assert ["tests/papers/figures/test_dendrogram.py"] == named_after(ROOT, source)
+    assert ["tests/papers/figures/test_fits.py"] == named_after(ROOT, source)
     assert ["-m", "slow and not soak", "tests/papers/figures"] == slow_beside(ROOT, source)
     assert [] == slow_beside(ROOT, "training/localrank_training/files.py")

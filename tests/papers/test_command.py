@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from localrank.__main__ import main
-from localrank_papers.figures.catalogue import EXPERIMENTS
+from localrank_papers.figures.running import EXPERIMENTS
 from tests.training.cli.calls import Calls
 
 WITH_DATA = next(name for name, one in EXPERIMENTS.items() if one.needs_data)
@@ -22,7 +22,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     findings = SimpleNamespace(sentences=("It was so.", "And so."), to_json=lambda: {"so": 1})
     made.answer("localrank_papers.figures.folds.read_folds", "folds")
     made.answer("localrank_papers.figures.fits.Fits", "fits")
-    made.answer("localrank_papers.figures.role.Study", "study")
+    made.answer("localrank_papers.figures.study.Study", "study")
     made.answer("localrank_papers.figures.running.run", findings)
     made.answer("localrank_training.parallel.available_cores", 3)
     return made

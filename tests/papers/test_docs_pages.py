@@ -9,10 +9,10 @@ import pytest
 
 from localrank_papers import pages as papers_pages
 from localrank_papers.figures import pca_query
-from localrank_papers.figures.catalogue import EXPERIMENTS
 from localrank_papers.figures.fits import Fits
 from localrank_papers.figures.folds import read_folds
-from localrank_papers.figures.role import Study
+from localrank_papers.figures.running import EXPERIMENTS
+from localrank_papers.figures.study import Study
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -14,24 +14,22 @@ import numpy as np
 
 from localrank.measures import one_to_many
 from localrank.signature import Signatures
-from localrank_papers.figures.choosing import choose, figures_of, transfers_of
 from localrank_papers.figures.contenders import interval_around
-from localrank_papers.figures.findings import Findings, spread_of
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, tree_of
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
-from localrank_papers.figures.transfer import METRICS
+from localrank_papers.figures.study import Findings, spread_of
+from localrank_papers.figures.transfer import METRICS, choose, figures_of, transfers_of
 from localrank_training.report import Axis, Dots, Level, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank_papers.figures.choosing import Choice
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
-    from localrank_papers.figures.role import Study
-    from localrank_papers.figures.transfer import Models, Transfer
+    from localrank_papers.figures.study import Study
+    from localrank_papers.figures.transfer import Choice, Models, Transfer
 
 #: Prototypes of a cluster.
 COUNTS = (1, 2, 4, 8)

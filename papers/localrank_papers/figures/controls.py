@@ -21,8 +21,13 @@ import numpy as np
 from localrank.ranker import Ranker
 from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank_papers.figures.choosing import (
+from localrank_papers.figures.fits import Fit
+from localrank_papers.figures.geometry import Geometry, contract_of, tree_of
+from localrank_papers.figures.study import spread_of
+from localrank_papers.figures.transfer import (
+    METRICS,
     Chosen,
+    Models,
     choose,
     clairvoyant_of,
     compared,
@@ -30,10 +35,6 @@ from localrank_papers.figures.choosing import (
     said,
     transfers_of,
 )
-from localrank_papers.figures.findings import spread_of
-from localrank_papers.figures.fits import Fit
-from localrank_papers.figures.geometry import Geometry, contract_of, tree_of
-from localrank_papers.figures.transfer import METRICS, Models
 from localrank_training.clouds import Clouds
 from localrank_training.report import Axis, Dots, Level, Plot, Table
 from localrank_training.stability import CHANGES, flip_rates
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Study
     from localrank_papers.figures.transfer import Transfer
 
 

@@ -9,15 +9,18 @@ folder is called.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from localrank.errors import InvalidData
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
 from localrank_training.progress import silent
 from localrank_training.publishing import fingerprint
+from localrank_training.twins import contested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,3 +166,36 @@ def _rotated(parts: Sequence[QuerySet]) -> list[Fold]:
         )
         for first in range(n)
     ]
+
+
+# ------------------------------------------------------------------------------------------------
+# LocalRank's cleaning of its data (section 4.1.1): no documents of contested relevance, no queries without a relevant document.
+#
+# It looks at the labels of test queries, too, so figures on cleaned data do not compare with official ones.
+
+
+@lru_cache(2)
+def cleaned(data: Data) -> Data:
+    """Return the folds without contested documents and without queries that have no relevant document."""
+    folds = [
+        Fold(fold.number, *(cleaned_queries(part) for part in (fold.train, fold.validation, fold.test)))
+        for fold in data.folds
+    ]
+    return Data(f"{data.name}, cleaned", data.convention, tuple(folds))
+
+
+def cleaned_queries(queries: QuerySet) -> QuerySet:
+    """Drop documents that have a twin with another label, then queries without a relevant document."""
+    kept = ~contested(queries)
+    counts = np.bincount(queries.query_of[kept], minlength=len(queries))
+    fewer = replace(
+        queries,
+        documents=np.ascontiguousarray(queries.documents[kept]),
+        labels=queries.labels[kept],
+        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        lines=queries.lines[kept],
+        comments=None,
+        positions=None if queries.positions is None else queries.positions[kept],
+    )
+    relevant = [query for query in range(len(fewer)) if (fewer.labels_of(query) > 0).any()]
+    return fewer.select(relevant)

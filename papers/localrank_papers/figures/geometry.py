@@ -1,34 +1,145 @@
-"""How similar the queries of a fold are: the dendrogram of its training queries, and the similarity of all other
-queries to these.
+"""A tree of merged clusters; all of its cuts share 2n - 1 clusters.
+
+Leaf ``i`` is node ``i``; merge ``i`` makes node ``n + i``. A cut into ``C`` clusters takes the nodes that the first ``n - C`` merges
+leave. So the models of every number of clusters from 1 to ``n`` are those of 2n - 1 nodes, each learned once.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from localrank.contract import FeatureContract
 from localrank.measures import all_pairs, one_to_many
 from localrank.principal import principal_variances
-from localrank.signature import PcaRepresentation, Signatures
-from localrank_papers.figures.dendrogram import Dendrogram
+from localrank.signature import PcaRepresentation, Signatures, choose_components
+from localrank.vectors import VectorPoints
 from localrank_papers.figures.fits import Fit
-from localrank_papers.figures.labelled import labelled_points
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import merges
 from localrank_training.config import TrainingConfig
-from localrank_training.representations import make_representation
+from localrank_training.representations import make_representation, relevant_means
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
+    from collections.abc import Iterable
+
+    from localrank.arrays import Indices, Vector
     from localrank.representation import Points, Representation
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
-    from localrank_papers.figures.labelled import ClusteredBy
     from localrank_training.clustering import Link
     from localrank_training.data.queries import QuerySet
+
+
+@dataclass(frozen=True, eq=False)
+class Dendrogram:
+    """Merges of training queries.
+
+    Attributes:
+        merges: ``[n - 1, 4]``, as scipy's linkage returns them.
+        queries: ``[n]`` which training query each leaf is.
+    """
+
+    merges: Vector
+    queries: Indices
+
+    def __len__(self) -> int:
+        """Return the number of leaves."""
+        return len(self.queries)
+
+    @property
+    def root(self) -> int:
+        """The node of all queries."""
+        return 2 * len(self) - 2
+
+    def cut(self, clusters: int) -> Indices:
+        """Return ``[n]`` the node that each leaf is in when there are this many clusters."""
+        first_beyond = 2 * len(self) - clusters
+        nodes = np.arange(len(self))
+        while True:
+            above = self._parents[nodes]
+            rising = above < first_beyond
+            if not rising.any():
+                return nodes
+            nodes = np.where(rising, above, nodes)
+
+    def nodes_of(self, cuts: Iterable[int]) -> Indices:
+        """Return all nodes of several cuts, each once."""
+        return np.unique(np.concatenate([self.cut(clusters) for clusters in cuts]))
+
+    def members(self, node: int) -> Indices:
+        """Return the training queries of a node, in their order."""
+        leaves = [node]
+        found = []
+        while leaves:
+            one = leaves.pop()
+            if one < len(self):
+                found.append(int(self.queries[one]))
+            else:
+                leaves += [int(child) for child in self.merges[one - len(self), :2]]
+        return np.sort(np.array(found, np.int64))
+
+    def shuffled(self, seed: int, draw: int) -> Dendrogram:
+        """Return the same tree over shuffled queries: every cut has clusters of the same sizes, at random."""
+        return replace(self, queries=np.random.default_rng([seed, draw]).permutation(self.queries))
+
+    def leaf_of(self, n_queries: int) -> Indices:
+        """Return ``[n_queries]`` the leaf of each training query; -1 if it has none."""
+        found = np.full(n_queries, -1)
+        found[self.queries] = np.arange(len(self))
+        return found
+
+    @cached_property
+    def _parents(self) -> Indices:
+        parents = np.full(2 * len(self) - 1, np.iinfo(np.int64).max)
+        children = self.merges[:, :2].astype(np.int64)
+        for side in children.T:
+            parents[side] = len(self) + np.arange(len(children))
+        return parents
+
+
+# ------------------------------------------------------------------------------------------------
+# Training queries described by their documents and labels, as LocalRank's conclusion proposes for clustering.
+#
+# A new query has no labels, so these are for clustering training queries only.
+
+#: The principal directions of relevant documents, as equation 5 compares them; the direction from the mean of the other documents
+#: to the mean of the relevant ones; the mean of the relevant ones.
+ClusteredBy: TypeAlias = Literal["routing", "relevant_pca", "relevant_direction", "relevant_mean"]
+
+
+def labelled_points(clouds: Clouds, by: ClusteredBy) -> tuple[Points, str]:
+    """Return the points of training queries, and the similarity that compares them."""
+    if by == "relevant_pca":
+        relevant = [
+            cloud.normalised[clouds.queries.labels_of(query) > 0] for query, cloud in enumerate(clouds)
+        ]
+        representation = PcaRepresentation(choose_components([principal_variances(one) for one in relevant]))
+        return representation.sign_all(relevant), "eq5"
+    return (relevant_means(clouds) if by == "relevant_mean" else relevant_directions(clouds)), "euclidean"
+
+
+def relevant_directions(clouds: Clouds) -> VectorPoints:
+    """Return unit vectors from the mean of the documents with label 0 to the mean of the others; none if one of the two is missing."""
+    found = np.zeros((len(clouds), clouds.contract.n_features), np.float32)
+    known = np.zeros(len(clouds), np.bool_)
+    for query, cloud in enumerate(clouds):
+        relevant = clouds.queries.labels_of(query) > 0
+        if relevant.any() and not relevant.all():
+            documents = cloud.normalised.astype(np.float64)
+            apart = documents[relevant].mean(axis=0) - documents[~relevant].mean(axis=0)
+            length = float(np.linalg.norm(apart))
+            if length > 0:
+                found[query], known[query] = apart / length, True
+    return VectorPoints(found, known)
+
+
+# ------------------------------------------------------------------------------------------------
+# How similar the queries of a fold are: the dendrogram of its training queries, and the similarity of all other
+# queries to these.
 
 
 @dataclass(frozen=True, slots=True)

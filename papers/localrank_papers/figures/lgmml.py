@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank_papers.figures.findings import Findings
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.folds import everything
 from localrank_papers.figures.lgmml_variants import (
@@ -19,9 +18,8 @@ from localrank_papers.figures.lgmml_variants import (
     sweep,
 )
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
-from localrank_papers.figures.role import Experiment, Protocol
-from localrank_papers.figures.side_by_side import Kind, side_by_side
 from localrank_papers.figures.songs import WAYS, local_metrics, metric_rankers
+from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side
 from localrank_training.comparisons import interval_of
 from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
     from localrank_papers.figures.folds import Fold
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Study
     from localrank_training.report import Mark
 
 PAPER = "Su, King, Lyu: Learning to Rank Using Localized Geometric Mean Metrics (SIGIR 2017)"

@@ -5,28 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from localrank_papers.figures import (
-    algorithms,
-    compact,
-    contenders,
-    kinds,
-    quadratic,
-    sweeps,
-    times,
-    triples,
-)
+from localrank_papers.figures import algorithms, compact, contenders, sweeps, synthetic, times
 from localrank_papers.figures.contenders import Contender
 from localrank_papers.figures.geometry import Geometry
-from localrank_papers.figures.role import Experiment, Protocol
+from localrank_papers.figures.study import Experiment, Protocol
 from localrank_papers.figures.transfer import Models
 from localrank_training.report import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from localrank_papers.figures.findings import Findings
     from localrank_papers.figures.fits import Fit
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Findings, Study
 
 PAPER = "Banerjee, Dubey, Machchhar, Chakrabarti: Efficient and Accurate Local Learning for Ranking (2009)"
 #: Of its accuracy figures.
@@ -299,8 +289,8 @@ EXPERIMENTS = (
         paper_data=(),
         needs_data=False,
         synthetic="triples of queries drawn from normal distributions, as in the paper",
-        plan=triples.fits_of,
-        find=triples.figure_1,
+        plan=synthetic.fits_of,
+        find=synthetic.figure_1,
     ),
     Experiment(
         name="localrank-fig4",
@@ -408,9 +398,9 @@ EXPERIMENTS = (
         title="One model of quadratic features beside local models",
         protocol=Protocol("ours", _SWEEP),
         not_run=UNAVAILABLE,
-        paper_data=quadratic.SETS,
-        plan=lambda study: quadratic.fits_of(study, MODELS, CANDIDATES),
-        find=lambda study: quadratic.compare(study, MODELS, CANDIDATES),
+        paper_data=algorithms.PRODUCT_SETS,
+        plan=lambda study: algorithms.fits_of_products(study, MODELS, CANDIDATES),
+        find=lambda study: algorithms.compare_products(study, MODELS, CANDIDATES),
     ),
     Experiment(
         name="localrank-kinds",
@@ -420,8 +410,8 @@ EXPERIMENTS = (
         protocol=Protocol("ours", "the paper announces the comparison and does not say how it would be made"),
         not_run="Queries whose kinds people judged, with features: none are public.",
         paper_data=(),
-        plan=kinds.fits_of,
-        find=kinds.figure,
+        plan=synthetic.fits_of_kinds,
+        find=synthetic.figure,
         needs_data=False,
         synthetic="queries of four kinds that differ in the shape of their clouds, in what is relevant, or in both",
     ),

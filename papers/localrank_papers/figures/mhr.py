@@ -13,7 +13,6 @@ from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import BordaScorer, LinearScorer
-from localrank_papers.figures.findings import Findings
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.folds import Fold, everything
 from localrank_papers.figures.hyperplanes import (
@@ -25,8 +24,7 @@ from localrank_papers.figures.hyperplanes import (
     turned,
 )
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
-from localrank_papers.figures.role import Experiment, Protocol
-from localrank_papers.figures.side_by_side import Kind, side_by_side
+from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side
 from localrank_papers.learners.mhr import MultipleHyperplanes, fit_weights
 from localrank_training.choices import folds_of
 from localrank_training.clouds import Clouds
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
     from localrank.scorers import Scorer
     from localrank_papers.figures.fits import Arrays
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Study
     from localrank_training.data.queries import QuerySet
 
 PAPER = "Qin, Liu, Lai, Zhang, Wang, Li: Ranking with Multiple Hyperplanes (SIGIR 2007)"

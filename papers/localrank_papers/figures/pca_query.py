@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from localrank_papers.figures.findings import Findings, spread_of
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.folds import everything
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
@@ -20,7 +19,7 @@ from localrank_papers.figures.pca_clusters import (
     own_axes,
     pooled_points,
 )
-from localrank_papers.figures.role import Experiment, Protocol
+from localrank_papers.figures.study import Experiment, Findings, Protocol, spread_of
 from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
 from localrank_training.stability import CHANGES
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
     from localrank_papers.figures.folds import Fold
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Study
     from localrank_training.report import Mark
 
 PAPER = "Lwin, Kham: Query Dependent Ranking based on PCA-based Query Representation"

@@ -25,7 +25,7 @@ import numpy as np
 
 from localrank.metrics import Judgements
 from localrank.scorers.anchored import bent
-from localrank_papers.learners.geometric_mean import PairScatter, metric_transform
+from localrank_papers.learners.gmml import PairScatter, metric_transform
 from localrank_papers.learners.rmlr import RobustMetric
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.learners.lesson import Lesson

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
-from localrank_papers.figures.choosing import (
+from localrank_papers.figures.controls import controlled, drawn
+from localrank_papers.figures.study import Findings, spread_of
+from localrank_papers.figures.transfer import (
+    METRICS,
     Chosen,
     choose,
     clairvoyant_of,
@@ -15,9 +18,6 @@ from localrank_papers.figures.choosing import (
     said,
     transfers_of,
 )
-from localrank_papers.figures.controls import controlled, drawn
-from localrank_papers.figures.findings import Findings, spread_of
-from localrank_papers.figures.transfer import METRICS
 from localrank_training.report import Axis, Bars, Level, Line, Plot, Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Vector
     from localrank_papers.figures.fits import Fit
-    from localrank_papers.figures.role import Study
+    from localrank_papers.figures.study import Study
     from localrank_papers.figures.transfer import Models, Transfer
     from localrank_training.report import Mark
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from localrank_papers.figures.folds import Data, Fold
-from localrank_papers.figures.role import Study
+from localrank_papers.figures.study import Study
 from localrank_training.data.queries import QuerySet, default_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from localrank_papers.figures.findings import Findings
     from localrank_papers.figures.fits import Arrays, Fit, Fits
+    from localrank_papers.figures.study import Findings
     from localrank_training.report import Plot, Table
 
 

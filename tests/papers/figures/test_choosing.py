@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_papers.figures.choosing import choose, compared, figures_of, said
-from localrank_papers.figures.transfer import METRICS
+from localrank_papers.figures.transfer import METRICS, choose, compared, figures_of, said
 
 
 def comparison(low: float | None, high: float, p: float) -> Any:

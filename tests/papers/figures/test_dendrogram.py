@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import cut_tree, linkage
 
-from localrank_papers.figures.dendrogram import Dendrogram
+from localrank_papers.figures.geometry import Dendrogram
 
 
 @pytest.fixture

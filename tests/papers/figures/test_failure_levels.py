@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_papers.figures.failure_levels import levels, means_at, predicted_levels
+from localrank_papers.figures.adaptive import levels, means_at, predicted_levels
 
 
 def test_a_level_is_the_difference_rounded_to_a_tenth() -> None:

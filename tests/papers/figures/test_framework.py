@@ -13,12 +13,10 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.errors import InvalidData
-from localrank_papers.figures.findings import Findings
 from localrank_papers.figures.fits import Fit, Fits
 from localrank_papers.figures.folds import Data, Fold, read_folds
-from localrank_papers.figures.log import RunLog
-from localrank_papers.figures.role import Experiment, Protocol, Study
-from localrank_papers.figures.running import LOG, run
+from localrank_papers.figures.running import LOG, RunLog, run
+from localrank_papers.figures.study import Experiment, Findings, Protocol, Study
 from localrank_training.report import Axis, Line, Plot, Table
 
 if TYPE_CHECKING:

@@ -19,26 +19,22 @@ import pytest
 from localrank_papers.figures import (
     adaptive,
     adaptive_clusters,
+    algorithms,
     compact,
+    contenders,
     controls,
     hyperplanes,
-    kinds,
     lgmml,
     lgmml_variants,
     mhr,
     pca_clusters,
-    quadratic,
-    random_clusters,
-    released_lgmml,
-    rivals,
     songs,
+    synthetic,
     times,
     transfer,
-    triples,
 )
 from localrank_papers.figures.adaptive_clusters import PUBLISHED, REPAIRED
-from localrank_papers.figures.cleaning import cleaned_queries
-from localrank_papers.figures.folds import Fold
+from localrank_papers.figures.folds import Fold, cleaned_queries
 from localrank_papers.figures.geometry import Geometry, nearness
 from localrank_papers.figures.hyperplanes import definition_search, graded, turned
 from localrank_training.data.queries import QuerySet, default_names
@@ -135,21 +131,21 @@ WORKS: dict[str, Callable[[], Arrays]] = {
     "mean directions": lambda: compact.by_mean_directions(FOLD, geometry=asdict(Geometry()), clusters=3),
     "transfer, all nodes": lambda: transfer.transfer(FOLD, **LOCAL, cuts=(), draw=None, seed=0),
     "transfer, some shuffled": lambda: transfer.transfer(FOLD, **LOCAL, cuts=(2, 3, 99), draw=1, seed=3),
-    "dealt": lambda: random_clusters.dealt(FOLD, **SHUFFLED, clusters=3, draws=2, seed=4),
-    "RankBoost": lambda: rivals.boosted(FOLD, convention="standard"),
-    "KNN": lambda: rivals.neighbours(FOLD, counts=[2, 4, 99], settings=STRENGTHS, convention="standard"),
-    "KNN, queries that are known": lambda: rivals.neighbours(
+    "dealt": lambda: contenders.dealt(FOLD, **SHUFFLED, clusters=3, draws=2, seed=4),
+    "RankBoost": lambda: algorithms.boosted(FOLD, convention="standard"),
+    "KNN": lambda: algorithms.neighbours(FOLD, counts=[2, 4, 99], settings=STRENGTHS, convention="standard"),
+    "KNN, queries that are known": lambda: algorithms.neighbours(
         Fold(1, TRAIN, TRAIN.select([0, 5]), TRAIN.select([3, 0, 10])), counts=[2], settings=STRENGTHS, convention="standard"
     ),
-    "KNN, too many": lambda: rivals.neighbours(FOLD, counts=[50], settings=STRENGTHS[:1], convention="letor3"),
-    "D&K": lambda: rivals.transduced(
+    "KNN, too many": lambda: algorithms.neighbours(FOLD, counts=[50], settings=STRENGTHS[:1], convention="letor3"),
+    "D&K": lambda: algorithms.transduced(
         FOLD, kernels=["linear", "poly", "rbf"], components=2, settings=STRENGTHS, most=4, seed=2, convention="standard"
     ),
-    "quadratic": lambda: quadratic.quadratic(FOLD, settings=STRENGTHS, convention="letor4"),
-    "triples, relevance": lambda: triples.triples(None, "relevance", 1),
-    "triples, something else": lambda: triples.triples(None, "something else", 1),
-    "kinds": lambda: kinds.against_kinds(None, **KINDS, draws=2),
-    "kinds, no draws": lambda: kinds.against_kinds(None, **KINDS, draws=0),
+    "quadratic": lambda: algorithms.quadratic(FOLD, settings=STRENGTHS, convention="letor4"),
+    "triples, relevance": lambda: synthetic.triples(None, "relevance", 1),
+    "triples, something else": lambda: synthetic.triples(None, "something else", 1),
+    "kinds": lambda: synthetic.against_kinds(None, **KINDS, draws=2),
+    "kinds, no draws": lambda: synthetic.against_kinds(None, **KINDS, draws=0),
     "sweep": lambda: lgmml_variants.sweep(FOLD, sizes=[1, 2, 4], rounds=6, convention="letor3", seed=3),
     "alone, GBRT": lambda: lgmml_variants.alone(FOLD, learner="gbrt", settings=[FEW], convention="standard"),
     "alone, L-GMML": lambda: lgmml_variants.alone(
@@ -198,9 +194,9 @@ FEW_TREES = replace(REPAIRED, num_iterations=8, min_data_in_leaf=3, learning_rat
 
 def of_released_code() -> Arrays:
     train = lgmml_variants.by_column_norm(TRAIN)
-    released = released_lgmml.learn_released(train, 4, np.random.default_rng(1))
+    released = lgmml_variants.learn_released(train, 4, np.random.default_rng(1))
     distances = released.distances(train.documents)
-    weights = released_lgmml.released_weights(distances, train, 8, np.random.default_rng(2))
+    weights = lgmml_variants.released_weights(distances, train, 8, np.random.default_rng(2))
     return {
         "metrics": released.metrics,
         "anchors": released.anchors,
@@ -375,8 +371,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "REPAIRED", repaired)
     monkeypatch.setattr(adaptive_clusters.as_published, "__defaults__", (2, published))
     monkeypatch.setattr(adaptive_clusters.repaired, "__defaults__", (repaired, 0))
-    monkeypatch.setattr(triples, "TRIPLES", 3)
-    monkeypatch.setattr(triples, "DOCUMENTS", 20)
+    monkeypatch.setattr(synthetic, "TRIPLES", 3)
+    monkeypatch.setattr(synthetic, "DOCUMENTS", 20)
     monkeypatch.setattr(mhr, "STRENGTHS", (1.0, 100.0))
     monkeypatch.setattr(times, "CLUSTERS", 2)
     monkeypatch.setattr(times, "NEIGHBOURS", 3)

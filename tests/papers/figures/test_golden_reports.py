@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
 
-from localrank_papers.figures.catalogue import EXPERIMENTS
-from localrank_papers.figures.dendrogram import Dendrogram
-from localrank_papers.figures.geometry import Geometry
+from localrank_papers.figures.geometry import Dendrogram, Geometry
 from localrank_papers.figures.hyperplanes import graded, turned
 from localrank_papers.figures.lgmml_variants import VARIANTS
 from localrank_papers.figures.pca_clusters import METRICS as ANSWERED
+from localrank_papers.figures.running import EXPERIMENTS
 from localrank_papers.figures.songs import WAYS
 from localrank_training.stability import CHANGES
 from tests.papers.figures.made_up import numbers_for, small_data, study
@@ -196,7 +195,7 @@ def planned(fits: Any) -> list[str]:
     folds: dict[str, list[str]] = {}
     for fit in fits:
         settings = json.dumps(dict(fit.settings), sort_keys=True, ensure_ascii=False)
-        work = f"{fit.work.__module__.rsplit('.', 1)[1]}.{fit.work.__name__} {settings}"
+        work = f"{fit.work.__name__} {settings}"
         folds.setdefault(work, []).append("–" if fit.fold is None else str(fit.fold.number))
     return [f"{work} on {' '.join(numbers)}" for work, numbers in folds.items()]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from localrank.__main__ import main
-from localrank_papers.figures import local_rank, triples
+from localrank_papers.figures import local_rank, synthetic
 from localrank_papers.figures.geometry import Geometry
 from localrank_papers.figures.sweeps import chance_of_ranks
+from localrank_papers.figures.synthetic import compared_triple, three_queries
 from localrank_papers.figures.transfer import Models
-from localrank_papers.figures.triples import compared_triple, three_queries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def test_figure_1_finds_what_its_triples_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(triples, "TRIPLES", 12)
+    monkeypatch.setattr(synthetic, "TRIPLES", 12)
 
     assert 0 == main(["papers", "run", "localrank-fig1", "--out", str(tmp_path), "--workers", "1", "--json"])
 

@@ -17,14 +17,12 @@ from sklearn.preprocessing import PolynomialFeatures
 from localrank.__main__ import main
 from localrank.contract import FeatureContract
 from localrank.signature import PcaRepresentation
-from localrank_papers.figures import algorithms, kinds, local_rank, times
-from localrank_papers.figures.cleaning import cleaned_queries
+from localrank_papers.figures import algorithms, local_rank, synthetic, times
+from localrank_papers.figures.algorithms import FIGURE_11, claims, recounted, with_products
 from localrank_papers.figures.compact import mean_directions, prototypes
-from localrank_papers.figures.geometry import Geometry
-from localrank_papers.figures.labelled import relevant_directions
+from localrank_papers.figures.folds import cleaned_queries
+from localrank_papers.figures.geometry import Geometry, relevant_directions
 from localrank_papers.figures.paired import Pair, sides_of
-from localrank_papers.figures.printed import FIGURE_11, claims, recounted
-from localrank_papers.figures.quadratic import with_products
 from localrank_papers.figures.transfer import Models
 from localrank_training.clouds import Clouds
 from localrank_training.data.writing import write
@@ -216,10 +214,10 @@ def test_mean_directions_ignore_signs() -> None:
 
 
 def test_clusters_are_kinds_if_their_clouds_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "SHAPES", (0.0, 1.0))
-    monkeypatch.setattr(kinds, "QUERIES", (40, 16, 24))
-    monkeypatch.setattr(kinds, "SETS", 1)
-    monkeypatch.setattr(kinds, "STRENGTHS", (10.0,))
+    monkeypatch.setattr(synthetic, "SHAPES", (0.0, 1.0))
+    monkeypatch.setattr(synthetic, "QUERIES", (40, 16, 24))
+    monkeypatch.setattr(synthetic, "SETS", 1)
+    monkeypatch.setattr(synthetic, "STRENGTHS", (10.0,))
 
     answer = found("localrank-kinds", None, tmp_path, draws=2)
 

@@ -11,14 +11,13 @@ import pytest
 from localrank_papers.figures import (
     adaptive,
     compact,
-    kinds,
     lgmml,
     local_rank,
     mhr,
     pca_query,
     sweeps,
+    synthetic,
     times,
-    triples,
 )
 
 PAGES = Path(__file__).parents[3] / "docs" / "research"
@@ -143,14 +142,18 @@ def test_what_is_timed_is_that_of_the_page() -> None:
 
 def test_synthetic_queries_are_those_of_the_page() -> None:
     text = section("localrank", "Clusters beside the true kinds")
-    train, _, test = kinds.QUERIES
+    train, _, test = synthetic.QUERIES
     assert (
-        f"{kinds.SETS} sets of {train} training and {test} test queries, {kinds.DOCUMENTS} documents each, {kinds.KINDS} kinds"
+        f"{synthetic.SETS} sets of {train} training and {test} test queries, {synthetic.KIND_DOCUMENTS} documents each, {synthetic.KINDS} kinds"
         in text
     )
-    assert [f"{one:.4f}" for one in kinds.SHAPES] == column("localrank", "true kinds", "| separation |", 1)
-    assert [f"{one:.4f}" for one in kinds.SEPARATIONS] == column("localrank", "true kinds", "| separation |")
-    assert f"Shares of {triples.TRIPLES} triples" in section("localrank", "Figure 1: ")
+    assert [f"{one:.4f}" for one in synthetic.SHAPES] == column(
+        "localrank", "true kinds", "| separation |", 1
+    )
+    assert [f"{one:.4f}" for one in synthetic.SEPARATIONS] == column(
+        "localrank", "true kinds", "| separation |"
+    )
+    assert f"Shares of {synthetic.TRIPLES} triples" in section("localrank", "Figure 1: ")
 
 
 def test_prototypes_and_ranks_are_those_of_the_page() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_papers.figures import local_rank, quadratic
+from localrank_papers.figures import algorithms, local_rank
+from localrank_papers.figures.algorithms import FIGURE_11, PRINTED_METRICS, SETS, claims, figure_11, recounted
 from localrank_papers.figures.lgmml import REPRESENTATIONS, table_1, table_2
 from localrank_papers.figures.pca_query import table_1 as table_1_of_pca
-from localrank_papers.figures.printed import FIGURE_11, METRICS, SETS, claims, figure_11, recounted
 from tests.papers.figures.made_up import small_data, study
 
 #: Four blocks: NDCG@1, NDCG@5, NDCG@10, MAP.
@@ -65,10 +65,10 @@ def test_figure_11_is_the_papers() -> None:
 
     rows = [list(row) for row in figure_11().rows]
 
-    expected = [[METRICS[number // 5], name, *values] for number, (name, values) in enumerate(blocks)]
+    expected = [[PRINTED_METRICS[number // 5], name, *values] for number, (name, values) in enumerate(blocks)]
     assert ("metric", "", *SETS) == figure_11().header
     assert sorted(map(str, expected)) == sorted(map(str, rows))
-    assert list(METRICS) == list(dict.fromkeys(row[0] for row in rows))
+    assert list(PRINTED_METRICS) == list(dict.fromkeys(row[0] for row in rows))
 
 
 def test_the_papers_shares_are_printed_beside_what_its_figure_comes_to() -> None:
@@ -118,9 +118,9 @@ def test_figure_15_is_the_papers_and_its_local_rank_stands_beside_that_of_figure
     of_11 = typed(LOCALRANK_FIGURE_11)[-1]
 
     assert {**expected, "LocalRank in Figure 11": of_11[1][:6]} == {
-        name: list(values) for name, values in quadratic.PRINTED.items()
+        name: list(values) for name, values in algorithms.PRINTED.items()
     }
-    assert SETS[:6] == quadratic.SETS
+    assert SETS[:6] == algorithms.PRODUCT_SETS
 
 
 def test_table_2_of_l_gmml_is_the_papers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_papers.figures.released_lgmml import (
+from localrank_papers.figures.lgmml_variants import (
     Released,
     learn_released,
     mean_as_released,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank_papers.figures.serving import Served, serving
+from localrank_papers.figures.times import Served, serving
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,7 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 
 from localrank_papers.figures import sweeps
-from localrank_papers.figures.dendrogram import Dendrogram
-from localrank_papers.figures.geometry import Geometry
+from localrank_papers.figures.geometry import Dendrogram, Geometry
 from localrank_papers.figures.transfer import METRICS, Models
 from localrank_training.stability import CHANGES
 from tests.papers.figures.made_up import mark, numbers_for, rows_of, small_data, study, table
@@ -20,9 +19,9 @@ from tests.papers.figures.made_up import mark, numbers_for, rows_of, small_data,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank_papers.figures.findings import Findings
     from localrank_papers.figures.fits import Arrays, Fit
     from localrank_papers.figures.folds import Fold
+    from localrank_papers.figures.study import Findings
 
 DATA = small_data((9, 8))
 LEAVES = {1: 6, 2: 5}

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from localrank.metrics import Judgements
-from localrank_papers.figures.choosing import choose, compared, said
 from localrank_papers.figures.fits import Fits
 from localrank_papers.figures.folds import Fold, read_folds
 from localrank_papers.figures.geometry import Geometry, contract_of, nearness
-from localrank_papers.figures.role import Study
-from localrank_papers.figures.transfer import METRICS, Assignment, Models, Transfer
+from localrank_papers.figures.study import Study
+from localrank_papers.figures.transfer import METRICS, Assignment, Models, Transfer, choose, compared, said
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
 from localrank_training.config import TrainingConfig

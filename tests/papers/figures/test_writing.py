@@ -16,13 +16,9 @@ import pytest
 
 from localrank._version import __version__
 from localrank.errors import InvalidConfiguration, InvalidData, PublishFailed
-from localrank_papers.figures.catalogue import EXPERIMENTS, named
-from localrank_papers.figures.findings import Findings, spread_of
 from localrank_papers.figures.fits import Fit, Fits
-from localrank_papers.figures.log import LoggedRun, RunLog
-from localrank_papers.figures.role import Experiment, Protocol, Study
-from localrank_papers.figures.running import LOG, run
-from localrank_papers.figures.writing import write
+from localrank_papers.figures.running import EXPERIMENTS, LOG, LoggedRun, RunLog, named, run, write
+from localrank_papers.figures.study import Experiment, Findings, Protocol, Study, spread_of
 from localrank_training.report import Axis, Line, Plot, Table
 from tests.papers.figures.made_up import small_data
 from tests.training.golden import agree_exactly

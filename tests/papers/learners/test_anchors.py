@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from localrank.errors import InvalidData
-from localrank_papers.learners.anchors import best_document, relevant_mean, usable_queries
+from localrank_papers.learners.gmml import best_document, relevant_mean, usable_queries
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -108,11 +108,11 @@ def test_of_many_relevant_documents_some_are_drawn(queries: QuerySet) -> None:
 
 
 def test_of_many_queries_some_are_drawn(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localrank_papers.learners.anchors._ENOUGH", 1)
+    monkeypatch.setattr("localrank_papers.learners.gmml._ENOUGH", 1)
     shares = np.array([1.0, 3.0, 0, 0, 0])
 
     found = {best(queries, shares, seed)[1] for seed in range(20)}
 
     assert found == {best(queries, one, 0)[1] for one in (np.eye(5)[0], np.eye(5)[1])}
-    monkeypatch.setattr("localrank_papers.learners.anchors._ENOUGH", 2)
+    monkeypatch.setattr("localrank_papers.learners.gmml._ENOUGH", 2)
     assert 1 == len({best(queries, shares, seed)[1] for seed in range(20)})

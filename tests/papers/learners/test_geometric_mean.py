@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power, inv, sqrtm
 from scipy.optimize import minimize
 
-from localrank_papers.learners.geometric_mean import (
+from localrank_papers.learners.gmml import (
     PairScatter,
     geodesic,
     metric_transform,

@@ -140,7 +140,7 @@ def test_a_low_rank_is_kept_in_the_scorer(queries: QuerySet) -> None:
 def test_very_many_queries_are_sampled_for_the_anchor(
     queries: QuerySet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("localrank_papers.learners.anchors._ENOUGH", 2)
+    monkeypatch.setattr("localrank_papers.learners.gmml._ENOUGH", 2)
 
     scorer = GeometricMeanMetric().fit(Lesson(queries))
 

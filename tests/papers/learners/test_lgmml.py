@@ -15,9 +15,8 @@ from localrank.metrics import Judgements
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
 from localrank_papers.learners import lgmml
-from localrank_papers.learners.geometric_mean import PairScatter, metric_transform
-from localrank_papers.learners.lgmml import LocalGeometricMeanMetrics
-from localrank_papers.learners.warp import learn_weights
+from localrank_papers.learners.gmml import PairScatter, metric_transform
+from localrank_papers.learners.lgmml import LocalGeometricMeanMetrics, learn_weights
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from localrank_papers.learners.structural_metric import Size, minimise_metric, row_lengths
+from localrank_papers.learners.rmlr import Size, minimise_metric, row_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from localrank_papers.learners.warp import gradient, learn_weights, loss, rank_weights
+from localrank_papers.learners.lgmml import gradient, learn_weights, loss, rank_weights
 
 
 def test_rank_weights_are_sums_of_discounts() -> None:
