@@ -334,6 +334,7 @@ def _file(plots: Sequence[Plot], columns: int, width: float, kind: str, salt: st
     """Let matplotlib draw plots: with the same bytes each time, whatever settings of its own a user has."""
     from matplotlib import style
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     written = BytesIO()
     with style.context(["default", _STYLE | {"svg.hashsalt": salt}]), warnings.catch_warnings():
@@ -342,10 +343,12 @@ def _file(plots: Sequence[Plot], columns: int, width: float, kind: str, salt: st
         each, alone = width / columns, len(plots) == 1
         heights = [_height(plot, each, alone=alone) for plot in plots]
         rows = [max(heights[first : first + columns]) for first in range(0, len(plots), columns)]
-        figure = Figure((width / 72, sum(rows) / 72), dpi=72, layout="constrained")
+        figure = Figure((width / 72, sum(rows) / 72), dpi=72)
         panels = [figure] if alone else figure.subfigures(len(rows), columns, squeeze=False, height_ratios=rows).flat  # fmt: skip
         for number, (plot, panel) in enumerate(zip(plots, panels, strict=False)):
             _draw(panel, plot, each, number, alone=alone)
+        # Laid out here, as `savefig` would draw everything once more for that.
+        ConstrainedLayoutEngine().execute(figure)
         figure.savefig(written, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else {})
     return written.getvalue()
 
