@@ -25,7 +25,7 @@ from localrank.metrics import Judgements
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ from localrank_training.config import TrainingConfig
 from localrank_training.dask_workers import dask_workers
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.parallel import in_parallel
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix

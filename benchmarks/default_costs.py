@@ -27,7 +27,7 @@ from localrank.registry import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
 from localrank_training.publishing import publish
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 MOST = {"CPU s to learn": 60.0, "peak MB": 2000.0, "artifact MB": 20.0, "best ms to rank": 2.0}
 _DOCUMENTS, _LISTS = 100, 20

@@ -31,7 +31,7 @@ from localrank_training.data.reading import read
 from localrank_training.extending import against_retraining, extend
 from localrank_training.parallel import available_cores
 from localrank_training.publishing import publish
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,12 +34,12 @@ from benchmarks.folds import data_dir, shuffled
 from benchmarks.quality import MARGIN, rehearsals
 from localrank_training.comparisons import lower_bound
 from localrank_training.config import TrainingConfig
-from localrank_training.cross_fitting import cross_fit
 from localrank_training.data.reading import read
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.evaluation import rank_all
 from localrank_training.learners.blend import LOCAL, MEMBERS
-from localrank_training.training import train
+from localrank_training.run.blended import cross_fit
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

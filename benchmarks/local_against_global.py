@@ -21,7 +21,7 @@ from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.parallel import available_cores
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

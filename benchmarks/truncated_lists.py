@@ -20,8 +20,8 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.evaluation import rank_all
 from localrank_training.parallel import available_cores
+from localrank_training.run.train import train
 from localrank_training.stability import flip_rates
-from localrank_training.training import train
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

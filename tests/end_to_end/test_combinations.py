@@ -33,8 +33,8 @@ from localrank_training.combinations import (
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.publishing import publish
+from localrank_training.run.train import train
 from localrank_training.steps import MODEL_PER_QUERY, SelectionSettings
-from localrank_training.training import train
 from tests.end_to_end.serving import serving
 from tests.training.kinds import two_kinds
 

@@ -20,8 +20,8 @@ from localrank_training.data.reading import read
 from localrank_training.data.rows import Rows
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.data.writing import write
-from localrank_training.publishing import fingerprint
-from localrank_training.training import train
+from localrank_training.journal import fingerprint
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,8 @@ def held():
     return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) * 1024
 
 from localrank.__main__ import main
-from localrank_training import commands, publishing, training
+from localrank_training import commands, publishing
+from localrank_training.run import train
 from localrank_training.data import reading
 import lightgbm, sklearn
 peak, done = [0], threading.Event()

@@ -19,7 +19,7 @@ from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 from localrank_training.pipeline import build, prepared
-from localrank_training.training import HeldOut, train
+from localrank_training.run.train import HeldOut, train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.publishing import publish
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.training.dask_cluster import Cluster, started
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from localrank_training import dask_workers as module
 from localrank_training.config import TrainingConfig
 from localrank_training.dask_workers import DaskWorkers, dask_workers
 from localrank_training.parallel import in_parallel
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.training import dask_pieces
 from tests.training.dask_cluster import Cluster, started
 from tests.training.kinds import two_kinds

@@ -24,8 +24,9 @@ from localrank_training.extending import (
     extend,
     publish_extended,
 )
-from localrank_training.publishing import described, fingerprint, known_as, publish
-from localrank_training.training import train
+from localrank_training.journal import fingerprint
+from localrank_training.publishing import described, known_as, publish
+from localrank_training.run.train import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

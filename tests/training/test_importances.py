@@ -13,7 +13,7 @@ from localrank_training import importances
 from localrank_training.config import TrainingConfig
 from localrank_training.importances import _errors, _first, importances_of
 from localrank_training.publishing import publish
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.core.examples import example_queries, example_ranker
 from tests.training.kinds import two_kinds
 

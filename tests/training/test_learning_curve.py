@@ -16,7 +16,7 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.evaluation import rank_all
 from localrank_training.learning_curve import CurvePoint, LearningCurve, learning_curve, seconds_of_curve
-from localrank_training.training import plan_for, train
+from localrank_training.run.train import plan_for, train
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

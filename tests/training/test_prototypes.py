@@ -18,8 +18,8 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.pipeline import build
 from localrank_training.prototypes import Locality, choose_prototypes, local_weights, similarities_to
+from localrank_training.run.train import train
 from localrank_training.steps import ClusteringSettings
-from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -14,15 +14,16 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import Skipped
 from localrank_training.data.reading import read
 from localrank_training.data.writing import write
-from localrank_training.publishing import described, fingerprint, publish
+from localrank_training.journal import fingerprint
+from localrank_training.publishing import described, publish
 from localrank_training.report.figures import report_of
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 QUERIES = two_kinds(4)
 
@@ -52,7 +53,7 @@ def test_whatever_differs_changes_the_fingerprint(change: dict[str, Any]) -> Non
 def test_every_portion_and_every_weight_count(monkeypatch: pytest.MonkeyPatch) -> None:
     weighted = replace(QUERIES, weights=np.array([1.0, 2.0, 1.0, 1.0]))
     plain = fingerprint(QUERIES)
-    monkeypatch.setattr("localrank_training.publishing.CELLS", 5 * 7)
+    monkeypatch.setattr("localrank_training.journal.CELLS", 5 * 7)
 
     assert plain == fingerprint(QUERIES)
     assert 3 == len({plain, fingerprint(weighted), fingerprint(replace(QUERIES, weights=np.ones(4)))})

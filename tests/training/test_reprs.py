@@ -12,7 +12,7 @@ from localrank.artifact import read_manifest
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import evaluate
 from localrank_training.report.figures import report_of
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.training.kinds import two_kinds
 
 DEMO = Path(__file__).parents[2] / "models" / "demo" / "1"

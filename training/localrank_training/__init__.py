@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from localrank_training.learners.role import Learner
     from localrank_training.origins import read_model
     from localrank_training.publishing import publish
-    from localrank_training.training import train
+    from localrank_training.run.train import train
 
 __all__ = [
     "Learner",
@@ -53,7 +53,7 @@ _HOMES = {
     "read": "data.reading",
     "read_model": "origins",
     "read_table": "data.reading",
-    "train": "training",
+    "train": "run.train",
 }
 
 

@@ -18,15 +18,15 @@ from localrank_training.config import TrainingConfig
 from localrank_training.leaks import suspicion
 from localrank_training.progress import silent
 from localrank_training.removals import CONVENTION
+from localrank_training.run.train import train
 from localrank_training.stability import flip_rates_of_known
-from localrank_training.training import train
 
 if TYPE_CHECKING:
     from localrank.metrics import Measured
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 METRIC = "ndcg@10"
 #: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.

@@ -132,6 +132,16 @@ class Comparison:
         return asdict(self)
 
 
+def clearly_above(differences: Vector, errors: float) -> bool:
+    """Tell whether the mean of ``[n_queries]`` differences is above zero by more than ``errors`` standard errors."""
+    return len(differences) > 1 and bool(differences.mean() > errors * standard_error(differences))
+
+
+def standard_error(differences: Vector) -> float:
+    """Return the standard error of the mean of ``[n_queries]`` differences; infinite for fewer than two."""
+    return float(differences.std(ddof=1)) / len(differences) ** 0.5 if len(differences) > 1 else math.inf
+
+
 def paired_differences(candidate: Measured, baseline: Measured) -> Vector:
     """Return candidate minus baseline for the queries that have a figure.
 

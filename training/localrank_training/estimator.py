@@ -33,7 +33,7 @@ from localrank_training.data.weights import QueryWeights
 from localrank_training.evaluation import rank_all
 from localrank_training.publishing import publish as publish_trained
 from localrank_training.report.figures import report_of
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

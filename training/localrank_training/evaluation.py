@@ -24,7 +24,7 @@ from localrank_training.progress import silent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from localrank.arrays import Vector
+    from localrank.arrays import Indices, Vector
     from localrank.ranker import Ranker
     from localrank.routing import Route
     from localrank_training.comparisons import Comparison
@@ -52,6 +52,20 @@ class Ranked:
     routes: tuple[Route, ...]
 
     __repr__ = one_line
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ranked]) -> Ranked:
+        """Return what was made of the queries of all parts, one after the other."""
+        return cls(
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.global_scores for part in parts]),
+            tuple(route for part in parts for route in part.routes),
+        )
+
+    @property
+    def clusters(self) -> Indices:
+        """``[n_queries]`` where each was sent; -1 is none."""
+        return np.array([-1 if route.cluster is None else route.cluster for route in self.routes])
 
 
 @dataclass(frozen=True, slots=True)

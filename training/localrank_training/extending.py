@@ -28,10 +28,11 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.alignment import aligned
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
+from localrank_training.journal import fingerprint
 from localrank_training.progress import silent
-from localrank_training.publishing import described, fingerprint, known_as
+from localrank_training.publishing import described, known_as
 from localrank_training.report.figures import CONVENTION, METRICS
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

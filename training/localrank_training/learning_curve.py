@@ -16,11 +16,11 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import measure
-from localrank_training.choices import folds_of
 from localrank_training.comparisons import compare
 from localrank_training.evaluation import rank_all
 from localrank_training.progress import silent
-from localrank_training.training import plan_for, train
+from localrank_training.run.choosing import folds_of
+from localrank_training.run.train import plan_for, train
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

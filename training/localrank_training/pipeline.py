@@ -6,7 +6,7 @@
                   route          how a query finds its cluster              (core)
     learn         a global scorer, and one per cluster; cluster anew by what these score, if asked to
 
-`build` does this for settled settings. `localrank_training.training` first makes the choices that the configuration
+`build` does this for settled settings. `localrank_training.run.train` first makes the choices that the configuration
 leaves open, and measures what the result is worth on queries that it was not built from.
 """
 

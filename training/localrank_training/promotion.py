@@ -15,7 +15,7 @@ from localrank_training.report.verdict import against_served
 if TYPE_CHECKING:
     from localrank.registry import Registry
     from localrank_training.report.figures import TrainingReport
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 
 def better_than_served(

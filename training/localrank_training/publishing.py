@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import platform
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from localrank import probe
 from localrank.artifact import Cluster, Provenance
-from localrank.columns import portions
-from localrank_training.data.rows import CELLS
 from localrank_training.importances import importances_of
+from localrank_training.journal import fingerprint, libraries
 from localrank_training.report.figures import report_of
 from localrank_training.report.query_map import map_of
 
@@ -24,10 +19,7 @@ if TYPE_CHECKING:
     from localrank.registry import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.report.figures import TrainingReport
-    from localrank_training.training import Trained
-
-#: What a result may depend on.
-_LIBRARIES = ("localrank", "numpy", "scipy", "scikit-learn", "lightgbm")
+    from localrank_training.run.train import Trained
 
 
 def publish(
@@ -45,7 +37,7 @@ def publish(
     Args:
         registry: where to.
         name: the model's name.
-        trained: what `localrank_training.training.train` returned.
+        trained: what `localrank_training.run.train.train` returned.
         queries: it was trained on.
         validation: choices were made on; probe queries are drawn from them if there are some.
         report: where it was made already.
@@ -57,7 +49,7 @@ def publish(
         | ({"validation": described(validation)} if validation else {}),
         "configuration": trained.config.to_json(),
         "trials": [trial.to_json() for trial in trained.trials],
-        "libraries": {library: importlib.metadata.version(library) for library in _LIBRARIES},
+        "libraries": libraries(),
         "python": platform.python_version(),
     } | ({} if trained.cross_fitted is None else {"plan": trained.cross_fitted.plan.to_json()})
     ranker = trained.built.ranker
@@ -95,19 +87,6 @@ def publish(
             ),
         ),
     )
-
-
-def fingerprint(queries: QuerySet) -> str:
-    """Return a hash of the judged queries themselves: the same for the same data in another file format."""
-    digest = hashlib.sha256()
-    for rows in portions(queries.documents, CELLS):
-        digest.update(np.ascontiguousarray(queries.documents[rows]).data)
-    for array in (queries.labels, queries.offsets):
-        digest.update(np.ascontiguousarray(array).data)
-    if queries.weights is not None:
-        digest.update(queries.weights.data)
-    digest.update("\n".join((*queries.query_ids, *queries.feature_names)).encode())
-    return "sha256:" + digest.hexdigest()
 
 
 def known_as(source: Mapping[str, Any], digest: str) -> str | None:

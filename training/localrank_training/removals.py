@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.metrics import measure
-from localrank_training.choices import folds_of
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import build
 from localrank_training.progress import silent
+from localrank_training.run.choosing import folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

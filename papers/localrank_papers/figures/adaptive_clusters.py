@@ -23,7 +23,6 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.vectors import VectorPoints
-from localrank_training.choices import folds_of
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
@@ -31,6 +30,7 @@ from localrank_training.learners.seen import scores_of
 from localrank_training.partitions import kmeans, ward
 from localrank_training.profiles import PROFILE, profile_of
 from localrank_training.routers import fit_classifier
+from localrank_training.run.choosing import folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

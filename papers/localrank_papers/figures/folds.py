@@ -18,8 +18,8 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
+from localrank_training.journal import fingerprint
 from localrank_training.progress import silent
-from localrank_training.publishing import fingerprint
 from localrank_training.twins import contested
 
 if TYPE_CHECKING:

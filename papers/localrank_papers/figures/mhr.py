@@ -26,12 +26,12 @@ from localrank_papers.figures.hyperplanes import (
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
 from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side
 from localrank_papers.learners.mhr import MultipleHyperplanes, fit_weights
-from localrank_training.choices import folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.seen import scores_of
 from localrank_training.report import Axis, Dots, Line, Plot, Table
+from localrank_training.run.choosing import folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

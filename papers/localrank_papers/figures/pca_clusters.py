@@ -18,7 +18,6 @@ from localrank.aggregates import top_scores
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.ranker import Ranker
-from localrank_training.choices import folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
@@ -28,6 +27,7 @@ from localrank_training.learners.seen import scores_of
 from localrank_training.methods import METHODS
 from localrank_training.pipeline import Plan, learn_contract, plan_of
 from localrank_training.routers import make_router
+from localrank_training.run.choosing import folds_of
 from localrank_training.stability import CHANGES, flip_rates
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     models = tmp_path / "models"
     program = (
         "import os, signal, sys; from localrank.__main__ import main; "
-        "import localrank_training.training as s; "
+        "import localrank_training.run.train as s; "
         "s.train = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT); "
         "sys.exit(main(sys.argv[1:]))"
     )

@@ -20,6 +20,7 @@ from tests.training.cli.calls import COLUMNS, Calls
 GLOBAL = TrainingConfig.read(method="global")
 TRAINED = SimpleNamespace(name="trained")
 QUERIES = SimpleNamespace(n_features=6)
+JOURNAL = SimpleNamespace(known=0, remove=lambda: None)
 
 
 @pytest.fixture
@@ -48,14 +49,16 @@ def calls(monkeypatch: pytest.MonkeyPatch, version: Reference, report: Any) -> C
     monkeypatch.setattr("localrank_training.report.terminal.of_run", lambda _: [table])
     made.answer("localrank.registry.Registry.check_publishable", None)
     made.answer("localrank.registry.Registry.promote", None)
-    made.answer("localrank.artifact.load", None)
     made.answer("localrank_training.data.reading.read", QUERIES)
-    made.answer("localrank_training.training.plan_for", None)
-    made.answer("localrank_training.training.train", TRAINED)
+    made.answer("localrank_training.run.train.plan_for", None)
+    made.answer("localrank_training.run.train.journal_in", JOURNAL)
+    made.answer("localrank_training.run.train.train", TRAINED)
     made.answer("localrank_training.report.figures.report_of", report)
     made.answer("localrank_training.publishing.publish", version)
     made.answer("localrank_training.promotion.better_than_served", (True, "promoted: better"))
     made.answer("localrank_training.parallel.available_cores", 3)
+    # At last: modules that are imported for their answers keep the function itself.
+    made.answer("localrank.artifact.load", None)
     return made
 
 
@@ -75,6 +78,7 @@ def test_the_steps_come_one_after_the_other(
         "available_cores",
         "read",
         "plan_for",
+        "journal_in",
         "train",
         "report_of",
         "publish",
@@ -89,7 +93,7 @@ def test_the_steps_come_one_after_the_other(
     )
     queries, config = calls.given["train"][0]
     assert (QUERIES, GLOBAL.to_json()) == (queries, config.to_json())
-    assert {"validation": None, "workers": 3} == calls.options("train")
+    assert {"validation": None, "journal": JOURNAL, "workers": 3} == calls.options("train")
     assert (TRAINED,) == calls.given["report_of"][0]
     registry, *rest = calls.given["publish"][0]
     assert (Path("my models"), ["web", TRAINED, QUERIES]) == (registry.models_dir, rest)
@@ -117,7 +121,7 @@ def test_options_reach_the_work(calls: Calls) -> None:
     assert {"columns": expected, "n_features": 6} == calls.options("read")
     assert 2 == calls.order.count("read")
     assert QUERIES is calls.given["plan_for"][0][2]
-    assert {"validation": QUERIES, "workers": 2} == calls.options("train")
+    assert {"validation": QUERIES, "journal": JOURNAL, "workers": 2} == calls.options("train")
     assert QUERIES is calls.options("publish")["validation"]
 
 
@@ -177,7 +181,7 @@ def test_json_says_what_was_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     plan = SimpleNamespace(table=lambda: ("The plan", ("what",), [("this",)]))
-    calls.answer("localrank_training.training.plan_for", plan)
+    calls.answer("localrank_training.run.train.plan_for", plan)
 
     assert 0 == train("--json", *options)
 
@@ -192,7 +196,7 @@ def test_json_says_what_was_made(
 
 def test_a_plan_is_shown_before_the_work(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     plan = SimpleNamespace(table=lambda: ("The plan", ("what",), [("this",)]))
-    calls.answer("localrank_training.training.plan_for", plan)
+    calls.answer("localrank_training.run.train.plan_for", plan)
 
     assert 0 == train()
 

@@ -14,8 +14,8 @@ import pytest
 from localrank.__main__ import main
 from localrank_training.config import TrainingConfig
 from localrank_training.data.columns import Columns
-from localrank_training.lsh_tuning import TablesTrial
-from localrank_training.tuning import SPACE, Setting, Tuned
+from localrank_training.run.tables import TablesTrial
+from localrank_training.run.tune import SPACE, Setting, Tuned
 from tests.training.cli.calls import COLUMNS, Calls
 
 command = importlib.import_module("localrank_training.cli.tune")
@@ -40,9 +40,9 @@ TRIALS = (
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made = Calls(monkeypatch)
     made.answer("localrank_training.data.reading.read", "queries")
-    made.answer("localrank_training.tuning.tune", TUNED)
-    made.answer("localrank_training.tuning.tune_routing", (CONFIG, TRIALS))
-    made.answer("localrank_training.tuning.edges_of", ("C is at the edge",))
+    made.answer("localrank_training.run.tune.tune", TUNED)
+    made.answer("localrank_training.run.tune.tune_routing", (CONFIG, TRIALS))
+    made.answer("localrank_training.run.tune.edges_of", ("C is at the edge",))
     made.answer("localrank_training.report.pages.write_best", None)
     made.answer("localrank_training.report.pages.effect_plots", [])
     made.answer("localrank_training.report.pages.page_of_tuning", "page")

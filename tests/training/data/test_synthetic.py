@@ -15,7 +15,7 @@ from localrank_training.data.synthetic import STRENGTHS, Drawn, Kinds, Recipe, s
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -15,7 +15,7 @@ from localrank_training.data import usable
 from localrank_training.data.alignment import aligned
 from localrank_training.data.reading import read
 from localrank_training.data.usable import placed, refuse_missing
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

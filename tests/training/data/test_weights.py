@@ -23,8 +23,8 @@ from localrank_training.data.splitting import split
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.data.truncation import with_shorter_lists
 from localrank_training.data.writing import convert, write
-from localrank_training.publishing import fingerprint
-from localrank_training.training import train
+from localrank_training.journal import fingerprint
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,19 +10,16 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.scorers import BlendScorer, LinearScorer
+from localrank.scorers import LinearScorer
 from localrank.scorers.combination import standardised
-from localrank_training.blending import learn_weights
-from localrank_training.learners.blend import Blend, position_of, with_ranker
-from localrank_training.learners.catalogue import LEARNERS, make
+from localrank_training.learners.blend import Blend
+from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
-from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.learners.rehearsal import Frontier, Rehearsal, Tried, parts_of
+from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Tried, parts_of
 from localrank_training.learners.seen import scores_of
 from localrank_training.prototypes import Locality
-from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
@@ -52,8 +49,8 @@ def queries(judged: Judged) -> QuerySet:
     return made(judged)
 
 
-def rehearsed(learner: Blend, lesson: Lesson) -> Rehearsal:
-    found = learner.rehearsed(lesson)
+def scored_by(learner: Blend, lesson: Lesson) -> OutOfFold:
+    found = learner.out_of_fold(lesson)
     assert found is not None
     return found
 
@@ -84,7 +81,7 @@ def test_members_are_what_they_would_be_alone(queries: QuerySet) -> None:
 def test_every_query_is_scored_by_models_that_have_not_seen_it(queries: QuerySet) -> None:
     lesson = Lesson(queries)
 
-    found = rehearsed(blend(parts=3), lesson)
+    found = scored_by(blend(parts=3), lesson)
 
     assert sorted(set(found.part_of.tolist())) == [0, 1, 2]
     for query in (0, 7, 20):
@@ -99,7 +96,7 @@ def test_a_member_that_learns_by_heart_is_found_out(judged: Judged) -> None:
     queries = made(judged, 60, signal=0.0)
     learner = blend({**TREES, "trees": 50, "min_samples_leaf": 1})
 
-    found = rehearsed(learner, Lesson(queries))
+    found = scored_by(learner, Lesson(queries))
 
     figures = found.figures[0][0]
     by_heart = scores_of(learner.fit(Lesson(queries)), Lesson(queries))
@@ -114,7 +111,7 @@ def test_settings_are_chosen_by_queries_that_were_held_out(queries: QuerySet) ->
         {"method": "linear", "blocks": "raw", "ridge": [0.1, 1e9]}, {**TREES, "min_samples_leaf": [2, 60]}
     )
 
-    found = rehearsed(learner, Lesson(queries))
+    found = scored_by(learner, Lesson(queries))
     scorer = learner.fit(Lesson(queries))
 
     means = [[np.nanmean(one) for one in of_member] for of_member in found.figures]
@@ -128,7 +125,7 @@ def test_settings_are_chosen_by_queries_that_were_held_out(queries: QuerySet) ->
 def test_the_order_of_documents_in_the_file_is_no_score(queries: QuerySet) -> None:
     """A list that is sorted by its labels pays no member that scores all documents alike."""
     by_label = np.lexsort((-queries.labels, queries.query_of))
-    found = rehearsed(
+    found = scored_by(
         blend(),
         Lesson(
             replace(queries, documents=queries.documents[by_label], labels=queries.labels[by_label]),
@@ -144,12 +141,12 @@ def test_the_order_of_documents_in_the_file_is_no_score(queries: QuerySet) -> No
 
 def test_a_nested_figure_does_not_use_a_part_to_choose_for_it(queries: QuerySet) -> None:
     """Other labels in one part change what is chosen for the others, and nothing of its own scores."""
-    found = rehearsed(blend(), Lesson(queries))
+    found = scored_by(blend(), Lesson(queries))
     part = found.part_of == 0
     rows = found.rows_of(part)
     labels = found.labels.copy()
     labels[rows] = 2 - labels[rows]
-    swapped = Rehearsal(
+    swapped = OutOfFold(
         found.tried,
         labels,
         found.offsets,
@@ -167,7 +164,7 @@ def test_a_nested_figure_does_not_use_a_part_to_choose_for_it(queries: QuerySet)
 def test_a_query_that_counts_twice_counts_twice(queries: QuerySet) -> None:
     twice = np.ones(len(queries))
     twice[:5] = 2.0
-    found = rehearsed(blend(), Lesson(queries, twice))
+    found = scored_by(blend(), Lesson(queries, twice))
 
     figures = found.figures[0][0]
 
@@ -188,28 +185,6 @@ def test_a_member_that_cannot_learn_is_left_out_and_the_others_are_weighed_again
     np.testing.assert_array_equal(scorer.weights, without.weights)
     assert len(scorer.rankers) == 2
     assert [one.text for one in notes if "left out: lambdamart" in one.text]
-
-
-def test_a_member_that_fails_only_in_the_end_is_left_out_too(
-    queries: QuerySet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner = blend(LINEAR, {"method": "ranksvm", "blocks": "raw", "C": 1.0}, TREES)
-    whole = RankSvm.fit
-
-    def fit(self: RankSvm, lesson: Lesson) -> LinearScorer:
-        if len(lesson.queries) == len(queries):
-            raise InvalidData("ranksvm: no more")
-        return whole(self, lesson)
-
-    monkeypatch.setattr(RankSvm, "fit", fit)
-    with collected() as notes:
-        scorer = learner.fit(Lesson(queries))
-
-    assert [ranker.kind for ranker in scorer.rankers] == ["linear", "trees"]
-    assert "left out: ranksvm: no more" in [one.text for one in notes]
-    found = rehearsed(learner, Lesson(queries)).only([0, 2])
-    (expected,) = learn_weights(found.members((0, 0)), found.pairs, [found.weigh().pull])
-    np.testing.assert_allclose(scorer.weights, expected)
 
 
 def test_nothing_left_is_an_error(queries: QuerySet) -> None:
@@ -271,20 +246,9 @@ def test_a_blend_continues_blends_only(queries: QuerySet) -> None:
         blend().fit(Lesson(queries, towards=linear))
 
 
-def test_members_are_found_by_their_blocks() -> None:
-    first, second = LinearScorer(np.ones(2), blocks="raw"), LinearScorer(np.ones(2), blocks="zscore")
-    both = BlendScorer((first, second), np.array([1.0, 2.0]))
-
-    assert position_of(LeastSquares(blocks="zscore"), both) == 1
-    assert position_of(LeastSquares(blocks="rank"), both) is None
-    swapped = with_ranker(both, 1, first)
-    assert swapped.rankers == (first, first)
-    assert swapped.weights is both.weights
-
-
 def test_local_candidates_must_stand_out(queries: QuerySet) -> None:
     """Of three candidates the last two are local; the better of them gains a hair, and not by enough."""
-    found = rehearsed(blend(), Lesson(queries))
+    found = scored_by(blend(), Lesson(queries))
     (scores,) = found.tried[0].scores
     perfect = found.labels + 0.01 * scores
     learners = found.tried[0].learners * 3
@@ -339,7 +303,7 @@ def test_the_default_members_are_of_four_families() -> None:
 def test_a_latency_leaves_out_what_is_worth_least_for_its_time(queries: QuerySet) -> None:
     slow = {"method": "extra_trees", "blocks": "raw", "trees": 80, "min_samples_leaf": 2}
     learner, lesson = blend(LINEAR, TREES, slow), Lesson(queries)
-    found = rehearsed(learner, lesson)
+    found = scored_by(learner, lesson)
 
     frontier = found.frontier()
 
@@ -369,7 +333,7 @@ def test_a_latency_leaves_out_what_is_worth_least_for_its_time(queries: QuerySet
 
 
 def test_what_fewer_members_are_worth_is_what_they_score_on_held_out_queries(queries: QuerySet) -> None:
-    found = rehearsed(blend(), Lesson(queries))
+    found = scored_by(blend(), Lesson(queries))
 
     both, one = found.frontier()
 
@@ -381,7 +345,7 @@ def test_what_fewer_members_are_worth_is_what_they_score_on_held_out_queries(que
 
 
 def test_a_member_alone_is_scored_by_what_the_other_parts_chose(queries: QuerySet) -> None:
-    found = rehearsed(
+    found = scored_by(
         blend({"method": "linear", "blocks": "raw", "ridge": [0.1, 1000.0]}, TREES), Lesson(queries)
     )
 
@@ -406,10 +370,10 @@ def test_eight_queries_that_teach_and_count_are_enough_to_choose_by(judged: Judg
     flat = replace(queries, labels=np.where(queries.query_of == 3, 1.0, queries.labels))
     without_one = np.where(np.arange(8) == 3, 0.0, 1.0)
 
-    assert blend(LINEAR).rehearsed(Lesson(queries)) is not None
+    assert blend(LINEAR).out_of_fold(Lesson(queries)) is not None
     for lesson in (Lesson(flat), Lesson(queries, without_one), Lesson(queries.select(range(7)))):
         with collected() as notes:
-            assert blend(LINEAR).rehearsed(lesson) is None
+            assert blend(LINEAR).out_of_fold(lesson) is None
         assert "7 queries can teach, which is too few: all members get the same weight" == notes[0].text
 
 
@@ -432,7 +396,7 @@ def test_of_few_queries_a_member_has_the_setting_in_the_middle(
 def test_as_many_members_stay_as_the_latency_allows(
     queries: QuerySet, latency: int | None, members: tuple[int, ...]
 ) -> None:
-    found = rehearsed(blend(), Lesson(queries))
+    found = scored_by(blend(), Lesson(queries))
     frontier = [Frontier((0, 1), 100.0, 0.5), Frontier((1,), 9.0, 0.4)]
 
     with collected() as notes:
@@ -447,7 +411,7 @@ def test_a_blend_settles_to_the_members_that_could_learn(queries: QuerySet) -> N
     """The second of three could not; the local member is counted among the others, and none if it was that one."""
     hopeless = {"method": "gbrt", "blocks": "raw", "members": 1, "min_data_in_leaf": 10_000}
     learner = blend({**LINEAR, "ridge": [1e9, 0.1]}, hopeless, {**TREES, "trees": 2})
-    found = rehearsed(learner, Lesson(queries))
+    found = scored_by(learner, Lesson(queries))
     weighed = found.weigh([1, 0])
 
     for local, found_at, settled_local in ((0, None, 0), (1, 0, 1), (2, None, 0), (3, 1, 2)):
@@ -465,32 +429,3 @@ def test_a_local_member_that_the_global_blend_left_out_is_not_learned(queries: Q
     elsewhere = blend({**LINEAR, "blocks": "zscore"}, LINEAR, local=1)
 
     assert elsewhere.own(Lesson(queries), globally) is globally
-
-
-def test_fitting_the_members_tells_how_far_it_is(queries: QuerySet) -> None:
-    told: list[tuple[str, int, int]] = []
-
-    blend().composed(Lesson(queries), None, None, progress=lambda *said: told.append(said))
-
-    assert [("blend", 1, 2), ("blend", 2, 2)] == told
-
-
-def test_parts_pairs_and_seed_reach_the_rehearsal(queries: QuerySet) -> None:
-    few, many, other = (
-        rehearsed(blend(LINEAR, **settings), Lesson(queries))
-        for settings in ({"pairs": 2}, {"pairs": 9, "parts": 5}, {"pairs": 9, "parts": 5, "seed": 1})
-    )
-
-    assert (4, 5) == (len(set(few.part_of.tolist())), len(set(many.part_of.tolist())))
-    assert (2, 9) == tuple(max(np.bincount(one.pairs.query)) for one in (few, many))
-    assert (many.part_of != other.part_of).any()
-
-
-def test_the_default_local_member_is_the_third_unless_another_is_asked_for() -> None:
-    assert (3, 5) == (Blend().local, Blend(local=5).local)
-    assert 0 == blend().local
-
-
-def test_the_settings_are_those_that_the_page_lists() -> None:
-    assert listed("blend") == declared("blend")
-    assert LEARNERS["blend"].continues is True

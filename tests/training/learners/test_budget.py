@@ -15,7 +15,7 @@ from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.budget import Fits, Plan, plan_fits, seconds_of, without
 from localrank_training.learners.catalogue import make
-from localrank_training.training import plan_for, train
+from localrank_training.run.train import plan_for, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +170,7 @@ def test_seven_hundred_features_can_be_learned() -> None:
 
     assert np.isfinite(trained.built.ranker.rank(queries.documents_of(0)).scores).all()
     assert trained.cross_fitted is not None
-    assert trained.cross_fitted.rehearsal is not None
+    assert trained.cross_fitted.out_of_fold is not None
 
 
 def of_members(*members: dict[str, Any], **settings: Any) -> Blend:

@@ -14,11 +14,11 @@ from localrank_training.publishing import publish
 from localrank_training.report.background import background_of
 from localrank_training.report.figures import report_of
 from localrank_training.report.training_run import Origin, page_of_run
-from localrank_training.training import train
+from localrank_training.run.train import train
 from tests.service.page.conftest import browser  # noqa: F401  (a fixture)
 from tests.training.kinds import two_kinds
-from tests.training.test_cross_fitting import config as blend_of
-from tests.training.test_cross_fitting import kinds
+from tests.training.run.test_blended import config as blend_of
+from tests.training.run.test_blended import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from localrank_training.report import Page
     from localrank_training.report.background import Background
     from localrank_training.report.figures import TrainingReport
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 #: An id or a name that wants to be an element, and to end what it stands in.
 NASTY = "</title><script>alert(1)</script>&\"'\x00`"

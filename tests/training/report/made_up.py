@@ -12,7 +12,7 @@ from localrank_training.config import TrainingConfig
 from localrank_training.importances import Importances
 from localrank_training.report.figures import Sides
 from localrank_training.report.pages import page_of_evaluation
-from localrank_training.tuning import Setting
+from localrank_training.run.tune import Setting
 
 # What was chosen.
 
@@ -34,7 +34,9 @@ def planned(seconds: float = 12.4, budget: float | None = None, cuts: tuple[str,
         cuts=cuts,
         table=lambda: ("Plan", ("a", "b"), [("x", 1)]),
     )
-    return SimpleNamespace(plan=plan, tried=None, rehearsal=None, learner=SimpleNamespace(members=[1, 2, 3]))
+    return SimpleNamespace(
+        plan=plan, tried=None, out_of_fold=None, learner=SimpleNamespace(members=[1, 2, 3])
+    )
 
 
 def rival(name: str, weight: float | None) -> Any:

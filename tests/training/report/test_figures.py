@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from localrank.metrics import measure
-from localrank_training.choices import Trial
 from localrank_training.comparisons import Comparison, Interval, compare_family
 from localrank_training.report import figures
 from localrank_training.report.figures import CONVENTION, METRICS, ClusterReport, TrainingReport, report_of
 from localrank_training.report.terminal import of_run
 from localrank_training.report.verdict import Verdict
+from localrank_training.run.choosing import Trial
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from localrank_training.report.pages import page_of_tuning
 from localrank_training.report.parts import advised, data
 from localrank_training.report.quality import features, locality, quality
 from localrank_training.report.training_run import chosen, contract_of, curved
-from localrank_training.tuning import Tuned
+from localrank_training.run.tune import Tuned
 from tests.training.golden import agree, described
 from tests.training.report.conftest import RUNS
 from tests.training.report.made_up import (

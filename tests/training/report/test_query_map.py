@@ -17,7 +17,7 @@ from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.publishing import publish
 from localrank_training.report.query_map import map_of, query_map
-from localrank_training.training import train
+from localrank_training.run.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from localrank.representation import Point
     from localrank.routing import Router
     from localrank_training.data.queries import QuerySet
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 
 def points_of(n_queries: int = 60, kinds: int = 3) -> tuple[Signatures, np.ndarray]:

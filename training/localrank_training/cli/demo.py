@@ -29,7 +29,7 @@ def demo(models_dir: ModelsDir = "models") -> None:
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
     from localrank_training.report.figures import report_of
-    from localrank_training.training import train
+    from localrank_training.run.train import train
 
     queries, validation, _ = demo_queries()
     config = TrainingConfig.read(method="localrank", overrides=_OPEN)

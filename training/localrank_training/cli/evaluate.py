@@ -189,7 +189,8 @@ def evaluate(
 
 def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) -> None:
     """Warn that a version is evaluated on data that it was trained on."""
-    from localrank_training.publishing import fingerprint, known_as
+    from localrank_training.journal import fingerprint
+    from localrank_training.publishing import known_as
 
     digest = fingerprint(queries)
     for model in models:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.report.background import Background
     from localrank_training.report.figures import TrainingReport
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 
 def train(
@@ -119,7 +119,7 @@ def train(
 
     Without --method, --config and --learner, the method is auto: a blend of linear models and trees, with local models
     for different kinds of queries if these are better. docs/understand/quality.md explains it, docs/use/configuration.md lists every
-    setting.
+    setting. If a run is stopped, the same command continues it.
 
     Examples:
       localrank train data/train.txt --name web --promote
@@ -141,8 +141,8 @@ def train(
     from localrank_training.publishing import publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
-    from localrank_training.training import plan_for
-    from localrank_training.training import train as train_model
+    from localrank_training.run.train import journal_in, plan_for
+    from localrank_training.run.train import train as train_model
 
     # Errors in the options are reported before the work.
     overrides = [*(overrides or ()), *_limits(budget, latency_budget)]
@@ -178,10 +178,16 @@ def train(
         print_table(header, rows)
     if curve and not as_json:
         _say_curve(settings, queries)
+    journal = journal_in(registry.models_dir / name, queries, settings, held)
+    if journal.known:
+        typer.echo(f"continuing a run that was stopped: {journal.known} of its results are known", err=True)
     with progress() as advance:
-        trained = train_model(queries, settings, validation=held, workers=at_once, progress=advance)
+        trained = train_model(
+            queries, settings, validation=held, journal=journal, workers=at_once, progress=advance
+        )
         report = report_of(trained)
         reference = publish(registry, name, trained, queries, validation=held, report=report)
+    journal.remove()
     decision = None
     if promote_if_better:
         promote, decision = better_than_served(registry, name, trained, report)

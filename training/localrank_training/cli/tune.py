@@ -15,7 +15,7 @@ from localrank_training.cli.output import AsJson, progress, write_page
 from localrank_training.data.columns import Columns
 
 if TYPE_CHECKING:
-    from localrank_training.tuning import Tuned
+    from localrank_training.run.tune import Tuned
 
 #: Settings printed; all of them are in the file.
 _SHOWN = 12
@@ -72,8 +72,8 @@ def tune(
     from localrank_training.report import png
     from localrank_training.report.pages import effect_plots, page_of_tuning, write_best
     from localrank_training.report.terminal import of_tuning, show
-    from localrank_training.tuning import SPACE, edges_of, tune_routing
-    from localrank_training.tuning import tune as tune_settings
+    from localrank_training.run.tune import SPACE, edges_of, tune_routing
+    from localrank_training.run.tune import tune as tune_settings
 
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE

@@ -4,7 +4,7 @@ r"""A blend of members of different families, each weighted by what it adds on q
 
 with :math:`z_k` the scores of member ``k``, standardised within the list. The training queries fall into parts. Every
 member learns from all parts but one and scores that one; the settings of the members and the weights come from these
-scores (`localrank_training.learners.rehearsal`, `localrank_training.blending`). Then every member learns from all queries.
+scores (`localrank_training.learners.out_of_fold`, `localrank_training.learners.weights`). Then every member learns from all queries.
 
 A member that cannot learn from these queries is left out, and the weights are learned without it. With fewer than
 `ENOUGH` queries to learn from there is nothing to choose by: all members count the same.
@@ -26,7 +26,7 @@ from localrank.scorers import BlendScorer
 from localrank.settings import setting, values_of
 from localrank_training.learners.judged import differs_within
 from localrank_training.learners.notes import note
-from localrank_training.learners.rehearsal import fitted, parts_of, rehearse
+from localrank_training.learners.out_of_fold import fitted, out_of_fold, parts_of
 from localrank_training.learners.role import Learner
 
 # `checked` reads the annotations of settings when it runs.
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.scorers import Scorer
+    from localrank_training.journal import Journal
     from localrank_training.learners.lesson import Lesson
-    from localrank_training.learners.rehearsal import Frontier, Rehearsal, Weighed
+    from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Weighed
     from localrank_training.progress import Progress
 
 #: With fewer queries that have documents of different labels, all members count the same.
@@ -132,12 +133,19 @@ class Blend(Learner):
         lesson.check(self.method, missing=True)
         if lesson.towards is not None:
             return self.own(lesson, lesson.towards)
-        rehearsal = self.rehearsed(lesson)
-        if rehearsal is not None and self.latency is not None:
-            rehearsal = self.affordable(rehearsal, rehearsal.frontier())
-        return self.composed(lesson, rehearsal, None if rehearsal is None else rehearsal.weigh())
+        scored = self.out_of_fold(lesson)
+        if scored is not None and self.latency is not None:
+            scored = self.affordable(scored, scored.frontier())
+        return self.composed(lesson, scored, None if scored is None else scored.weigh())
 
-    def rehearsed(self, lesson: Lesson, *, workers: int = 1, progress: Progress = silent) -> Rehearsal | None:
+    def out_of_fold(
+        self,
+        lesson: Lesson,
+        *,
+        journal: Journal | None = None,
+        workers: int = 1,
+        progress: Progress = silent,
+    ) -> OutOfFold | None:
         """Try the candidates of every member; `None` if there are too few queries to choose by."""
         teaching = np.count_nonzero(
             differs_within(lesson.queries.labels, lesson.queries) & (lesson.shares > 0)
@@ -148,33 +156,34 @@ class Blend(Learner):
                 f"{teaching} queries can teach, which is too few: all members get the same weight",
             )
             return None
-        return rehearse(
+        return out_of_fold(
             [member.candidates() for member in self.members],
             lesson,
             parts_of(lesson, self.parts, self.seed),
             most_pairs=self.pairs,
             seed=self.seed,
+            journal=journal,
             workers=workers,
             progress=progress,
         )
 
-    def affordable(self, rehearsal: Rehearsal, frontier: Sequence[Frontier]) -> Rehearsal:
-        """Return the rehearsal of as many members as the latency allows, of at least one."""
+    def affordable(self, scored: OutOfFold, frontier: Sequence[Frontier]) -> OutOfFold:
+        """Return the scores of as many members as the latency allows, of at least one."""
         if self.latency is None:
-            return rehearsal
+            return scored
         kept = next((one for one in frontier if one.microseconds <= self.latency), frontier[-1])
-        if len(kept.members) < len(rehearsal.tried):
+        if len(kept.members) < len(scored.tried):
             note(
                 self.method,
-                f"{len(kept.members)} of {len(rehearsal.tried)} members together stay within {self.latency} "
+                f"{len(kept.members)} of {len(scored.tried)} members together stay within {self.latency} "
                 f"microseconds (about {kept.microseconds:.0f})",
             )
-        return rehearsal.only(kept.members)
+        return scored.only(kept.members)
 
     def composed(
         self,
         lesson: Lesson,
-        rehearsal: Rehearsal | None,
+        scored: OutOfFold | None,
         weighed: Weighed | None,
         *,
         workers: int = 1,
@@ -184,7 +193,7 @@ class Blend(Learner):
 
         Args:
             lesson: the queries.
-            rehearsal: of the members, if there was one.
+            scored: the members' out-of-fold scores, if there are some.
             weighed: what it chose.
             workers: processes; the result does not depend on it.
             progress: told how far it is.
@@ -192,11 +201,11 @@ class Blend(Learner):
         Raises:
             InvalidData: no member can learn from these queries.
         """
-        if rehearsal is None or weighed is None:
+        if scored is None or weighed is None:
             candidates = [member.candidates() for member in self.members]
             learners = [some[len(some) // 2] for some in candidates]
         else:
-            learners = rehearsal.learners(weighed)
+            learners = scored.learners(weighed)
         scorers: list[Scorer | None] = []
         problems = []
         for scorer, problem in fitted(learners, lesson, workers=workers):
@@ -208,24 +217,24 @@ class Blend(Learner):
         kept = [position for position, scorer in enumerate(scorers) if scorer is not None]
         if not kept:
             raise InvalidData("; ".join(problems))
-        if rehearsal is None or weighed is None:
+        if scored is None or weighed is None:
             weights = np.ones(len(kept))
         elif len(kept) == len(scorers):
             weights = weighed.weights
         else:
-            weights = rehearsal.only(kept).weigh([weighed.candidates[position] for position in kept]).weights
+            weights = scored.only(kept).weigh([weighed.candidates[position] for position in kept]).weights
         return BlendScorer(tuple(scorer for scorer in scorers if scorer is not None), weights)
 
-    def position_in(self, rehearsal: Rehearsal) -> int | None:
-        """Return where the local member is among those that could be rehearsed."""
+    def position_in(self, scored: OutOfFold) -> int | None:
+        """Return where the local member is among those that could be fitted."""
         return next(
-            (number for number, one in enumerate(rehearsal.tried) if one.position == self.local - 1), None
+            (number for number, one in enumerate(scored.tried) if one.position == self.local - 1), None
         )
 
-    def settled_to(self, rehearsal: Rehearsal, weighed: Weighed) -> Blend:
-        """Return the blend of the members that were rehearsed, each with the settings that were chosen."""
-        learners = rehearsal.learners(weighed)
-        local = self.position_in(rehearsal)
+    def settled_to(self, scored: OutOfFold, weighed: Weighed) -> Blend:
+        """Return the blend of the members that were tried, each with the settings that were chosen."""
+        learners = scored.learners(weighed)
+        local = self.position_in(scored)
         members = tuple(LearnerSettings(learner.method, values_of(learner)) for learner in learners)
         return replace(self, members=members, local=0 if local is None else local + 1)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localrank_training.importances import Importances
     from localrank_training.learning_curve import LearningCurve
     from localrank_training.progress import Progress
-    from localrank_training.training import Trained
+    from localrank_training.run.train import Trained
 
 #: Of fewer queries there is nothing to see on a map.
 _FEWEST_ON_A_MAP = 3

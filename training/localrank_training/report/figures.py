@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
-    from localrank_training.choices import Trial
     from localrank_training.comparisons import Comparison, Interval
-    from localrank_training.cross_fitting import CrossFitted, Localised
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation import Evaluation, Versus
-    from localrank_training.learners.rehearsal import Frontier
-    from localrank_training.training import HeldOut, Trained
-    from localrank_training.tuning import Setting, Tuned
+    from localrank_training.learners.out_of_fold import Frontier
+    from localrank_training.run.blended import CrossFitted, Localised
+    from localrank_training.run.choosing import Trial
+    from localrank_training.run.train import HeldOut, Trained
+    from localrank_training.run.tune import Setting, Tuned
 
 #: Measured for every model, in the one convention that is comparable between data sets.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
@@ -263,12 +263,12 @@ def _stability(trained: Trained, seed: int) -> dict[str, float]:
 
 def blend_report_of(found: CrossFitted, queries: QuerySet, seed: int = 0) -> BlendReport | None:
     """Compare a blend with its members; `None` if there were too few queries to hold any out."""
-    tried, rehearsal, weighed = found.tried, found.rehearsal, found.weighed
-    if tried is None or rehearsal is None or weighed is None:
+    tried, scored, weighed = found.tried, found.out_of_fold, found.weighed
+    if tried is None or scored is None or weighed is None:
         return None
     n_docs = queries.n_docs
     mine = measure(queries.labels, found.scores[:n_docs], queries.offsets, BLEND_METRICS, CONVENTION)
-    weights = dict(zip((one.position for one in rehearsal.tried), weighed.weights.tolist(), strict=True))
+    weights = dict(zip((one.position for one in scored.tried), weighed.weights.tolist(), strict=True))
     chosen = tried.weigh().candidates
     rivals = []
     for one, candidate, scores in zip(tried.tried, chosen, tried.alone(), strict=True):

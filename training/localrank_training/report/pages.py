@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from localrank_training.evaluation import Evaluation
     from localrank_training.report.figures import Sides
     from localrank_training.report.html import Part
-    from localrank_training.tuning import Effect, Tuned
+    from localrank_training.run.tune import Effect, Tuned
 
 _LEVEL = 0.05
 #: Clusters and settings that are listed; all settings are in ``trials.jsonl``.

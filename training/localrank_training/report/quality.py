@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank.query_map import QueryMap
     from localrank_training.comparisons import Comparison
-    from localrank_training.cross_fitting import Localised
     from localrank_training.importances import Importances
     from localrank_training.report.figures import BlendReport, TrainingReport
     from localrank_training.report.html import Part
-    from localrank_training.training import HeldOut, Trained
+    from localrank_training.run.blended import Localised
+    from localrank_training.run.train import HeldOut, Trained
 
 #: Queries that are named because a model ranks them worst.
 _WORST = 8

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from localrank.metrics import Convention, Measured
     from localrank_training.assessment import Assessment
     from localrank_training.comparisons import Comparison
-    from localrank_training.cross_fitting import Localised
     from localrank_training.evaluation import Evaluation
-    from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.report.figures import BlendReport, Sides, TrainingReport
-    from localrank_training.tuning import Tuned
+    from localrank_training.run.blended import Localised
+    from localrank_training.run.tables import TablesTrial
+    from localrank_training.run.tune import Tuned
 
 #: More clusters than this are summed up in a line.
 _CLUSTERS = 20

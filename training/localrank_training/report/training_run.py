@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from localrank.artifact import Manifest
     from localrank.contract import FeatureContract
     from localrank_training.config import TrainingConfig
-    from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.inspection import Inspection
     from localrank_training.learners.settings import LearnerSettings
     from localrank_training.learning_curve import LearningCurve
     from localrank_training.report.background import Background
     from localrank_training.report.figures import BlendReport, TrainingReport
     from localrank_training.report.html import Part
-    from localrank_training.training import Trained
+    from localrank_training.run.blended import CrossFitted
+    from localrank_training.run.train import Trained
 
 #: Trials and notes that are listed, the best first.
 _TRIALS, _NOTES = 20, 25
@@ -191,11 +191,12 @@ def _members(blend: BlendReport, found: CrossFitted) -> list[Part]:
 
 def _settled(found: CrossFitted) -> dict[int, str]:
     """Return the settings that were choices, by number of the member among those that were tried."""
-    if found.tried is None or found.rehearsal is None:
+    if found.tried is None or found.out_of_fold is None:
         return {}
     planned = found.plan.blend.members
     learners = {
-        one.position: member for one, member in zip(found.rehearsal.tried, found.learner.members, strict=True)
+        one.position: member
+        for one, member in zip(found.out_of_fold.tried, found.learner.members, strict=True)
     }
     said = {}
     for number, one in enumerate(found.tried.tried):

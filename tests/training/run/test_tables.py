@@ -7,7 +7,7 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.signature import Signatures
-from localrank_training.lsh_tuning import TablesTrial, tune_tables
+from localrank_training.run.tables import TablesTrial, tune_tables
 
 
 def around_centres(count: int, spread: float = 0.4, seed: int = 0) -> tuple[Signatures, np.ndarray]:

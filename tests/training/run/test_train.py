@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from localrank.__main__ import main
+from localrank.artifact import load
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import SumScorer, TreesScorer
 from localrank.signature import choose_components
-from localrank_training import representations, training
+from localrank_training import representations
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
@@ -19,8 +25,9 @@ from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import Plan, build, plan_of
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
+from localrank_training.run import choosing
+from localrank_training.run.train import journal_in, train
 from localrank_training.steps import SelectionSettings
-from localrank_training.training import train
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -86,17 +93,6 @@ def test_cross_validated_scores_come_from_models_that_did_not_see_the_query() ->
     np.testing.assert_allclose(expected, held_out.ranked.scores[: exam.n_docs], rtol=1e-5)
 
 
-def test_with_validation_queries_those_decide() -> None:
-    validation = two_kinds(8, seed=5)
-
-    trained = train(two_kinds(), config(learner={"C": [1e-6, 1.0]}), validation=validation)
-
-    assert validation.query_ids == trained.held_out.queries.query_ids
-    chosen = next(trial for trial in trained.trials if trial.chosen)
-    assert max(trial.value for trial in trained.trials) == chosen.value
-    assert f"C = {trained.learner.C}" == chosen.setting  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_better_learner_is_chosen_wherever_it_stands(order: int) -> None:
     queries, validation = two_kinds(8), two_kinds(40, seed=5)
@@ -127,7 +123,7 @@ def test_choices_of_the_same_clusters_share_one_plan_and_all_of_a_split_its_poin
         represented.append(len(spectra))
         return choose_components(spectra, *arguments)
 
-    monkeypatch.setattr(training, "plan_of", counted)
+    monkeypatch.setattr(choosing, "plan_of", counted)
     monkeypatch.setattr(representations, "choose_components", choose)
     queries, folds = two_kinds(20), {"folds": 2}
     tables = {"clustering": {"candidates": [2, 3, 4]}, "selection": folds, "representation": {"share": 0.8}}
@@ -154,16 +150,6 @@ def test_the_global_scorer_is_learned_from_all_training_queries(validation: Quer
     ranker = trained.built.ranker
     cloud = ranker.contract.cloud(queries.documents_of(0))
     np.testing.assert_allclose(expected.score(cloud), ranker.global_scorer.score(cloud), rtol=1e-9)
-
-
-def test_locality_pays_where_kinds_differ() -> None:
-    held_out = train(two_kinds(40), config()).held_out
-
-    judged = Judgements(held_out.queries.labels, held_out.queries.offsets)
-    gain = judged.per_query(held_out.ranked.scores, "ndcg@10") - judged.per_query(
-        held_out.ranked.global_scores, "ndcg@10"
-    )
-    assert gain.mean() > 0.1
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers() -> None:
@@ -203,8 +189,8 @@ def test_labels_that_are_equal_in_every_query_are_refused_before_any_fit(
 ) -> None:
     queries = two_kinds(12)
     write(replace(queries, labels=np.repeat(np.arange(12.0), queries.lengths)), tmp_path / "equal.txt")
-    monkeypatch.setattr(training, "in_parallel", None)
-    monkeypatch.setattr("localrank_training.cross_fitting.cross_fit", None)
+    monkeypatch.setattr(choosing, "in_parallel", None)
+    monkeypatch.setattr("localrank_training.run.blended.cross_fit", None)
     expected = (
         rf"equal\.txt: expected two documents of one query with different labels, found none in 12 queries of "
         rf"{queries.n_docs} documents$"
@@ -317,12 +303,6 @@ class TestRefit:
             assert max(1, round(sum(rounds) / 2)) == correction.n_trees
 
 
-def test_a_choice_at_the_edge_is_told_in_the_report() -> None:
-    trained = train(two_kinds(), config(learner={"C": [1e-6, 1e-5, 1e-4]}))
-
-    assert [note for note in report_of(trained).notes if note.startswith("C = 0.0001 is the largest")]
-
-
 def test_one_global_model_wins_if_there_is_one_kind() -> None:
     """With equal values the fewer clusters are taken, and then there is nothing to route."""
     queries = two_kinds(20)
@@ -335,3 +315,102 @@ def test_one_global_model_wins_if_there_is_one_kind() -> None:
     assert trained.trials[0].value == trained.trials[1].value
     assert "none" == trained.config.clustering.method
     assert () == trained.built.ranker.scorers
+
+
+class Stop(Exception):
+    """What stops a run."""
+
+
+LINEAR = {"method": "linear", "blocks": "zscore", "ridge": [0.03, 0.3]}
+BLEND = {
+    "clustering": {"method": "none"},
+    "learner": {"method": "blend", "members": [LINEAR, {"method": "ranksvm", "blocks": "minmax"}]},
+}
+OPEN = {"clustering": {"candidates": [1, 2]}, "learner": {"C": [0.1, 1.0]}, "selection": {"folds": 3}}
+
+
+@pytest.mark.parametrize("tables", [OPEN, {**OPEN, "guard": {"learn": True}}, BLEND])
+@pytest.mark.parametrize("validation", [None, two_kinds(8, seed=5)])
+@pytest.mark.parametrize("after", [1, 4, 7])
+def test_a_stopped_run_goes_on_where_it_was(
+    tmp_path: Path, tables: dict[str, Any], validation: QuerySet | None, after: int
+) -> None:
+    """The same bits, and nothing that is known is done again."""
+    queries, settings = two_kinds(), config(**tables)
+    whole = train(queries, settings, validation=validation)
+    done = 0
+
+    def stop(task: str, *_: int) -> None:
+        nonlocal done
+        done += task in {"held-out models", "members, in planned CPU seconds"}
+        if done > after:
+            raise Stop
+
+    with suppress(Stop):
+        train(
+            queries,
+            settings,
+            validation=validation,
+            journal=journal_in(tmp_path, queries, settings, validation),
+            progress=stop,
+        )
+    journal = journal_in(tmp_path, queries, settings, validation)
+    before = journal.path.read_text()
+
+    resumed = train(queries, settings, validation=validation, journal=journal)
+
+    assert min(after, len(before.splitlines())) <= journal.known
+    kept = journal.path.read_text()
+    assert kept.startswith(before)
+    assert len(kept.splitlines()) == len(set(kept.splitlines()))
+    assert whole.trials == resumed.trials
+    assert whole.config.to_json() == resumed.config.to_json()
+    np.testing.assert_array_equal(whole.held_out.ranked.scores, resumed.held_out.ranked.scores)
+    assert whole.held_out.ranked.routes == resumed.held_out.ranked.routes
+    for documents in queries.clouds():
+        np.testing.assert_array_equal(
+            whole.built.ranker.rank(documents).scores, resumed.built.ranker.rank(documents).scores
+        )
+
+
+def test_other_data_and_other_settings_have_another_journal(tmp_path: Path) -> None:
+    queries, validation, settings = two_kinds(), two_kinds(8, seed=5), config()
+
+    paths = {
+        journal_in(tmp_path, *parts).path
+        for parts in (
+            (queries, settings),
+            (two_kinds(seed=1), settings),
+            (queries, config(seed=1)),
+            (queries, settings, validation),
+            (queries, settings, two_kinds(9, seed=5)),
+        )
+    }
+
+    assert 5 == len(paths)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_killed_process_is_continued_by_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(two_kinds(40), tmp_path / "data.txt")
+    arguments = ["train", str(tmp_path / "data.txt"), "--method", "localrank", "--workers", "1"]
+    killed, whole = ([*arguments, "--models-dir", str(tmp_path / name)] for name in ("killed", "whole"))
+    process = subprocess.Popen([sys.executable, "-m", "localrank", *killed])
+    try:
+        while not (found := [*(tmp_path / "killed").rglob(".training-*")]) or not found[0].stat().st_size:
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    assert not [*(tmp_path / "killed").rglob("manifest.json")]
+
+    assert (0, 0) == (main(killed), main(whole))
+
+    assert capsys.readouterr().err.startswith("continuing a run that was stopped: ")
+    assert not [*(tmp_path / "killed").rglob(".training-*")]
+    one, two = (load(tmp_path / name / "model" / "1").ranker for name in ("killed", "whole"))
+    for documents in two_kinds(6, seed=2).clouds():
+        assert one.rank(documents).scores.tolist() == two.rank(documents).scores.tolist()

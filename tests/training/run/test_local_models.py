@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from localrank_training.blending import standardised_within
 from localrank_training.comparisons import interval_of
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
-from localrank_training.learners.rehearsal import Tried
-from localrank_training.local_members import Gain, LocalMembers, gain_of
+from localrank_training.learners.out_of_fold import Tried
+from localrank_training.learners.weights import standardised_within
 from localrank_training.prototypes import Locality, local_weights
+from localrank_training.run.blended import Gain, LocalMembers
 from tests.training.kinds import two_kinds
-
-if TYPE_CHECKING:
-    from localrank.arrays import Vector
-    from localrank_training.learners.rehearsal import Rehearsal
 
 
 def member(n_docs: int) -> Tried:
@@ -41,7 +37,7 @@ def test_a_held_out_query_is_scored_by_ridge_regression_on_the_other_parts(
     localities = (Locality(0.5, 0.0), Locality(0.3, 0.4), Locality(0.5, 2.0))
     globally = member(queries.n_docs)
 
-    found = LocalMembers(learner, Lesson(queries, weights=shares, blocks="raw"), part_of).rehearsed(
+    found = LocalMembers(learner, Lesson(queries, weights=shares, blocks="raw"), part_of).scored(
         globally, similarities, clusters, localities, 1.5
     )
 
@@ -64,7 +60,7 @@ def test_local_candidates_stand_after_the_first_global_one_and_cost_the_same() -
 
     found = LocalMembers(
         LeastSquares(ridge=0.2, blocks="raw"), Lesson(queries, blocks="raw"), np.arange(6) % 2
-    ).rehearsed(globally, np.ones((6, 1)), np.zeros(6, np.int64), localities, 1.5)
+    ).scored(globally, np.ones((6, 1)), np.zeros(6, np.int64), localities, 1.5)
 
     assert (3, 1, 1.5, localities) == (found.position, found.free, found.gate, found.localities)
     assert (globally.learners[0],) * 3 == found.learners
@@ -88,54 +84,6 @@ def test_the_matrices_of_all_queries_may_take_half_a_gigabyte(
 ) -> None:
     """A matrix of doubles for each query: 8 bytes times the square of the width."""
     assert LocalMembers.fit(n_queries, width) is fits
-
-
-class Figures:
-    """What `gain_of` asks of a rehearsal."""
-
-    def __init__(self, figures: Vector, part_of: list[int]) -> None:
-        self.figures = (np.zeros((1, 1)), figures)
-        self.part_of = np.array(part_of)
-
-    def mean(self, figures: Vector, judged: Any) -> Vector:
-        return np.asarray(np.nanmean(figures[:, judged], axis=1))
-
-
-def rehearsed(figures: list[list[float]], part_of: list[int]) -> Rehearsal:
-    return cast("Rehearsal", Figures(np.array(figures), part_of))
-
-
-def test_each_part_is_scored_by_the_candidate_that_the_other_parts_choose() -> None:
-    """The first local candidate is best on part 0 and the second on part 1, so each is measured on the other."""
-    rehearsal = rehearsed(
-        [[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.1, 0.3], [0.4, 0.1, 0.7, 0.9]],
-        [0, 0, 1, 1],
-    )
-
-    gain = gain_of(rehearsal, 1)
-
-    gains = np.array([0.4, 0.1, 0.1, 0.3]) - 0.5
-    assert gain.mean == pytest.approx(gains.mean())
-    assert (4, interval_of(gains)) == (gain.n_queries, gain.interval)
-
-
-def test_queries_without_a_figure_are_not_counted() -> None:
-    nothing = float("nan")
-
-    some = gain_of(rehearsed([[0.5, nothing, 0.5], [0.7, nothing, 0.8]], [0, 0, 1]), 1)
-
-    assert some.mean == pytest.approx(0.25)
-    assert 2 == some.n_queries
-
-
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
-def test_without_any_figure_the_gain_is_zero() -> None:
-    nothing = float("nan")
-
-    none = gain_of(rehearsed([[nothing] * 2, [nothing] * 2], [0, 1]), 1)
-
-    assert Gain(0.0, None, 0) == none
-    assert "+0.0000 over 0 queries" == str(none)
 
 
 def test_a_gain_is_told_with_its_interval() -> None:

@@ -1,43 +1,41 @@
-"""Choosing settings by cross-validation over queries.
+"""Choosing settings of every table by cross-validation over queries.
 
 Every list in the tables of a configuration is a choice, even for settings that `localrank train` takes one value of.
-Each combination is built and examined on every fold; what came out is kept query by query in a file as soon as it is
-known, so that a run that was stopped goes on where it was, and two settings can be compared on the same queries. No
-query is ever examined by a model that has seen it, and files that are not given are not looked at.
+Combinations that differ in what `localrank train` would choose go to the engine together
+(`localrank_training.run.choosing`), which keeps the figures of every fold in a journal: a run that was stopped goes on
+where it was, and two settings can be compared on the same queries. No query is ever ranked by a model that has seen
+it, and files that are not given are not looked at.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from localrank.errors import InvalidData, PublishFailed
-from localrank.metrics import Judgements
-from localrank_training.choices import choices_of, edges, folds_of
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import rank_all
-from localrank_training.lsh_tuning import tune_tables
-from localrank_training.parallel import each_in_parallel
-from localrank_training.pipeline import build, learn_contract, lists_of, plan_of
+from localrank_training.journal import Journal
+from localrank_training.pipeline import learn_contract, lists_of, plan_of
 from localrank_training.progress import silent
+from localrank_training.run.choosing import Candidates, choices_of, edges, splits_of
+from localrank_training.run.tables import tune_tables
+from localrank_training.run.train import basis_of
 from localrank_training.steps import RepresentationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Vector
     from localrank.signature import Signatures
     from localrank_training.data.queries import QuerySet
-    from localrank_training.lsh_tuning import TablesTrial
     from localrank_training.progress import Progress
+    from localrank_training.run.choosing import Choice
+    from localrank_training.run.tables import TablesTrial
 
 #: Tried where the configuration leaves nothing open.
 SPACE: dict[str, dict[str, Any]] = {
@@ -130,22 +128,22 @@ def edges_of(tuned: Tuned) -> list[str]:
     return edges([one.choices for one in tuned.settings], tuned.best.choices, tuned.best.config)
 
 
-def combinations(
-    tables: Mapping[str, Any], where: str = "configuration"
-) -> list[tuple[dict[str, Any], TrainingConfig]]:
-    """Return every combination of the settings that are lists, with the choices that were made in each."""
+def combinations(tables: Mapping[str, Any], where: str = "configuration") -> list[list[Choice]]:
+    """Return every combination of the settings that are lists, in groups that differ only in learner and clusters."""
     open_settings: list[tuple[str, str, list[Any]]] = [
         (table, name, value)
         for table, settings in tables.items()
         for name, value in (settings.items() if isinstance(settings, dict) else ())
         if isinstance(value, list) and name != "candidates" and (table != "learner" or name == "method")
     ]
-    found: dict[str, tuple[dict[str, Any], TrainingConfig]] = {}
+    seen = set()
+    found = []
     for values in itertools.product(*(value for _, _, value in open_settings)):
         settled = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
         chosen = {}
         for (table, name, _), value in zip(open_settings, values, strict=True):
             settled[table][name] = chosen[f"{table}.{name}"] = value
+        together = []
         for choice in choices_of(TrainingConfig.from_tables(settled, where)):
             named = {
                 "clustering.clusters" if name == "clusters" else f"learner.{name}": value
@@ -156,8 +154,12 @@ def combinations(
                 # Queries are not compared, so their representation is not a choice.
                 config = config.replace(representation=RepresentationSettings())
                 several = {n: v for n, v in several.items() if not n.startswith("representation.")}
-            found.setdefault(json.dumps(config.to_json(), sort_keys=True), (several, config))
-    return list(found.values())
+            text = json.dumps(config.to_json(), sort_keys=True)
+            if text not in seen:
+                seen.add(text)
+                together.append(replace(choice, config=config, values=several))
+        found.append(together)
+    return [together for together in found if together]
 
 
 def tune(
@@ -181,32 +183,31 @@ def tune(
         progress: told ``("trials", done, all)``.
         where: names the configuration in messages.
     """
-    options = combinations(tables, where)
-    first = options[0][1]
-    if len(options) > most:
-        drawn = np.random.default_rng(first.seed).choice(len(options), most, replace=False)
-        options = [options[i] for i in sorted(drawn)]
-    folds = folds_of(len(queries), first.selection.folds, first.seed)
-    known = _Known(out, queries, first.selection.metric, len(folds))
-    wanted = [(config, fold) for _, config in options for fold in range(len(folds))]
-    missing = [(config, fold) for config, fold in wanted if known.get(config, fold) is None]
-    done = len(wanted) - len(missing)
-    # Every piece takes its own part. So only one set of queries is sent to other processes.
-    pieces = [(queries, folds[fold], config) for config, fold in missing]
-    results = each_in_parallel(_examined, pieces, workers=workers)
-    for (config, fold), (local, global_) in zip(missing, results, strict=True):
-        known.add(config, fold, local, global_)
-        done += 1
-        progress("trials", done, len(wanted))
+    groups = combinations(tables, where)
+    first = groups[0][0].config
+    n_options = sum(map(len, groups))
+    if n_options > most:
+        drawn = set(np.random.default_rng(first.seed).choice(n_options, most, replace=False).tolist())
+        number = itertools.count()
+        groups = [[choice for choice in group if next(number) in drawn] for group in groups]
+    splits = splits_of(queries, first)
+    order = np.argsort(np.concatenate([split.held for split in splits]))
+    journal = Journal(out / "trials.jsonl", *basis_of(queries))
+    total = sum(map(len, groups)) * len(splits)
+    settings: list[Setting] = []
+    for group in groups:
+        before = len(settings) * len(splits)
 
-    order = np.argsort(np.concatenate(folds))
-    settings = []
-    for choices, config in options:
-        figures = [known[config, fold] for fold in range(len(folds))]
-        routed, globally = (np.concatenate([pair[i] for pair in figures])[order] for i in range(2))
-        settings.append(Setting(choices, config, routed, globally))
+        def advance(task: str, done: int, _: int, before: int = before) -> None:
+            if task == "held-out models":
+                progress("trials", before + done, total)
+
+        found = Candidates(group, splits, journal=journal, workers=workers, progress=advance).figures()
+        for choice, figures in zip(group, found, strict=True):
+            local, global_ = (np.concatenate(one)[order] for one in (figures.local, figures.global_))
+            settings.append(Setting(choice.values, choice.config, local, global_))
     ranked = sorted(settings, key=lambda setting: -setting.mean)
-    return Tuned(tuple(ranked), first.selection.metric, len(folds))
+    return Tuned(tuple(ranked), first.selection.metric, len(splits))
 
 
 def tune_routing(
@@ -232,73 +233,6 @@ def tune_routing(
     chosen = next(trial for trial in trials if trial.chosen)
     routing = replace(config.routing, tables=chosen.tables, planes=chosen.planes)
     return config.replace(routing=routing), trials
-
-
-def _examined(queries: QuerySet, fold: Indices, config: TrainingConfig) -> tuple[list[float], list[float]]:
-    """Build on all queries but the fold, rank these, and measure both scorers query by query."""
-    lesson, exam = queries.select(np.setdiff1d(np.arange(len(queries)), fold)), queries.select(fold)
-    (learner,) = config.learner.candidates()
-    ranked = rank_all(build(lesson, config, learner).ranker, exam)
-    judged = Judgements(exam.labels, exam.offsets)
-    local, global_ = (
-        judged.per_query(scores, config.selection.metric).tolist()
-        for scores in (ranked.scores, ranked.global_scores)
-    )
-    return local, global_
-
-
-class _Known:
-    """What has been found out already, in a file that grows line by line."""
-
-    def __init__(self, out: Path, queries: QuerySet, metric: str, n_folds: int) -> None:
-        from localrank_training.publishing import fingerprint
-
-        self._basis = f"{fingerprint(queries)} {metric} {n_folds}"
-        self._path = out / "trials.jsonl"
-        self._figures: dict[str, tuple[list[float], list[float]]] = {}
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            lines = self._path.read_text().split("\n") if self._path.exists() else []
-            if lines and lines[-1]:
-                # The line that was being written when an earlier run was stopped.
-                with self._path.open("r+") as file:
-                    file.truncate(sum(len(line) + 1 for line in lines[:-1]))
-        except OSError as error:
-            raise PublishFailed(f"{self._path}: cannot be written: {error.strerror}") from None
-        for number, line in enumerate(lines[:-1], 1):
-            try:
-                entry = json.loads(line)
-                self._figures[entry["key"]] = (entry["local"], entry["global"])
-            except (ValueError, KeyError, TypeError):
-                raise InvalidData(
-                    f"{self._path}:{number}: expected one finished trial, found {line[:60]!r}; delete the "
-                    "file to start again"
-                ) from None
-
-    def get(self, config: TrainingConfig, fold: int) -> tuple[list[float], list[float]] | None:
-        return self._figures.get(self._key(config, fold))
-
-    def __getitem__(self, trial: tuple[TrainingConfig, int]) -> tuple[list[float], list[float]]:
-        return self._figures[self._key(*trial)]
-
-    def add(self, config: TrainingConfig, fold: int, local: list[float], global_: list[float]) -> None:
-        key = self._key(config, fold)
-        self._figures[key] = (local, global_)
-        entry = {
-            "key": key,
-            "fold": fold,
-            "configuration": config.to_json(),
-            "local": local,
-            "global": global_,
-        }
-        with self._path.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _key(self, config: TrainingConfig, fold: int) -> str:
-        text = f"{self._basis} {fold} {json.dumps(config.to_json(), sort_keys=True)}"
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _as_number(text: str) -> tuple[int, float, str]:

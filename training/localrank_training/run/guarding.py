@@ -18,6 +18,7 @@ import numpy as np
 
 from localrank.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
 from localrank.metrics import Judgements
+from localrank_training.comparisons import clearly_above
 from localrank_training.data.alignment import aligned
 from localrank_training.evaluation import Ranked, rank_all
 
@@ -70,14 +71,9 @@ def pooled(parts: Sequence[Evidence | None]) -> Evidence | None:
     known = [part for part in parts if part is not None]
     if not known:
         return None
-    blended = [cast("Ranked", part.blended) for part in known]
     return Evidence(
         np.concatenate([part.distances for part in known]),
-        Ranked(
-            np.concatenate([one.scores for one in blended]),
-            np.concatenate([one.global_scores for one in blended]),
-            tuple(route for one in blended for route in one.routes),
-        ),
+        Ranked.joined([cast("Ranked", part.blended) for part in known]),
     )
 
 
@@ -164,9 +160,9 @@ class _Search:
                         continue
                     for threshold in self._candidates(measure, settings.least):
                         gain = self.answered({**chosen, (measure, rung): threshold}) - now
-                        mean, error = gain.mean(), gain.std(ddof=1) / len(gain) ** 0.5
-                        if mean > settings.errors * error and (best is None or mean > best[0]):
-                            best = float(mean), (measure, rung), threshold
+                        mean = float(gain.mean())
+                        if (best is None or mean > best[0]) and clearly_above(gain, settings.errors):
+                            best = mean, (measure, rung), threshold
             if best is None:
                 signed = {key: -value if key[0] == "distance" else value for key, value in chosen.items()}
                 return signed, gains

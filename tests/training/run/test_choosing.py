@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from localrank.errors import InvalidData
-from localrank_training.choices import Trial, choices_of, edges, folds_of
 from localrank_training.config import TrainingConfig
+from localrank_training.run.choosing import choices_of, edges, folds_of
 
 
 def config(**tables: Any) -> TrainingConfig:
@@ -46,18 +46,6 @@ def test_neighbours_may_be_a_choice() -> None:
     assert [5, 20] == [choice.config.clustering.neighbours for choice in choices]
 
 
-def test_one_cluster_is_one_global_model() -> None:
-    (choice,) = choices_of(config(clustering={"clusters": 1}, learner={"C": 1}))
-
-    assert ("none", "global") == (choice.config.clustering.method, choice.config.routing.method)
-
-
-def test_what_is_settled_is_no_choice() -> None:
-    (choice,) = choices_of(config(clustering={"clusters": 4}, learner={"C": 10}))
-
-    assert {} == choice.values
-
-
 @pytest.mark.parametrize(
     ("learner", "chosen", "said"),
     [
@@ -85,16 +73,6 @@ def test_a_choice_at_the_edge_of_its_grid_is_told(
     (choice,) = [choice for choice in choices if chosen in choice.values.values()]
 
     assert said == edges([one.values for one in choices], choice.values, choice.config)
-
-
-def test_many_clusters_are_at_an_edge_and_one_is_not() -> None:
-    choices = choices_of(config(learner={"C": 1.0}))
-    tried = [choice.values for choice in choices]
-
-    assert [] == edges(tried, choices[0].values, choices[0].config)
-    assert ["clusters = 5 is the largest value that was tried; larger ones may be better"] == edges(
-        tried, choices[-1].values, choices[-1].config
-    )
 
 
 @pytest.mark.parametrize(
@@ -140,17 +118,7 @@ def test_every_query_is_in_one_fold(n_queries: int, wanted: int, sizes: list[int
     assert all(fold.tolist() == sorted(fold.tolist()) for fold in folds)
 
 
-def test_folds_depend_on_the_seed_alone() -> None:
-    one, again, other = ([fold.tolist() for fold in folds_of(30, 3, seed)] for seed in (1, 1, 2))
-
-    assert one == again != other
-
-
 @pytest.mark.parametrize("n_queries", [0, 1])
 def test_one_query_cannot_be_held_out(n_queries: int) -> None:
     with pytest.raises(InvalidData, match=f"^expected at least 2 queries to train on, found {n_queries}$"):
         folds_of(n_queries, 5, 0)
-
-
-def test_a_trial_is_told_as_json() -> None:
-    assert {"setting": "C = 1", "value": 0.5, "chosen": True} == Trial("C = 1", 0.5, chosen=True).to_json()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from localrank.scorers.combination import standardised
-from localrank_training.blending import PULLS, Pairs, learn_weights, standardised_within
+from localrank_training.learners.weights import PULLS, Pairs, learn_weights, standardised_within
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
@@ -100,24 +100,6 @@ def test_no_other_weights_have_a_smaller_objective(pull: float) -> None:
         assert objective(other) > least - 1e-4 * pull - 1e-7
 
 
-def test_a_pull_among_others_gives_what_it_gives_alone() -> None:
-    members, labels, offsets = noisy(2)
-    pairs = Pairs.of(labels, offsets, np.ones(30), most=150, seed=0)
-
-    for weights, pull in zip(learn_weights(members, pairs, PULLS), PULLS, strict=True):
-        np.testing.assert_allclose(weights, learn_weights(members, pairs, [pull])[0], rtol=1e-2, atol=2e-3)
-
-
-def test_better_members_count_more_and_noise_hardly() -> None:
-    members, labels, offsets = noisy(3, n_queries=200, noise=(0.5, 1.0, 1000.0))
-    pairs = Pairs.of(labels, offsets, np.ones(200), most=150, seed=0)
-
-    weights = learn_weights(members, pairs, [0.001])[0]
-
-    assert weights[0] > 1.5 * weights[1]
-    assert weights[1] > 5 * weights[2]
-
-
 def test_a_strong_pull_makes_members_equal() -> None:
     members, labels, offsets = noisy(3)
     pairs = Pairs.of(labels, offsets, np.ones(30), most=150, seed=0)
@@ -138,14 +120,6 @@ def test_a_member_that_only_harms_gets_nothing() -> None:
 
     assert weights[1] == 0.0
     assert weights[0] > 0.0
-
-
-def test_members_that_say_nothing_count_the_same() -> None:
-    pairs = Pairs.of(LABELS, OFFSETS, ALIKE, most=100, seed=0)
-
-    (weights,) = learn_weights(np.zeros((11, 2)), pairs, [0.1])
-
-    assert weights[0] == weights[1] > 0
 
 
 @settings(max_examples=30, deadline=None)
@@ -205,17 +179,6 @@ def test_weights_of_any_scores_are_the_least_by_a_search(size: float) -> None:
         options={"xatol": 1e-10},
     ).x
     assert weight == pytest.approx(best, rel=1e-2)
-
-
-def test_as_many_pairs_as_there_may_be_are_all_taken() -> None:
-    """A list of three labels has three pairs."""
-    labels, offsets = np.array([0.0, 1.0, 2.0]), np.array([0, 3])
-
-    whole, sampled = (Pairs.of(labels, offsets, np.ones(1), most=most, seed=0) for most in (3, 2))
-
-    assert [(1, 0), (2, 0), (2, 1)] == list(zip(whole.better.tolist(), whole.worse.tolist(), strict=True))
-    assert 2 == len(sampled) == len(set(zip(sampled.better.tolist(), sampled.worse.tolist(), strict=True)))
-    assert [0.5, 0.5] == sampled.shares.tolist()
 
 
 def test_pairs_of_some_queries_keep_their_shares() -> None:

@@ -10,26 +10,21 @@ import pytest
 
 from localrank.artifact import load
 from localrank.registry import Registry
-from localrank_training.blending import standardised_within
-from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.learners.linear import LeastSquares
-from localrank_training.local_members import LocalMembers, gain_of
-from localrank_training.pipeline import learn_contract, lesson_of
-from localrank_training.prototypes import Locality, local_weights
 from localrank_training.publishing import publish
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
-from localrank_training.training import Trained, train
+from localrank_training.run.blended import gain_of
+from localrank_training.run.train import Trained, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.scorers import BlendScorer, LinearScorer
-    from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
-    from localrank_training.learners.rehearsal import Rehearsal
+    from localrank_training.learners.out_of_fold import OutOfFold
+    from localrank_training.run.blended import CrossFitted
 
 LINEAR = {"method": "linear", "blocks": "zscore", "ridge": [0.03, 0.3]}
 TREES = {"method": "extra_trees", "blocks": "[raw, zscore]", "trees": 15}
@@ -93,8 +88,8 @@ def test_queries_of_different_kinds_get_models_of_their_own(of_kinds: Trained) -
     first, second = (cast("LinearScorer", blend.rankers[0]).weights for blend in blends[:2])
     assert not np.allclose(first, second)
     assert {ranker.rank(documents).route.local for documents in of_kinds.queries.clouds()} == {True}
-    rehearsal, held = cast("Rehearsal", found.rehearsal), of_kinds.held_out.ranked
-    gained = rehearsal.figure(held.scores) - rehearsal.figure(held.global_scores)
+    scored, held = cast("OutOfFold", found.out_of_fold), of_kinds.held_out.ranked
+    gained = scored.figure(held.scores) - scored.figure(held.global_scores)
     assert np.nanmean(gained) > 0.05
 
 
@@ -117,61 +112,17 @@ def test_queries_of_one_kind_get_exactly_the_global_model(alike: Trained) -> Non
     np.testing.assert_array_equal(alike.held_out.ranked.scores, alike.held_out.ranked.global_scores)
 
 
-def test_prototypes_that_have_nothing_to_do_with_the_queries_gain_nothing(of_kinds: Trained) -> None:
-    localised = found_of(of_kinds).localised
-
-    assert localised is not None
-    assert localised.random.interval is not None
-    assert localised.random.interval.low < 0.0
-    assert localised.random.mean < 0.02
-    assert localised.agreement > 0.8
-
-
-def test_local_candidates_score_what_a_model_of_the_weighted_queries_scores() -> None:
-    """Each held-out query by least squares on the other parts, weighted as for its prototype."""
-    queries = kinds(24)
-    settings = config(LINEAR)
-    lesson = lesson_of(
-        Clouds(queries, learn_contract(queries, settings)), None, None, settings.learner.candidates()[0]
-    )
-    learner = LeastSquares(ridge=0.3, blocks="zscore", balance="queries")
-    rng = np.random.default_rng(0)
-    part_of, similarities = np.arange(24) % 3, rng.random((24, 2))
-    clusters = rng.integers(-1, 2, 24)
-    (blend,) = settings.learner.candidates()
-    rehearsal = cast("Rehearsal", blend.rehearsed(lesson))  # type: ignore[attr-defined]
-    globally = rehearsal.tried[0].only(1)
-    localities = (Locality(0.3, 0.0), Locality(0.3, 0.7), Locality(0.6, 0.2))
-
-    found = LocalMembers(learner, lesson, part_of).rehearsed(
-        globally, similarities, clusters, localities, 2.0
-    )
-
-    assert (found.free, found.gate, found.localities) == (1, 2.0, localities)
-    np.testing.assert_array_equal(found.scores[0], globally.scores[0])
-    for number, locality in enumerate(localities, 1):
-        expected = globally.scores[0].copy()
-        for query in np.flatnonzero(clusters >= 0).tolist():
-            others = np.flatnonzero(part_of != part_of[query])
-            weights = local_weights(similarities[others], locality)[clusters[query]]
-            model = learner.fit(replace(lesson.select(others), weights=weights))
-            span = lesson.queries.span(query)
-            expected[span] = model.score_rows(lesson.queries.documents[span])
-        expected = standardised_within(expected, queries.offsets)
-        np.testing.assert_allclose(found.scores[number], expected, atol=1e-6)
-
-
 def test_a_gain_is_measured_on_queries_that_did_not_choose(of_kinds: Trained) -> None:
     found = found_of(of_kinds)
-    rehearsal = cast("Rehearsal", found.rehearsal)
-    figures = rehearsal.figures[0]
+    scored = cast("OutOfFold", found.out_of_fold)
+    figures = scored.figures[0]
     gains = []
     for part in range(4):
-        held = rehearsal.part_of == part
+        held = scored.part_of == part
         best = int(np.argmax(np.nanmean(figures[1:, ~held], axis=1))) + 1
         gains += (figures[best, held] - figures[0, held]).tolist()
 
-    gain = gain_of(rehearsal, 0)
+    gain = gain_of(scored, 0)
 
     assert gain.mean == pytest.approx(np.nanmean(gains))
     assert str(gain).startswith(f"{gain.mean:+.4f} [")
@@ -232,9 +183,9 @@ def test_random_labels_are_reported_as_chance() -> None:
     trained = train(replace(queries, labels=labels), config())
 
     report = report_of(trained)
-    rehearsal = cast("Rehearsal", found_of(trained).rehearsal)
-    chance = np.nanmean(rehearsal.figure(np.random.default_rng(0).normal(size=len(labels))))
-    said = np.nanmean(rehearsal.figure(trained.held_out.ranked.scores))
+    scored = cast("OutOfFold", found_of(trained).out_of_fold)
+    chance = np.nanmean(scored.figure(np.random.default_rng(0).normal(size=len(labels))))
+    said = np.nanmean(scored.figure(trained.held_out.ranked.scores))
     assert said == pytest.approx(chance, abs=0.05)
     assert report.local[0].mean < 0.7
 
@@ -368,9 +319,9 @@ def test_shorter_lists_of_a_query_stay_in_its_part() -> None:
     trained = train(queries, config(lists={"lengths": [5]}))
 
     found = found_of(trained)
-    rehearsal = cast("Rehearsal", found.rehearsal)
-    assert len(rehearsal.part_of) == 40
-    np.testing.assert_array_equal(rehearsal.part_of[:20], rehearsal.part_of[20:])
+    scored = cast("OutOfFold", found.out_of_fold)
+    assert len(scored.part_of) == 40
+    np.testing.assert_array_equal(scored.part_of[:20], scored.part_of[20:])
     assert len(trained.held_out.ranked.scores) == queries.n_docs
 
 

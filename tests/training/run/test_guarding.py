@@ -15,9 +15,9 @@ from localrank.routing import Route
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.evaluation import Ranked, rank_all
-from localrank_training.guarding import Evidence, choose_guard, evidence_of, pooled
 from localrank_training.publishing import publish
-from localrank_training.training import train
+from localrank_training.run.guarding import Evidence, choose_guard, evidence_of, pooled
+from localrank_training.run.train import train
 from tests.training.kinds import two_kinds
 
 N_QUERIES, N_DOCS = 200, 8

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +8,12 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig, to_toml
+from localrank_training.config import TrainingConfig
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.pages import write_best
-from localrank_training.training import train
-from localrank_training.tuning import Setting, Tuned, combinations, edges_of, tune, tune_routing
+from localrank_training.run.train import train
+from localrank_training.run.tune import Setting, Tuned, combinations, edges_of, tune, tune_routing
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ TABLES: dict[str, Any] = {
 
 
 def test_every_list_is_a_choice_and_moot_ones_are_left_out() -> None:
-    choices = [choice for choice, _ in combinations(TABLES)]
+    choices = [choice.values for group in combinations(TABLES) for choice in group]
 
     # 2 components x 2 C for two clusters; one cluster is one global model, for which only C is a choice.
     assert 2 * 2 + 2 == len(choices)
@@ -43,17 +42,11 @@ def test_every_list_is_a_choice_and_moot_ones_are_left_out() -> None:
     } in choices
 
 
-def test_candidates_are_numbers_of_clusters() -> None:
-    found = combinations({"clustering": {"candidates": [2, 4]}, "learner": {"C": 1.0}})
-
-    assert [2, 4] == [config.clustering.clusters for _, config in found]
-
-
 def test_the_defaults_of_learner_and_clustering_are_choices_too() -> None:
     C, sizes = LearnerSettings().settings["C"], TrainingConfig().clustering.sizes
 
     assert [{"learner.C": value, "clustering.clusters": size} for size in sizes for value in C] == [
-        choice for choice, _ in combinations({})
+        choice.values for group in combinations({}) for choice in group
     ]
 
 
@@ -86,18 +79,6 @@ def test_the_best_settings_tell_the_kinds_apart(tmp_path: Path) -> None:
     assert "clustering.clusters" == tuned.effects()[0].name
 
 
-def test_effects_are_means_over_the_other_settings(tmp_path: Path) -> None:
-    tuned = tune(two_kinds(), TABLES, tmp_path)
-
-    effect = next(effect for effect in tuned.effects() if effect.name == "learner.C")
-
-    assert (0.1, 1.0) == effect.values
-    for value, mean, best in zip(effect.values, effect.means, effect.best, strict=True):
-        means = [setting.mean for setting in tuned.settings if setting.choices["learner.C"] == value]
-        assert pytest.approx(sum(means) / len(means)) == mean
-        assert max(means) == best
-
-
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     queries = two_kinds()
     whole = tune(queries, TABLES, tmp_path / "whole")
@@ -108,21 +89,11 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
     resumed = tune(queries, TABLES, tmp_path / "stopped", progress=lambda _, n, __: done.append(n))
 
-    assert list(range(8, len(lines) + 1)) == done
+    assert list(range(1, len(lines) + 1)) == done
     assert [s.choices for s in whole.settings] == [s.choices for s in resumed.settings]
     for expected, setting in zip(whole.settings, resumed.settings, strict=True):
         np.testing.assert_array_equal(expected.local, setting.local)
-    assert len(lines) == len((tmp_path / "stopped" / "trials.jsonl").read_text().splitlines())
-
-
-def test_other_queries_do_not_take_over_what_was_found(tmp_path: Path) -> None:
-    tables = {**TABLES, "representation": {"components": 1}, "clustering": {"clusters": 2}}
-    tune(two_kinds(), tables, tmp_path)
-    done: list[int] = []
-
-    tune(two_kinds(seed=1), tables, tmp_path, progress=lambda _, n, __: done.append(n))
-
-    assert 2 * 3 == len(done)
+    assert lines == (tmp_path / "stopped" / "trials.jsonl").read_text().splitlines(keepends=True)
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
@@ -163,30 +134,6 @@ def test_a_best_setting_at_the_edge_of_what_was_tried_is_told(tmp_path: Path) ->
     assert "learner.C = 1 is the largest value that was tried; larger ones may be better" in told
     # One component is the fewest that there can be.
     assert not [text for text in told if text.startswith("representation.components = 1")]
-
-
-def test_the_best_settings_are_a_configuration_again(tmp_path: Path) -> None:
-    tuned = tune(two_kinds(), TABLES, tmp_path)
-
-    write_best(tuned, tmp_path / "best.toml")
-
-    assert tuned.best.config.to_json() == TrainingConfig.read(tmp_path / "best.toml").to_json()
-
-
-def test_toml_is_written_as_it_is_read() -> None:
-    tables = {"learner": {"method": 'x"y', "C": [0.1, 2], "on": True}, "seed": 3}
-
-    assert tables == tomllib.loads(to_toml(tables))
-
-
-def test_the_best_has_no_shortfall_and_all_others_have_one(tmp_path: Path) -> None:
-    shortfalls = against_best(tune(two_kinds(), TABLES, tmp_path))
-
-    assert (0.0, None) == (shortfalls[0].difference, shortfalls[0].interval)
-    assert all(one.difference <= 0 for one in shortfalls)
-    intervals = [(one.difference, one.interval) for one in shortfalls if one.interval is not None]
-    assert intervals
-    assert all(interval.low <= difference <= interval.high for difference, interval in intervals)
 
 
 def test_hash_tables_are_chosen_for_an_agreement() -> None:
@@ -291,7 +238,7 @@ def test_hash_tables_are_tried_with_twenty_queries_or_more(n_queries: int, *, tr
     assert tried or config == settings
 
 
-def test_what_was_found_with_another_metric_or_seed_is_not_taken_over(tmp_path: Path) -> None:
+def test_what_was_found_with_other_queries_or_another_metric_is_not_taken_over(tmp_path: Path) -> None:
     tables = {
         **TABLES,
         "representation": {"components": 1},
@@ -300,16 +247,13 @@ def test_what_was_found_with_another_metric_or_seed_is_not_taken_over(tmp_path: 
     }
     tune(two_kinds(), tables, tmp_path)
 
-    done: list[tuple[str, int, int]] = []
     for changed in ({"folds": 3, "metric": "map"}, {"folds": 2}):
-        found = tune(
-            two_kinds(), {**tables, "selection": changed}, tmp_path, progress=lambda *one: done.append(one)
-        )
+        found = tune(two_kinds(), {**tables, "selection": changed}, tmp_path)
         assert (changed["folds"], changed.get("metric", "ndcg@10")) == (found.n_folds, found.metric)
-    assert [("trials", number, count) for count in (3, 2) for number in range(1, count + 1)] == done
+    tune(two_kinds(seed=1), tables, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "trials.jsonl").read_text().splitlines()]
-    assert [0, 1, 2, 0, 1, 2, 0, 1] == [line["fold"] for line in lines]
-    assert [8] * 6 + [12] * 2 == [len(line["local"]) for line in lines]
+    assert [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 2] == [line["fold"] for line in lines]
+    assert [8] * 6 + [12] * 2 + [8] * 3 == [len(line["found"]["local"]) for line in lines]
     assert len(lines) == len({line["key"] for line in lines})
     assert all(
         TrainingConfig.from_tables(line["configuration"]).to_json() == line["configuration"] for line in lines

@@ -1,60 +1,53 @@
-"""One training run: make the open choices, measure the result, build the ranker.
+"""One training run, and the start of it: make the open choices, measure the result, build the ranker.
 
-The choices of `localrank_training.choices` are made on queries that the models are not built from: the validation queries
+A configuration leaves choices open. They are made on queries that the models are not built from: the validation queries
 if there are some, else every training query in turn (cross-validation over queries, never over documents). The same
 queries then say what the model is worth beside its own global scorer. The choices were made on these queries, so both
 figures are a little too good. With validation queries and ``[selection] refit`` the ranker is then built once more,
 from all judged queries.
+
+    train           check the queries, then one of
+      _blend        the default: `localrank_training.run.blended` chooses by scores of the members
+      _best         every other configuration: `localrank_training.run.choosing` measures whole rankers; the best is taken
+
+`localrank_training.pipeline` builds a ranker of settled settings.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.blocks import union
 from localrank.brief import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import CONVENTIONS, Judgements
-from localrank_training import cross_fitting, guarding
-from localrank_training.choices import Choice, Trial, choices_of, edges, folds_of
-from localrank_training.clouds import Clouds
+from localrank_training.comparisons import clearly_above, standard_error
 from localrank_training.data.queries import concatenated
 from localrank_training.data.usable import placed, refuse_missing
 from localrank_training.evaluation import Ranked, rank_all
+from localrank_training.journal import Journal, fingerprint, libraries
 from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.judged import differs_within
-from localrank_training.learners.notes import Note, collected
-from localrank_training.parallel import each_in_parallel, in_parallel
-from localrank_training.pipeline import (
-    Built,
-    build,
-    lesson_of,
-    lists_of,
-    plan_of,
-    prepared,
-    wants_route,
-)
+from localrank_training.pipeline import Built, build
 from localrank_training.progress import silent
+from localrank_training.run import blended, guarding
+from localrank_training.run.choosing import Candidates, Trial, choices_of, edges, folds_of, splits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
-    from localrank.arrays import Indices, Vector
-    from localrank.contract import FeatureContract
-    from localrank.scorers import Scorer
+    from localrank.arrays import Indices
     from localrank_training.config import TrainingConfig
-    from localrank_training.cross_fitting import CrossFitted
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.blend import Blend
     from localrank_training.learners.budget import Plan as Fits
     from localrank_training.learners.role import Learner
-    from localrank_training.pipeline import Plan
     from localrank_training.progress import Progress
+    from localrank_training.run.blended import CrossFitted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,69 +100,80 @@ class Trained:
     __repr__ = one_line
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Split:
-    """The queries that a model is built from, those that judge it, and those that may stop it early.
-
-    The parts are taken when they are needed. So only one set of queries is sent to other processes, for any number of
-    splits.
-
-    Attributes:
-        queries: all of them.
-        held: positions of those that the model is judged on and not built from; ``None`` if the validation queries judge.
-        stop_by: the validation queries.
-    """
-
-    queries: QuerySet
-    held: Indices | None
-    stop_by: QuerySet | None
-
-    @property
-    def lesson(self) -> QuerySet:
-        if self.held is None:
-            return self.queries
-        return self.queries.select(np.setdiff1d(np.arange(len(self.queries)), self.held))
-
-    @property
-    def exam(self) -> QuerySet:
-        if self.held is not None:
-            return self.queries.select(self.held)
-        return cast("QuerySet", self.stop_by)
-
-
 def train(
     queries: QuerySet,
     config: TrainingConfig,
     *,
     validation: QuerySet | None = None,
+    journal: Journal | None = None,
     workers: int = 1,
     progress: Progress = silent,
 ) -> Trained:
-    """Make the open choices, measure the result, and build the ranker."""
+    """Make the open choices, measure the result, and build the ranker.
+
+    Args:
+        queries: judged queries.
+        config: the settings.
+        validation: queries to make the choices on, instead of holding out training queries.
+        journal: keeps what is found, so that a stopped run goes on where it was (`journal_in`).
+        workers: processes; the result does not depend on it.
+        progress: told how far it is.
+    """
     _check_usable(queries, validation, config)
-    if cross_fitting.takes(config):
-        return _cross_fitted(queries, config, validation, workers, progress)
+    way = _blend if blended.takes(config) else _best
+    return way(queries, config, validation, journal=journal, workers=workers, progress=progress)
+
+
+def basis_of(
+    queries: QuerySet, config: TrainingConfig | None = None, validation: QuerySet | None = None
+) -> list[str]:
+    """Return what the results of a run depend on: data, settings and libraries."""
+    return [
+        *(fingerprint(part) for part in (queries, validation) if part is not None),
+        *([] if config is None else [json.dumps(config.to_json(), sort_keys=True)]),
+        json.dumps(libraries(), sort_keys=True),
+    ]
+
+
+def journal_in(
+    folder: Path, queries: QuerySet, config: TrainingConfig, validation: QuerySet | None = None
+) -> Journal:
+    """Return the journal of a run in a hidden file of a folder; other data, settings or libraries have another file."""
+    basis = basis_of(queries, config, validation)
+    digest = hashlib.sha256(" ".join(basis).encode()).hexdigest()
+    return Journal(folder / f".training-{digest[:16]}.jsonl", *basis)
+
+
+def _best(
+    queries: QuerySet,
+    config: TrainingConfig,
+    validation: QuerySet | None,
+    *,
+    journal: Journal | None,
+    workers: int,
+    progress: Progress,
+) -> Trained:
+    """Take the combination that is best on queries that its models were not built from; of equals the first."""
+    if validation is not None:
+        _check_features(validation, queries)
     choices = choices_of(config)
-    splits = _splits(queries, validation, config)
-    fitted = in_parallel(
-        _fit_global,
-        [(split, choices[0].config, config.learner.candidates()) for split in splits],
-        workers=workers,
-        progress=lambda done, total: progress("global scorers", done, total),
-    )
-    best, values, rehearsals = _rehearsed(choices, splits, fitted, workers, progress)
-    chosen = choices[best]
+    splits = splits_of(queries, config, validation)
+    candidates = Candidates(choices, splits, journal=journal, workers=workers, progress=progress)
+    values = [figures.value for figures in candidates.figures()]
+    # If values are equal, the earlier choice stays; it has fewer clusters.
+    best = values.index(max(values))
+    chosen, examined = choices[best], candidates.examined(best)
     warnings = _said_of(queries) + edges([choice.values for choice in choices], chosen.values, chosen.config)
     trials = [
         Trial(str(choice), value, choice is chosen) for choice, value in zip(choices, values, strict=True)
     ]
 
-    exam, ranked = _pooled(splits, [rehearsal.ranked for rehearsal in rehearsals])
-    settled, ranked, gate = _gated(chosen.config, exam, ranked)
-    evidence = guarding.pooled([rehearsal.evidence for rehearsal in rehearsals])
-    guard, ranked, guard_says = guarding.choose_guard(exam, ranked, evidence, settled)
+    held_out = concatenated([split.held_out for split in splits])
+    settled, ranked, gate = _gated(chosen.config, held_out, Ranked.joined([one.ranked for one in examined]))
+    evidence = guarding.pooled([one.evidence for one in examined])
+    guard, ranked, guard_says = guarding.choose_guard(held_out, ranked, evidence, settled)
     warnings += gate + guard_says
-    lesson, learner = queries, chosen.learner
+    everything, learner = queries, chosen.learner
     if validation is None:
         folds = folds_of(len(queries), config.selection.folds, config.seed)
         how = f"cross-validation over {len(queries)} training queries in {len(folds)} folds"
@@ -179,13 +183,14 @@ def train(
         how = f"{len(validation)} validation queries"
         same = _same(validation, queries)
         learned_from = int((same >= 0).sum())
-        known = fitted[0].scorers[chosen.number]
+        known, said = candidates.global_scorer(best)
         if config.selection.refit:
-            lesson = concatenated([queries, validation.select(np.flatnonzero(same < 0))])
-            said = fitted[0].notes[chosen.number]
-            local = learner.settled(rehearsals[0].learned or said)
+            everything = concatenated([queries, validation.select(np.flatnonzero(same < 0))])
+            local = learner.settled(examined[0].learned or said)
             learner = learner.settled(said)
-            built = build(lesson, settled, learner, local_learner=local, workers=workers, progress=progress)
+            built = build(
+                everything, settled, learner, local_learner=local, workers=workers, progress=progress
+            )
             places = np.where(same >= 0, same, len(queries) + np.cumsum(same < 0) - 1)
             clusters = built.clusters[places]
             warnings.append(
@@ -202,14 +207,13 @@ def train(
                 workers=workers,
                 progress=progress,
             )
-            clusters = np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
-    held_out = HeldOut(how, exam, ranked, clusters, learned_from)
+            clusters = ranked.clusters
     return Trained(
         guarding.guarded(built, guard),
-        lesson,
+        everything,
         settled,
         learner,
-        held_out,
+        HeldOut(how, held_out, ranked, clusters, learned_from),
         tuple(trials) if len(choices) > 1 else (),
         tuple(warnings),
     )
@@ -248,7 +252,7 @@ def _check_labels_differ(queries: QuerySet) -> None:
 
 def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> Fits | None:
     """Return what a cross-fitted blend will fit; `None` for other runs. `train` makes the same plan."""
-    if not cross_fitting.takes(config):
+    if not blended.takes(config):
         return None
     n_docs = queries.n_docs
     if validation is not None and config.selection.refit:
@@ -273,50 +277,51 @@ def _drawn(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, list[st
     ]
 
 
-def _cross_fitted(
+def _blend(
     queries: QuerySet,
     config: TrainingConfig,
     validation: QuerySet | None,
+    *,
+    journal: Journal | None,
     workers: int,
     progress: Progress,
 ) -> Trained:
     """Train a blend. It needs no separate queries for its choices, so it also learns from validation queries. Without
     ``[selection] refit`` it does not; they measure the published model instead.
     """
-    lesson, warnings = queries, _said_of(queries)
+    everything, warnings = queries, _said_of(queries)
     if validation is not None:
         _check_features(validation, queries)
     if validation is not None and config.selection.refit:
-        lesson = concatenated([queries, validation.select(np.flatnonzero(_same(validation, queries) < 0))])
+        new = validation.select(np.flatnonzero(_same(validation, queries) < 0))
+        everything = concatenated([queries, new])
         warnings.append("validation queries are used for training, like the training queries")
-    lesson, said = _drawn(lesson, config)
+    everything, said = _drawn(everything, config)
     warnings += said
-    found = cross_fitting.cross_fit(lesson, config, workers=workers, progress=progress)
+    found = blended.cross_fit(everything, config, journal=journal, workers=workers, progress=progress)
+    evidence = None
     if validation is not None and not config.selection.refit:
         ranked = rank_all(found.built.ranker, validation)
-        clusters = np.array([-1 if route.cluster is None else route.cluster for route in ranked.routes])
         how, learned = f"{len(validation)} validation queries", int((_same(validation, queries) >= 0).sum())
-        held_out = HeldOut(how, validation, ranked, clusters, learned)
-        evidence = guarding.evidence_of(found.built.ranker, validation) if config.guard.learn else None
-    else:
-        n_docs = lesson.n_docs
-        how = f"{len(lesson)} judged queries, each scored by models that had not seen it"
-        if found.rehearsal is None:
-            how = f"{len(lesson)} judged queries that the model was trained on: too few to hold any out"
-            held = rank_all(found.built.ranker, lesson)
-        else:
-            routes = found.routes[: len(lesson)]
-            held = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], routes)
-        learned = len(lesson) if found.rehearsal is None else 0
-        held_out = HeldOut(how, lesson, held, found.built.clusters[: len(lesson)], learned)
-        # The models that had not seen a query no longer exist, so the scores of a blend of two clusters are unknown.
-        evidence = None
+        held_out = HeldOut(how, validation, ranked, ranked.clusters, learned)
         if config.guard.learn:
-            evidence = guarding.Evidence(guarding.distances(found.built.ranker.contract, lesson), None)
+            evidence = guarding.evidence_of(found.built.ranker, validation)
+    else:
+        n_docs, n_queries = everything.n_docs, len(everything)
+        if found.out_of_fold is None:
+            how = f"{n_queries} judged queries that the model was trained on: too few to hold any out"
+            ranked, learned = rank_all(found.built.ranker, everything), n_queries
+        else:
+            how, learned = f"{n_queries} judged queries, each scored by models that had not seen it", 0
+            ranked = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], found.routes[:n_queries])
+        held_out = HeldOut(how, everything, ranked, found.built.clusters[:n_queries], learned)
+        # The models that had not seen a query no longer exist, so the scores of a blend of two clusters are unknown.
+        if config.guard.learn:
+            evidence = guarding.Evidence(guarding.distances(found.built.ranker.contract, everything), None)
     guard, ranked, said = guarding.choose_guard(held_out.queries, held_out.ranked, evidence, config)
     return Trained(
         guarding.guarded(found.built, guard),
-        lesson,
+        everything,
         found.config,
         found.learner,
         replace(held_out, ranked=ranked),
@@ -324,15 +329,6 @@ def _cross_fitted(
         (*warnings, *said),
         cross_fitted=found,
     )
-
-
-def _splits(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> list[_Split]:
-    if validation is not None:
-        _check_features(validation, queries)
-        return [_Split(queries, None, validation)]
-    return [
-        _Split(queries, fold, None) for fold in folds_of(len(queries), config.selection.folds, config.seed)
-    ]
 
 
 def _check_features(validation: QuerySet, queries: QuerySet) -> None:
@@ -357,120 +353,6 @@ def _same(queries: QuerySet, others: QuerySet) -> Indices:
     return np.array([known.get(digest, -1) for digest in digests(queries)], np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fitted:
-    """The contract of one split, and its global scorers: one per candidate, with what was noted of each.
-
-    If a learner sees routes, it has no global scorer here, because each number of clusters has other routes.
-    """
-
-    scorers: list[Scorer | None]
-    notes: list[list[Note]]
-    contract: FeatureContract
-
-
-def _fit_global(split: _Split, config: TrainingConfig, learners: Sequence[Learner]) -> _Fitted:
-    """Fit every candidate on all queries of a split."""
-    lists, weights = lists_of(split.lesson, config)
-    clouds, held, _ = prepared(lists, split.stop_by, config, union(learner.blocks for learner in learners))
-    fitted = _Fitted([], [], clouds.contract)
-    start: Scorer | None = None
-    for learner in learners:
-        with collected() as notes:
-            start = learner.learn(replace(lesson_of(clouds, held, weights, learner), start=start))
-        fitted.scorers.append(None if wants_route(learner.blocks) else start)
-        fitted.notes.append(notes)
-    return fitted
-
-
-def _rehearsed(
-    choices: Sequence[Choice],
-    splits: Sequence[_Split],
-    fitted: Sequence[_Fitted],
-    workers: int,
-    progress: Progress,
-) -> tuple[int, list[float], list[_Rehearsal]]:
-    """Measure every choice on every split; return the best choice, all values, and the rankings of the best one.
-
-    Choices of the same clusters stand together. They share one plan for each split, which is dropped after them.
-    """
-    sizes = [_shares(split.exam).sum() for split in splits]
-    best, values = 0, list[float]()
-    kept: list[_Rehearsal] = []
-    plans: list[Plan | None] = [None] * len(splits)
-    for _, together in itertools.groupby(choices, lambda choice: choice.config.clustering):
-        alike = list(together)
-        planned = [
-            (split, alike[0].config, row.contract, like)
-            for split, row, like in zip(splits, fitted, plans, strict=True)
-        ]
-        plans = in_parallel(_plan, planned, workers=workers)
-        pieces = [
-            (split, choice, row.scorers[choice.number], plan)
-            for choice in alike
-            for split, row, plan in zip(splits, fitted, plans, strict=True)
-        ]
-        results = each_in_parallel(_rehearse, pieces, workers=workers)
-        for _ in alike:
-            rows = []
-            for result in itertools.islice(results, len(splits)):
-                rows.append(result)
-                progress(
-                    "held-out models",
-                    len(splits) * len(values) + len(rows),
-                    len(splits) * len(choices),
-                )
-            values.append(float(np.average([row.value for row in rows], weights=sizes)))
-            # If values are equal, the earlier choice stays; it has fewer clusters.
-            if not kept or values[-1] > values[best]:
-                best, kept = len(values) - 1, rows
-    return best, values, kept
-
-
-def _plan(split: _Split, config: TrainingConfig, contract: FeatureContract, like: Plan | None) -> Plan:
-    """Plan the models of a split by its contract; take the points from an earlier plan of the split."""
-    lists, _ = lists_of(split.lesson, config)
-    return plan_of(Clouds(lists, contract), config, like)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rehearsal:
-    """What a choice made of the exam of one split, its mean figure, what its clusters' learners noted, and what a guard may
-    be chosen by.
-    """
-
-    ranked: Ranked
-    value: float
-    learned: tuple[Note, ...]
-    evidence: guarding.Evidence | None
-
-
-def _rehearse(split: _Split, choice: Choice, global_scorer: Scorer | None, plan: Plan) -> _Rehearsal:
-    """Build a whole ranker on a split and let it take the exam."""
-    built = build(
-        split.lesson,
-        choice.config,
-        choice.learner,
-        validation=split.stop_by,
-        global_scorer=global_scorer,
-        plan=plan,
-    )
-    exam = split.exam
-    ranked = rank_all(built.ranker, exam)
-    judgements = Judgements(exam.labels, exam.offsets)
-    figures = judgements.per_query(ranked.scores, choice.config.selection.metric)
-    shares = _shares(exam)
-    value = float(np.average(figures, weights=shares)) if shares.any() else 0.0
-    guards = choice.config.guard.learn and bool(built.ranker.scorers)
-    evidence = guarding.evidence_of(built.ranker, exam) if guards else None
-    return _Rehearsal(ranked, value, built.learned, evidence)
-
-
-def _shares(queries: QuerySet) -> Vector:
-    """Return ``[n_queries]`` how much each query counts in a choice."""
-    return np.ones(len(queries)) if queries.weights is None else queries.weights
-
-
 def _said_of(queries: QuerySet) -> list[str]:
     """Return notes about query weights, if there are some, and about files that were left out."""
     said = []
@@ -490,9 +372,9 @@ def _said_of(queries: QuerySet) -> list[str]:
 
 
 def _gated(
-    config: TrainingConfig, exam: QuerySet, ranked: Ranked
+    config: TrainingConfig, queries: QuerySet, ranked: Ranked
 ) -> tuple[TrainingConfig, Ranked, list[str]]:
-    """Let local models through if they were better than the global one by enough standard errors of the exam.
+    """Let local models through if they were better than the global one by enough standard errors on the held-out queries.
 
     Returns:
         The configuration and what was ranked, both without local models if they were not, and what is to be said.
@@ -500,12 +382,14 @@ def _gated(
     settings = config.clustering
     if settings.method == "none" or not settings.local or not settings.gate:
         return config, ranked, []
-    judgements = Judgements(exam.labels, exam.offsets)
+    judgements = Judgements(queries.labels, queries.offsets)
     metric = config.selection.metric
     gains = judgements.per_query(ranked.scores, metric) - judgements.per_query(ranked.global_scores, metric)
-    error = float(gains.std(ddof=1)) / len(gains) ** 0.5 if len(gains) > 1 else np.inf
-    found = f"local models differ from the global one by {gains.mean():+.4f} in {metric}, standard error {error:.4f}"
-    if gains.mean() > settings.gate * error:
+    found = (
+        f"local models differ from the global one by {gains.mean():+.4f} in {metric}, standard error "
+        f"{standard_error(gains):.4f}"
+    )
+    if clearly_above(gains, settings.gate):
         return config, ranked, [found]
     routes = tuple(route._replace(local=False) for route in ranked.routes)
     shut = (
@@ -513,13 +397,3 @@ def _gated(
         "gets the global scorer"
     )
     return config.without_local(), Ranked(ranked.global_scores, ranked.global_scores, routes), [shut]
-
-
-def _pooled(splits: Sequence[_Split], rehearsals: Sequence[Ranked]) -> tuple[QuerySet, Ranked]:
-    """Put the exams of all splits together, in the order of the splits."""
-    ranked = Ranked(
-        np.concatenate([rehearsal.scores for rehearsal in rehearsals]),
-        np.concatenate([rehearsal.global_scores for rehearsal in rehearsals]),
-        tuple(itertools.chain.from_iterable(rehearsal.routes for rehearsal in rehearsals)),
-    )
-    return concatenated([split.exam for split in splits]), ranked

@@ -1,4 +1,4 @@
-"""The quality of the members of a blend on queries that they have not learned from.
+"""Out-of-fold scores of the members of a blend: the quality of each on queries that it has not learned from.
 
 The queries fall into parts, by query and seeded. Every candidate learns from all parts but one and scores that one, for
 each part in turn. From these scores follow the settings of each member, the weights of the blend, and an honest figure of
@@ -20,11 +20,14 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank_training.blending import PULLS, Pairs, learn_weights, standardised_within
+from localrank.settings import plain, values_of
+from localrank_training.comparisons import clearly_above
+from localrank_training.journal import each_known
 from localrank_training.latency import microseconds
 from localrank_training.learners.budget import seconds_of
 from localrank_training.learners.notes import note
 from localrank_training.learners.seen import scores_of
+from localrank_training.learners.weights import PULLS, Pairs, learn_weights, standardised_within
 from localrank_training.parallel import each_in_parallel
 from localrank_training.progress import silent
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Indices, Vector
     from localrank.scorers import Scorer
+    from localrank_training.journal import Journal
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
     from localrank_training.progress import Progress
@@ -100,7 +104,7 @@ class Frontier:
     """Some members, what they cost and what they are worth.
 
     Attributes:
-        members: their positions in the rehearsal.
+        members: their positions among those that were tried.
         microseconds: of serving 100 documents.
         value: mean of `METRICS` on held-out queries, with weights of their own.
     """
@@ -111,7 +115,7 @@ class Frontier:
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class OutOfFold:
     """Out-of-fold scores of all members, and what follows from them.
 
     Attributes:
@@ -178,8 +182,7 @@ class Rehearsal:
 
     def stands_out(self, differences: Vector, judged: Bits, errors: float) -> bool:
         """Tell whether the mean of ``[n_queries]`` differences is above zero by more than ``errors`` standard errors."""
-        known = differences[judged & ~np.isnan(differences) & (self.shares > 0)]
-        return len(known) > 1 and bool(known.mean() > errors * known.std(ddof=1) / len(known) ** 0.5)
+        return clearly_above(differences[judged & ~np.isnan(differences) & (self.shares > 0)], errors)
 
     def learners(self, weighed: Weighed) -> list[Learner]:
         """Return the learner of every member that was chosen."""
@@ -262,13 +265,13 @@ class Rehearsal:
         """Return ``[n_docs]`` which documents belong to some queries."""
         return np.repeat(queries, np.diff(self.offsets))
 
-    def with_member(self, position: int, tried: Tried) -> Rehearsal:
-        """Return the rehearsal with another member in one place."""
+    def with_member(self, position: int, tried: Tried) -> OutOfFold:
+        """Return the same with another member in one place."""
         members = tuple(tried if number == position else one for number, one in enumerate(self.tried))
         return replace(self, tried=members)
 
-    def only(self, positions: Sequence[int]) -> Rehearsal:
-        """Return the rehearsal of some members."""
+    def only(self, positions: Sequence[int]) -> OutOfFold:
+        """Return the scores of some members."""
         return replace(self, tried=tuple(self.tried[position] for position in positions))
 
     def _left_out(self, members: Vector, judged: Bits, parts: Indices) -> Vector:
@@ -301,16 +304,17 @@ def parts_of(lesson: Lesson, wanted: int, seed: int) -> Indices:
     return part_of
 
 
-def rehearse(
+def out_of_fold(
     candidates: Sequence[Sequence[Learner]],
     lesson: Lesson,
     part_of: Indices,
     *,
     most_pairs: int,
     seed: int,
+    journal: Journal | None = None,
     workers: int = 1,
     progress: Progress = silent,
-) -> Rehearsal:
+) -> OutOfFold:
     """Let every candidate of every member learn from all parts but one, and score that one.
 
     A candidate that cannot be fitted without one of the parts is left out, and so is a member without candidates.
@@ -321,22 +325,31 @@ def rehearse(
     parts = np.unique(part_of).tolist()
     flat = [(member, learner) for member, learners in enumerate(candidates) for learner in learners]
     pieces = [(_alone(learner), lesson, part_of, part) for _, learner in flat for part in parts]
+    results = each_known(
+        [
+            {"learner": {"method": learner.method, **plain(values_of(learner))}, "part": part}
+            for learner, _, _, part in pieces
+        ],
+        lambda missing: each_in_parallel(
+            _score_part, [pieces[number] for number in missing], workers=workers
+        ),
+        journal,
+    )
     queries = lesson.queries
     found: dict[int, list[tuple[Learner, Vector, float, float]]] = {}
     problems: dict[int, str] = {}
-    results = each_in_parallel(_score_part, pieces, workers=workers)
     width = lesson.widths.get("raw", queries.n_features)
     expected = [seconds_of(learner, queries.n_docs, width) for _, learner in flat]
     done, total = 0.0, max(round(sum(expected) * len(parts)), 1)
     for (member, learner), each in zip(flat, expected, strict=True):
         scores, seconds, cost, problem = np.zeros(queries.n_docs), 0.0, 0.0, None
         for part in parts:
-            of_part, took, serving, error = next(results)
-            seconds += took / len(parts)
-            cost += serving / len(parts)
-            problem = problem or error
-            if of_part is not None:
-                scores[np.repeat(part_of == part, queries.lengths)] = of_part
+            one = next(results)
+            problem = problem or one["problem"]
+            if one["problem"] is None:
+                seconds += one["seconds"] / len(parts)
+                cost += one["microseconds"] / len(parts)
+                scores[np.repeat(part_of == part, queries.lengths)] = one["scores"]
             done += each
             progress("members, in planned CPU seconds", min(round(done), total), total)
         if problem is None:
@@ -360,7 +373,7 @@ def rehearse(
     if not tried:
         raise InvalidData("; ".join(problems.values()))
     pairs = Pairs.of(queries.labels, queries.offsets, lesson.shares, most=most_pairs, seed=seed)
-    return Rehearsal(tried, queries.labels, queries.offsets, lesson.shares, part_of, pairs)
+    return OutOfFold(tried, queries.labels, queries.offsets, lesson.shares, part_of, pairs)
 
 
 def fitted(
@@ -377,27 +390,25 @@ def _fit(learner: Learner, lesson: Lesson) -> tuple[Scorer | None, str | None]:
         return None, str(error)
 
 
-def _score_part(
-    learner: Learner, lesson: Lesson, part_of: Indices, part: int
-) -> tuple[Vector | None, float, float, str | None]:
+def _score_part(learner: Learner, lesson: Lesson, part_of: Indices, part: int) -> dict[str, Any]:
     """Learn from all parts but one.
 
     Returns:
-        The scores of that one, the seconds of the fit and the microseconds of serving, or what went wrong.
+        The scores of that one, the seconds of the fit and the microseconds of serving, or the problem.
     """
     started = time.process_time()
     seen = lesson.seen_as(learner.blocks)
     try:
         scorer = learner.learn(seen.select(np.flatnonzero(part_of != part)))
     except InvalidData as error:
-        return None, 0.0, 0.0, str(error)
+        return {"problem": str(error)}
     seconds = time.process_time() - started
-    return (
-        scores_of(scorer, seen.select(np.flatnonzero(part_of == part))),
-        seconds,
-        microseconds(scorer),
-        None,
-    )
+    return {
+        "scores": scores_of(scorer, seen.select(np.flatnonzero(part_of == part))),
+        "seconds": seconds,
+        "microseconds": microseconds(scorer),
+        "problem": None,
+    }
 
 
 def _alone(learner: Learner) -> Learner:

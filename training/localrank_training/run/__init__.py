@@ -1,0 +1,1 @@
+"""One training run, from judged queries to a ranker with its evidence; `train` is where to start reading."""
