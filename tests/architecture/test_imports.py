@@ -72,6 +72,14 @@ def test_training_does_not_import_the_service() -> None:
     assert "localrank_training" in imported
 
 
+def test_matplotlib_is_imported_only_to_draw() -> None:
+    rooms = ("terminal", "pages", "training_run", "background")
+    imported = imported_by("import " + ", ".join(f"localrank_training.report.{room}" for room in rooms))
+
+    assert "localrank_training" in imported
+    assert "matplotlib" not in imported
+
+
 def test_training_loads_only_plugins_that_a_configuration_names() -> None:
     named = "from localrank_training.config import TrainingConfig; TrainingConfig.read(learner={})"
 

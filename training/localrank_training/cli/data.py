@@ -19,7 +19,6 @@ from localrank_training.data.columns import Columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank_training.data.inspection import Inspection
 
 app = typer.Typer(
     name="data",
@@ -69,8 +68,10 @@ def inspect(
         from dataclasses import asdict
 
         print_json(asdict(found))
-    else:
-        _print(found, rows)
+        return
+    from localrank_training.report.terminal import of_inspection, show
+
+    show(of_inspection(found, rows))
 
 
 def convert(
@@ -269,67 +270,3 @@ def _numbers(text: str, option: str) -> list[float]:
         raise typer.BadParameter(
             f"expected numbers with commas between, found {text!r}", param_hint=option
         ) from None
-
-
-def _print(found: Inspection, rows: int) -> None:
-    print_table(
-        ("queries", "documents", "features", "label levels"),
-        [(found.n_queries, found.n_docs, found.n_features, found.label_levels)],
-    )
-    typer.echo("\nDocuments per query")
-    print_table(tuple(found.lengths), [tuple(f"{value:g}" for value in found.lengths.values())])
-    typer.echo("\nLabels")
-    if found.label_levels == len(found.labels):
-        print_table(
-            ("label", "documents", "share"),
-            [(label, int(count), count / found.n_docs) for label, count in found.labels.items()],
-        )
-    else:
-        print_table(tuple(found.labels), [tuple(f"{value:g}" for value in found.labels.values())])
-    for title, figures in (("Query weights", found.weights), ("Positions", found.positions)):
-        if figures is not None:
-            typer.echo(f"\n{title}")
-            print_table(tuple(figures), [tuple(f"{value:g}" for value in figures.values())])
-    if rows:
-        typer.echo("\nFeatures (r: correlation with the label within queries)")
-        print_table(
-            ("feature", "min", "median", "max", "mean", "deviation", "missing", "zeros", "r"),
-            [
-                (
-                    feature.name,
-                    *(
-                        f"{value:.6g}"
-                        for value in (
-                            feature.minimum,
-                            feature.median,
-                            feature.maximum,
-                            feature.mean,
-                            feature.deviation,
-                        )
-                    ),
-                    feature.missing,
-                    f"{feature.zeros:.1%}",
-                    feature.label_correlation,
-                )
-                for feature in found.features[:rows]
-            ],
-        )
-        if len(found.features) > rows:
-            typer.echo(
-                f"… and {len(found.features) - rows} more (--features {len(found.features)}, or --json)"
-            )
-    best = sorted(found.features, key=lambda feature: -abs(feature.label_correlation))[:5]
-    typer.echo("\nStrongest with the label")
-    print_table(("feature", "r"), [(feature.name, feature.label_correlation) for feature in best])
-    if found.correlations:
-        typer.echo("\nStrongest between features")
-        print_table(
-            ("feature", "feature", "r"),
-            [(pair.first, pair.second, pair.correlation) for pair in found.correlations],
-        )
-    typer.echo("\nWhat looks wrong")
-    for suspicion in found.suspicions:
-        examples = ", ".join(suspicion.examples)
-        typer.echo(f"  {suspicion.count} of {suspicion.of} {suspicion.what}: {examples}")
-    if not found.suspicions:
-        typer.echo("  nothing")

@@ -19,11 +19,12 @@ from localrank_training.report.html import Table
 from localrank_training.stability import IN_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from localrank.metrics import Convention, Measured
     from localrank_training.assessment import Assessment
     from localrank_training.comparisons import Comparison
+    from localrank_training.data.inspection import Inspection
     from localrank_training.evaluation import Evaluation
     from localrank_training.report.figures import BlendReport, Sides, TrainingReport
     from localrank_training.run.blended import Localised
@@ -201,6 +202,57 @@ def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
     yield "\n" + "\n".join(found.sentences)
     yield Table(*found.advice.table())
     yield "\n" + "\n".join(found.advice.sentences)
+
+
+def of_inspection(found: Inspection, rows: int) -> Iterator[str | Table]:
+    """Return what judged queries are like, with this many features."""
+    sizes = (found.n_queries, found.n_docs, found.n_features, found.label_levels)
+    yield Table("", ("queries", "documents", "features", "label levels"), [sizes])
+    yield _in_a_row("Documents per query", found.lengths)
+    if found.label_levels == len(found.labels):
+        shares = [(label, int(count), count / found.n_docs) for label, count in found.labels.items()]
+        yield Table("Labels", ("label", "documents", "share"), shares)
+    else:
+        yield _in_a_row("Labels", found.labels)
+    if found.weights is not None:
+        yield _in_a_row("Query weights", found.weights)
+    if found.positions is not None:
+        yield _in_a_row("Positions", found.positions)
+    if rows:
+        yield Table(
+            "Features (r: correlation with the label within queries)",
+            ("feature", "min", "median", "max", "mean", "deviation", "missing", "zeros", "r"),
+            [
+                (
+                    one.name,
+                    *(
+                        f"{value:.6g}"
+                        for value in (one.minimum, one.median, one.maximum, one.mean, one.deviation)
+                    ),
+                    one.missing,
+                    f"{one.zeros:.1%}",
+                    one.label_correlation,
+                )
+                for one in found.features[:rows]
+            ],
+        )
+        if len(found.features) > rows:
+            yield f"… and {len(found.features) - rows} more (--features {len(found.features)}, or --json)"
+    best = sorted(found.features, key=lambda one: -abs(one.label_correlation))[:5]
+    correlations = [(one.name, one.label_correlation) for one in best]
+    yield Table("Strongest with the label", ("feature", "r"), correlations)
+    if found.correlations:
+        pairs = [(pair.first, pair.second, pair.correlation) for pair in found.correlations]
+        yield Table("Strongest between features", ("feature", "feature", "r"), pairs)
+    yield "\nWhat looks wrong"
+    for one in found.suspicions:
+        yield f"  {one.count} of {one.of} {one.what}: {', '.join(one.examples)}"
+    if not found.suspicions:
+        yield "  nothing"
+
+
+def _in_a_row(title: str, figures: Mapping[str, float]) -> Table:
+    return Table(title, tuple(figures), [tuple(f"{value:g}" for value in figures.values())])
 
 
 def of_evaluation(evaluations: Iterable[Evaluation], sides: Sides) -> Iterator[str | Table]:
