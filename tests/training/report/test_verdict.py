@@ -11,7 +11,7 @@ import pytest
 from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry import Registry
-from localrank_training.comparisons import Comparison, compare_family
+from localrank_training.comparisons import Comparison
 from localrank_training.config import TrainingConfig
 from localrank_training.report.figures import BlendReport, Rival
 from localrank_training.report.verdict import against_served, of_blend, of_clusters
@@ -30,63 +30,9 @@ def figures(quality: float, seed: int = 0, n_queries: int = 60) -> tuple[Measure
     return measure(labels, quality * labels + noise, np.arange(0, len(labels) + 1, 10), ("map", "ndcg@10"))
 
 
-def test_clusters_are_better_only_beyond_chance() -> None:
-    good, same, bad = figures(2.0), figures(1.0), figures(0.3)
-
-    better = of_clusters(compare_family(good, same), 60)
-    worse = of_clusters(compare_family(bad, same), 60)
-    alike = of_clusters(compare_family(figures(1.0, seed=7), same), 60)
-    equal = of_clusters(compare_family(same, same), 60)
-
-    assert "better" == better.outcome
-    assert "verdict: better than its global scorer: " in str(better)
-    assert f"({good[1].mean - same[1].mean:+.4f}" in str(
-        better
-    ) or f"({good[0].mean - same[0].mean:+.4f}" in str(better)
-    assert ("worse", "same", "same") == (worse.outcome, alike.outcome, equal.outcome)
-    assert "no better than its global scorer on any metric (60 queries" in str(alike)
-    assert "train with --method global, which is smaller" in str(alike)
-    assert "ranks every query as its global scorer does" in str(equal)
-    assert "one global model; no local model" in str(of_clusters((), 60))
-    assert "verdict: one global model; map 0.5" in str(of_clusters((), 60, alone="map 0.5"))
-
-
-def blend_of(this: tuple[Measured, ...], *members: tuple[Measured, ...]) -> BlendReport:
-    rivals = [
-        Rival(f"ranksvm on {number}", 1.0, 30.0, compare_family(this, member))
-        for number, member in enumerate(members)
-    ]
-    return BlendReport(60, tuple(rivals), None, ())
-
-
-def test_a_blend_without_local_models_is_judged_beside_the_best_of_its_members() -> None:
-    good, same, bad = figures(2.0), figures(1.0), figures(0.3)
-    unchanged = compare_family(good, good)
-
-    better = of_blend(blend_of(good, bad, same), unchanged, 60)
-    alike = of_blend(blend_of(same, bad, figures(1.0, seed=7)), unchanged, 60)
-    alone = of_blend(blend_of(same, same), unchanged, 60)
-
-    assert "verdict: better than the best of its members alone (ranksvm on 1): " in str(better)
-    assert "no better than the best of its members alone (ranksvm on 1) on any metric" in str(alike)
-    assert "promote it, or train that member alone, which is smaller" in str(alike)
-    assert "--method global" not in f"{better}{alike}"
-    assert "a blend of one member" in str(alone)
-    assert ("better", "same", "same") == (better.outcome, alike.outcome, alone.outcome)
-
-
-def test_a_blend_with_local_models_is_judged_beside_the_one_without() -> None:
-    good, same = figures(2.0), figures(1.0)
-
-    found = of_blend(blend_of(good, same, same), compare_family(good, same), 60)
-
-    assert "verdict: better than the same blend without local models: " in str(found)
-
-
-def test_a_new_version_must_beat_the_served_one() -> None:
-    assert "promoted: better than web@3" in str(against_served(figures(2.0), figures(0.5), "web@3"))
-    assert "not promoted: worse than web@3" in str(against_served(figures(0.5), figures(2.0), "web@3"))
-    assert "not promoted: no metric differs" in str(against_served(figures(1.0, 5), figures(1.0), "web@3"))
+def test_without_comparisons_there_is_one_global_model() -> None:
+    assert "verdict: one global model; no local model to compare with" == str(of_clusters((), 60))
+    assert "verdict: one global model; map 0.5" == str(of_clusters((), 60, alone="map 0.5"))
 
 
 def test_training_ends_with_a_verdict_and_promotes_if_better(
