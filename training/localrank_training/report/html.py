@@ -17,7 +17,6 @@ from localrank_training.report.plots import Plot, clean, pictures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 #: A number as text, perhaps with a sign, a share or an interval.
 _NUMBER = re.compile(r"[-+−]?[\d.,]+ ?%?( ?\[[-+−\d., ]+\]| ± [\d.]+)?")
@@ -108,10 +107,6 @@ class Page:
             parts=_parts(self.parts, 2),
             foot=f"<footer><p>{_words(self.foot)}</p></footer>" if self.foot else "",
         )
-
-    def write(self, path: Path) -> None:
-        """Write the file."""
-        path.write_text(self.html(), encoding="utf-8")
 
 
 def _parts(parts: Sequence[Part], level: int) -> str:

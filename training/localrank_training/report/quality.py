@@ -294,8 +294,8 @@ def _clusters(report: TrainingReport, trained: Trained) -> list[Part]:
         some = gains[here]
         interval = interval_of(some) if len(some) else None
         drawn.append((f"{number} ({int(here.sum())})", some if local else mine.per_query[here]))
-        gained = within(float(some.mean()), interval) if len(some) else ""
-        figures = (one.figures["local"], *((one.figures["global"], gained) if local else ()))
+        gain = within(float(some.mean()), interval) if len(some) else ""
+        figures = (one.figures["local"], *((one.figures["global"], gain) if local else ()))
         rows.append((number, one.size, one.exemplar, one.figures["queries"], *figures))
     name = called(mine.name)
     header = (
