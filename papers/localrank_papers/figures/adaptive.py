@@ -234,12 +234,13 @@ def _single(fold: Fold) -> Fit:
 
 
 def _clustered(fold: Fold, how: How, clusters: Clusters, count: int = COUNT) -> Fit:
-    return Fit(clustered, fold, {"how": how, "clusters": clusters, "count": count})
+    return Fit.of(clustered, fold, how=how, clusters=clusters, count=count)
 
 
 def _random(study: Study, fold: Fold, how: How, clusters: Clusters) -> Fit:
-    settings = {"how": how, "clusters": clusters, "count": COUNT, "draws": study.draws, "seed": study.seed}
-    return Fit(random_clusters, fold, settings)
+    return Fit.of(
+        random_clusters, fold, how=how, clusters=clusters, count=COUNT, draws=study.draws, seed=study.seed
+    )
 
 
 def _plan(study: Study) -> Iterator[Fit]:

@@ -280,19 +280,25 @@ def _rivals(on: Study, models: Models, form: str) -> dict[str, list[Fit]]:
     settings = [dict(one) for one in models.settings]
     convention = on.data.convention
     kernels = list(KERNELS) if form == "as it is" else list(KERNELS)[:1]
-    transductive: dict[str, Any] = {
-        "kernels": kernels,
-        "components": COMPONENTS,
-        "settings": settings,
-        "most": MOST,
-        "seed": on.seed,
-        "convention": convention,
-    }
-    near = {"counts": list(NEIGHBOURS), "settings": settings, "convention": convention}
     return {
-        "RankBoost": [Fit(boosted, fold, {"convention": convention}) for fold in on.data.folds],
-        "KNN": [Fit(neighbours, fold, near) for fold in on.data.folds],
-        "D&K": [Fit(transduced, fold, transductive) for fold in on.data.folds],
+        "RankBoost": [Fit.of(boosted, fold, convention=convention) for fold in on.data.folds],
+        "KNN": [
+            Fit.of(neighbours, fold, counts=list(NEIGHBOURS), settings=settings, convention=convention)
+            for fold in on.data.folds
+        ],
+        "D&K": [
+            Fit.of(
+                transduced,
+                fold,
+                kernels=kernels,
+                components=COMPONENTS,
+                settings=settings,
+                most=MOST,
+                seed=on.seed,
+                convention=convention,
+            )
+            for fold in on.data.folds
+        ],
     }
 
 
@@ -508,8 +514,12 @@ def _named(queries: QuerySet) -> QuerySet:
 
 
 def _fits(study: Study, models: Models) -> list[Fit]:
-    settings = {"settings": [dict(one) for one in models.settings], "convention": study.data.convention}
-    return [Fit(quadratic, fold, settings) for fold in study.data.folds]
+    return [
+        Fit.of(
+            quadratic, fold, settings=[dict(one) for one in models.settings], convention=study.data.convention
+        )
+        for fold in study.data.folds
+    ]
 
 
 def fits_of_products(study: Study, models: Models, candidates: Sequence[int]) -> list[Fit]:

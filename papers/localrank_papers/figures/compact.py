@@ -116,7 +116,7 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         one.routed("test", choice.clusters) for one, choice in zip(transfers, split.choices, strict=True)
     ]
     fits = [
-        Fit(by_mean_directions, fold, {"geometry": asdict(models.geometry), "clusters": choice.clusters})
+        Fit.of(by_mean_directions, fold, geometry=asdict(models.geometry), clusters=choice.clusters)
         for fold, choice in zip(study.data.folds, split.choices, strict=True)
     ]
     study.fits.run_more(fits)

@@ -103,18 +103,16 @@ def random_clusters(
     if not study.draws:
         return RandomClusters()
     fits = [
-        Fit(
+        Fit.of(
             dealt,
             fold,
-            {
-                "geometry": asdict(models.geometry),
-                "learner": models.learner,
-                "values": dict(settings[choice.setting]),
-                "clusters": choice.clusters,
-                "draws": study.draws,
-                "seed": study.seed,
-                "convention": study.data.convention,
-            },
+            geometry=asdict(models.geometry),
+            learner=models.learner,
+            values=dict(settings[choice.setting]),
+            clusters=choice.clusters,
+            draws=study.draws,
+            seed=study.seed,
+            convention=study.data.convention,
         )
         for fold, choice in zip(study.data.folds, chosen.choices, strict=True)
     ]
@@ -394,14 +392,12 @@ def _flips_table(study: Study, ways: Sequence[Held]) -> Table:
     routed = [way for way in ways if not way.contender.models.geometry.own_components]
     fits = {
         way.contender.name: [
-            Fit(
+            Fit.of(
                 flips,
                 fold,
-                {
-                    "geometry": asdict(way.contender.models.geometry),
-                    "clusters": choice.clusters,
-                    "seed": study.seed,
-                },
+                geometry=asdict(way.contender.models.geometry),
+                clusters=choice.clusters,
+                seed=study.seed,
             )
             for fold, choice in zip(study.data.folds, way.split.choices, strict=True)
         ]

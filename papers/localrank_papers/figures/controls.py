@@ -193,8 +193,9 @@ def _elsewhere(transfers: Sequence[Transfer], chosen: Chosen, seed: int, draw: i
 def _flipped(study: Study, models: Models, split: Chosen) -> dict[str, float]:
     total, found = 0, dict.fromkeys(CHANGES, 0.0)
     for fold, choice in zip(study.data.folds, split.choices, strict=True):
-        settings = {"geometry": asdict(models.geometry), "clusters": choice.clusters, "seed": study.seed}
-        rates = study.of(Fit(flips, fold, settings))
+        rates = study.of(
+            Fit.of(flips, fold, geometry=asdict(models.geometry), clusters=choice.clusters, seed=study.seed)
+        )
         total += len(fold.test)
         for name in CHANGES:
             found[name] += float(rates[name]) * len(fold.test)

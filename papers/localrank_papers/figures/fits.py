@@ -55,6 +55,11 @@ class Fit:
     fold: Fold | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, work: Callable[..., Arrays], fold: Fold | None = None, /, **settings: Any) -> Fit:
+        """Return the work on a fold, with its settings as arguments."""
+        return cls(work, fold, settings)
+
     @property
     def address(self) -> str:
         """The hash of its parts."""

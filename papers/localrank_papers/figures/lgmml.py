@@ -73,18 +73,14 @@ DIMENSIONS, R_MLR_UP_TO = (10, 20, 40, 80, 160, 320), 40
 
 
 def _sweep(fold: Fold, study: Study) -> Fit:
-    settings = {
-        "sizes": list(SIZES),
-        "rounds": ROUNDS,
-        "convention": study.data.convention,
-        "seed": study.seed,
-    }
-    return Fit(sweep, fold, settings)
+    return Fit.of(
+        sweep, fold, sizes=list(SIZES), rounds=ROUNDS, convention=study.data.convention, seed=study.seed
+    )
 
 
 def _alone(fold: Fold, study: Study, learner: str) -> Fit:
     settings = [dict(one) for one in LEARNERS[learner]]
-    return Fit(alone, fold, {"learner": learner, "settings": settings, "convention": study.data.convention})
+    return Fit.of(alone, fold, learner=learner, settings=settings, convention=study.data.convention)
 
 
 def _plan_sweep(study: Study) -> Iterator[Fit]:
@@ -288,8 +284,14 @@ def _fold_deviation(study: Study, figures: Vector) -> float:
 
 def _scoring(study: Study) -> Fit:
     learners = {name: dict(LEARNERS[name][0]) for name in ("gbrt", "lambdamart", "ranksvm")}
-    settings = {"sizes": list(SIZES), "learners": learners, "repeats": _REPEATS, "seed": study.seed}
-    return Fit(scoring_seconds, study.data.folds[0], settings)
+    return Fit.of(
+        scoring_seconds,
+        study.data.folds[0],
+        sizes=list(SIZES),
+        learners=learners,
+        repeats=_REPEATS,
+        seed=study.seed,
+    )
 
 
 def table_5(study: Study) -> Findings:
@@ -334,16 +336,14 @@ def table_5(study: Study) -> Findings:
 
 def _noise(fold: Fold, study: Study, learner: str, columns: int) -> Fit:
     settings = [dict(one) for one in NOISED[learner]]
-    return Fit(
+    return Fit.of(
         noisy,
         fold,
-        {
-            "learner": learner,
-            "settings": settings,
-            "columns": columns,
-            "convention": study.data.convention,
-            "seed": study.seed,
-        },
+        learner=learner,
+        settings=settings,
+        columns=columns,
+        convention=study.data.convention,
+        seed=study.seed,
     )
 
 
@@ -399,17 +399,14 @@ def noise(study: Study) -> Findings:
 
 
 def _local(study: Study, classes: int, per_class: int, split: int) -> Fit:
-    return Fit(
+    return Fit.of(
         local_metrics,
-        None,
-        {
-            "classes": classes,
-            "per_class": per_class,
-            "n_features": SONG_FEATURES,
-            "sizes": list(SONG_SIZES),
-            "split": split,
-            "seed": study.seed,
-        },
+        classes=classes,
+        per_class=per_class,
+        n_features=SONG_FEATURES,
+        sizes=list(SONG_SIZES),
+        split=split,
+        seed=study.seed,
     )
 
 
@@ -490,16 +487,16 @@ def figure_2(study: Study) -> Findings:
 
 def _rankers(study: Study, name: str, split: int) -> Fit:
     classes, per_class, n_features = REPRESENTATIONS[name]
-    settings = {
-        "classes": classes,
-        "per_class": per_class,
-        "n_features": n_features,
-        "metrics": classes,
-        "structural": STRUCTURAL,
-        "split": split,
-        "seed": study.seed,
-    }
-    return Fit(metric_rankers, None, settings)
+    return Fit.of(
+        metric_rankers,
+        classes=classes,
+        per_class=per_class,
+        n_features=n_features,
+        metrics=classes,
+        structural=STRUCTURAL,
+        split=split,
+        seed=study.seed,
+    )
 
 
 def _plan_rankers(study: Study) -> Iterator[Fit]:
@@ -629,16 +626,16 @@ def table_3(study: Study) -> Findings:
 
 
 def _timed(study: Study, dimensions: int) -> Fit:
-    settings = {
-        "classes": 10,
-        "per_class": 12,
-        "n_features": dimensions,
-        "metrics": 10,
-        "structural": STRUCTURAL if dimensions <= R_MLR_UP_TO else None,
-        "split": 0,
-        "seed": study.seed,
-    }
-    return Fit(metric_rankers, None, settings)
+    return Fit.of(
+        metric_rankers,
+        classes=10,
+        per_class=12,
+        n_features=dimensions,
+        metrics=10,
+        structural=STRUCTURAL if dimensions <= R_MLR_UP_TO else None,
+        split=0,
+        seed=study.seed,
+    )
 
 
 def figure_4(study: Study) -> Findings:

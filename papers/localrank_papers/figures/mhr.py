@@ -636,7 +636,7 @@ def _grade_folds(turn: float, seed: int) -> list[Fold]:
 
 
 def _grade_fits(study: Study, turn: float, grades: int) -> list[Fit]:
-    return [Fit(more_grades, fold, {"grades": grades}) for fold in _grade_folds(turn, study.seed)]
+    return [Fit.of(more_grades, fold, grades=grades) for fold in _grade_folds(turn, study.seed)]
 
 
 def _plan_grades(study: Study) -> Iterator[Fit]:

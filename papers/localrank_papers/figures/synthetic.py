@@ -104,7 +104,7 @@ def fits_of(study: Study) -> list[Fit]:
 
 
 def _triples(spread: Spread, seed: int) -> Fit:
-    return Fit(triples, settings={"spread": spread, "seed": seed})
+    return Fit.of(triples, spread=spread, seed=seed)
 
 
 def figure_1(study: Study) -> Findings:
@@ -257,17 +257,15 @@ def _ranked(schools: Sequence[School], groups: Vector | Indices, routes: dict[st
 
 def _fits(study: Study, shapes: float, separation: float) -> list[Fit]:
     return [
-        Fit(
+        Fit.of(
             against_kinds,
-            settings={
-                "shapes": shapes,
-                "separation": separation,
-                "seed": study.seed * SETS + number,
-                "queries": list(QUERIES),
-                "documents": KIND_DOCUMENTS,
-                "strengths": list(STRENGTHS),
-                "draws": study.draws,
-            },
+            shapes=shapes,
+            separation=separation,
+            seed=study.seed * SETS + number,
+            queries=list(QUERIES),
+            documents=KIND_DOCUMENTS,
+            strengths=list(STRENGTHS),
+            draws=study.draws,
         )
         for number in range(SETS)
     ]

@@ -302,20 +302,26 @@ def _publish(registry: Registry, name: str, ranker: Ranker, asked: Sequence[Matr
 
 def plan(study: Study) -> list[Fit]:
     """Return the fit of Figures 12 and 13."""
-    settings = {
-        "shares": list(SHARES),
-        "queries": QUERIES,
-        "rounds": ROUNDS,
-        "transduced": TRANSDUCED,
-        "seed": study.seed,
-    }
-    return [Fit(grown, study.data.folds[0], settings)]
+    return [
+        Fit.of(
+            grown,
+            study.data.folds[0],
+            shares=list(SHARES),
+            queries=QUERIES,
+            rounds=ROUNDS,
+            transduced=TRANSDUCED,
+            seed=study.seed,
+        )
+    ]
 
 
 def plan_of_selection(study: Study) -> list[Fit]:
     """Return the fit of Figure 14."""
-    settings = {"sizes": list(SIZES), "queries": QUERIES, "rounds": ROUNDS, "seed": study.seed}
-    return [Fit(selection, study.data.folds[0], settings)]
+    return [
+        Fit.of(
+            selection, study.data.folds[0], sizes=list(SIZES), queries=QUERIES, rounds=ROUNDS, seed=study.seed
+        )
+    ]
 
 
 def figure_12(study: Study) -> Findings:

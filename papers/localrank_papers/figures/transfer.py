@@ -66,18 +66,16 @@ class Models:
 
     def fit(self, fold: Fold, convention: str) -> Fit:
         """Return the fit of one fold; `Transfer.of` reads it."""
-        return Fit(
+        return Fit.of(
             transfer,
             fold,
-            {
-                "geometry": asdict(self.geometry),
-                "learner": self.learner,
-                "settings": [dict(one) for one in self.settings],
-                "cuts": list(self.cuts),
-                "draw": self.draw,
-                "seed": self.seed if self.draw is not None else 0,
-                "convention": convention,
-            },
+            geometry=asdict(self.geometry),
+            learner=self.learner,
+            settings=[dict(one) for one in self.settings],
+            cuts=list(self.cuts),
+            draw=self.draw,
+            seed=self.seed if self.draw is not None else 0,
+            convention=convention,
         )
 
 
