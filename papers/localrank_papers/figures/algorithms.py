@@ -10,12 +10,19 @@ import numpy as np
 
 from localrank.measures import one_to_many
 from localrank.metrics import Judgements
-from localrank_papers.figures.contenders import Contender, held, interval_around
+from localrank_papers.figures.contenders import Contender, held
 from localrank_papers.figures.controls import controlled
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.folds import Fold, cleaned
 from localrank_papers.figures.geometry import Geometry, contract_of
-from localrank_papers.figures.paired import Pair, paired_table, sides_of, verdict_of
+from localrank_papers.figures.paired import (
+    Pair,
+    interval_around,
+    means_of,
+    paired_table,
+    sides_of,
+    verdict_of,
+)
 from localrank_papers.figures.study import Findings, Kind, side_by_side, spread_of
 from localrank_papers.figures.sweeps import fits_of as sweep_fits
 from localrank_papers.figures.transfer import METRICS, Chosen, School, choose, figures_by, transfers_of
@@ -337,7 +344,7 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         ways, _ = _ways(on, theirs, candidates, form)
         ours = ways[-1].figures
         n_documents = sum(fold.test.n_docs for fold in on.data.folds)
-        rows += [(form, way.name, *_means(way.figures), len(way.figures), n_documents) for way in ways]
+        rows += [(form, way.name, *means_of(way.figures), len(way.figures), n_documents) for way in ways]
         here = [Pair(way.name, way.like(ours)[:, 0], way.figures[:, 0]) for way in ways[:-1]]
         by_form.append(f"data {form}, {sides_of(here)}")
         pairs += [pair._replace(name=f"LocalRank − {pair.name}, {form}") for pair in here]
@@ -409,10 +416,6 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         sideways=True,
     )
     return Findings(tables, [plot, *full.plots], [*sentences, *full.sentences])
-
-
-def _means(figures: Vector) -> tuple[float, ...]:
-    return tuple(float(mean) for mean in figures.mean(axis=0))
 
 
 def _wins(ours: Vector, theirs: Vector) -> tuple[int, int, int, int, int, int]:

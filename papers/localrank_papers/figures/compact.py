@@ -14,10 +14,9 @@ import numpy as np
 
 from localrank.measures import one_to_many
 from localrank.signature import Signatures
-from localrank_papers.figures.contenders import interval_around
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, tree_of
-from localrank_papers.figures.paired import Pair, paired_table, verdict_of
+from localrank_papers.figures.paired import Pair, interval_around, means_of, paired_table, verdict_of
 from localrank_papers.figures.study import Findings, spread_of
 from localrank_papers.figures.transfer import METRICS, choose, figures_of, transfers_of
 from localrank_training.report import Axis, Dots, Level, Plot, Table
@@ -158,8 +157,8 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
         name: float(np.mean(np.concatenate(nodes) == np.concatenate(routes)))
         for name, (nodes, _) in ways.items()
     }
-    rows: list[tuple[object, ...]] = [("all training queries", *_means(split.figures), 1.0, 1.0)]
-    rows += [(name, *_means(figures[name]), same[name], stored) for name, (_, stored) in ways.items()]
+    rows: list[tuple[object, ...]] = [("all training queries", *means_of(split.figures), 1.0, 1.0)]
+    rows += [(name, *means_of(figures[name]), same[name], stored) for name, (_, stored) in ways.items()]
     tables = [
         Table(
             "Routing by less than all training queries; means over the test queries",
@@ -220,10 +219,6 @@ def _stored(one: Transfer, clusters: int, count: int) -> float:
 def _figures(transfers: Sequence[Transfer], choices: Sequence[Choice], nodes: Sequence[Indices]) -> Vector:
     by_fold = dict(zip(map(id, transfers), nodes, strict=True))
     return figures_of(transfers, choices, lambda one, _part, _clusters: by_fold[id(one)])
-
-
-def _means(figures: Vector) -> tuple[float, ...]:
-    return tuple(float(mean) for mean in figures.mean(axis=0))
 
 
 def _random_members(study: Study, transfers: Sequence[Transfer], choices: Sequence[Choice]) -> Table:

@@ -15,7 +15,7 @@ import numpy as np
 from localrank_papers.figures.controls import flips
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import tree_of
-from localrank_papers.figures.paired import Pair, paired_table, sides_of
+from localrank_papers.figures.paired import Pair, interval_around, means_of, paired_table, sides_of
 from localrank_papers.figures.study import Findings, Kind, side_by_side, spread_of
 from localrank_papers.figures.transfer import (
     METRICS,
@@ -24,10 +24,9 @@ from localrank_papers.figures.transfer import (
     Transfer,
     choose,
     clairvoyant_of,
-    figures_of,
+    routed_at_random,
     transfers_of,
 )
-from localrank_training.comparisons import interval_of
 from localrank_training.report import Axis, Level, Plot, Table
 from localrank_training.stability import CHANGES
 
@@ -221,14 +220,8 @@ def held(
         split,
         (means[best], candidates[best]),
         clairvoyant_of(transfers, split),
-        tuple(_elsewhere(transfers, split, study.seed, draw) for draw in range(study.draws)),
+        tuple(routed_at_random(transfers, split, study.seed, draw) for draw in range(study.draws)),
         random_clusters(study, models, settings, transfers=transfers, chosen=split, by=by),
-    )
-
-
-def _elsewhere(transfers: Sequence[Transfer], chosen: Chosen, seed: int, draw: int) -> Vector:
-    return figures_of(
-        transfers, chosen.choices, lambda one, part, clusters: one.at_random(part, clusters, seed, draw)
     )
 
 
@@ -288,7 +281,7 @@ def compare(
                 "that number",
                 "clairvoyant, map",
             ),
-            [("one model", *_means(one), None, None, None, None, None), *map(_row, ways)],
+            [("one model", *means_of(one), None, None, None, None, None), *map(_row, ways)],
             f"Number of clusters ({', '.join(map(str, candidates))}) and setting of the learner by MAP on validation queries, fold by "
             "fold. The column of hindsight takes the number of clusters that is best on the test queries, as the paper's Figures 9 "
             "and 10 do; it is no estimate.",
@@ -350,14 +343,10 @@ def _controlled(ways: Sequence[Held]) -> list[Pair]:
     return pairs
 
 
-def _means(figures: Vector) -> tuple[float, ...]:
-    return tuple(float(mean) for mean in figures.mean(axis=0))
-
-
 def _row(way: Held) -> tuple[object, ...]:
     return (
         way.contender.name,
-        *_means(way.local.figures),
+        *means_of(way.local.figures),
         way.local.one_cluster,
         float(way.split.figures[:, 0].mean()),
         *way.hindsight,
@@ -456,15 +445,4 @@ def _plot(ways: Sequence[Held], one: Vector, draws: int) -> Plot:
         intervals="95 % of the paired difference from one model"
         + (f"; of random clusters nine tenths of {draws} draws" if draws else ""),
         sideways=True,
-    )
-
-
-def interval_around(candidate: Vector, baseline: Vector) -> tuple[float, float]:
-    """Return the 95 % interval of the paired difference, put around the mean of the baseline."""
-    interval = interval_of(candidate - baseline)
-    level = float(baseline.mean())
-    return (
-        (float(candidate.mean()), float(candidate.mean()))
-        if interval is None
-        else (level + interval.low, level + interval.high)
     )

@@ -23,6 +23,7 @@ from localrank.routing import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, contract_of, tree_of
+from localrank_papers.figures.paired import means_of
 from localrank_papers.figures.study import spread_of
 from localrank_papers.figures.transfer import (
     METRICS,
@@ -31,7 +32,7 @@ from localrank_papers.figures.transfer import (
     choose,
     clairvoyant_of,
     compared,
-    figures_of,
+    routed_at_random,
     said,
     transfers_of,
 )
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
     from localrank_papers.figures.study import Study
-    from localrank_papers.figures.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,10 +109,10 @@ def controlled(
     single, local, split = (choose(transfers, some) for some in ([1], candidates, more))
     clairvoyant = clairvoyant_of(transfers, split)
     rows: list[tuple[object, ...]] = [
-        _row("one model", single.figures),
-        _row(f"{name}, one cluster a candidate", local.figures),
-        _row(f"{name}, two clusters at least", split.figures),
-        _row("clairvoyant choice among these clusters", clairvoyant),
+        ("one model", *means_of(single.figures)),
+        (f"{name}, one cluster a candidate", *means_of(local.figures)),
+        (f"{name}, two clusters at least", *means_of(split.figures)),
+        ("clairvoyant choice among these clusters", *means_of(clairvoyant)),
     ]
     random: tuple[Chosen, ...] = ()
     drawn_tables: list[Table] = []
@@ -130,7 +130,7 @@ def controlled(
     if study.draws:
         of_draws = [transfers_of(study, one) for one in drawn(study, models, candidates)]
         random = tuple(choose(one, more) for one in of_draws)
-        elsewhere = [_elsewhere(transfers, split, study.seed, draw) for draw in range(study.draws)]
+        elsewhere = [routed_at_random(transfers, split, study.seed, draw) for draw in range(study.draws)]
         by_chance = [clairvoyant_of(one, chosen) for one, chosen in zip(of_draws, random, strict=True)]
         several = {
             "random clusters of the same sizes": [one.figures for one in random],
@@ -184,12 +184,6 @@ def controlled(
     return Controlled(single, local, split, random, tables, tuple(plots), tuple(sentences))
 
 
-def _elsewhere(transfers: Sequence[Transfer], chosen: Chosen, seed: int, draw: int) -> Vector:
-    return figures_of(
-        transfers, chosen.choices, lambda one, part, clusters: one.at_random(part, clusters, seed, draw)
-    )
-
-
 def _flipped(study: Study, models: Models, split: Chosen) -> dict[str, float]:
     total, found = 0, dict.fromkeys(CHANGES, 0.0)
     for fold, choice in zip(study.data.folds, split.choices, strict=True):
@@ -200,10 +194,6 @@ def _flipped(study: Study, models: Models, split: Chosen) -> dict[str, float]:
         for name in CHANGES:
             found[name] += float(rates[name]) * len(fold.test)
     return {name: value / total for name, value in found.items()}
-
-
-def _row(name: str, figures: Vector) -> tuple[object, ...]:
-    return (name, *(float(mean) for mean in figures.mean(axis=0)))
 
 
 def _compared_row(name: str, comparisons: Sequence[Any]) -> list[tuple[object, ...]]:

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 #: What a fit results in.
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 
-#: The array that holds how many processor seconds the fit took.
-_SECONDS = "processor seconds"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
@@ -112,13 +109,8 @@ class Fits:
         """Return the result of a fit, from disk if it is there."""
         path = self._path(fit.address)
         if not path.exists():
-            _keep(path, *_timed(fit))
-        return _kept(path)
-
-    def seconds_of(self, fit: Fit) -> float:
-        """Return the processor seconds that a fit took when it was run."""
-        self.of(fit)
-        return float(_stored(self._path(fit.address))[_SECONDS])
+            _keep(path, fit.run())
+        return _stored(path)
 
     def planned(self, fits: Iterable[Fit]) -> Planned:
         """Say how many of these a run has to do."""
@@ -139,9 +131,9 @@ class Fits:
         done = len(by_address) - len(missing)
         progress("fits", done, len(by_address))
         began = said = time.monotonic()
-        results = each_in_parallel(_timed, [(fit,) for fit in missing.values()], workers=self._workers)
+        results = each_in_parallel(Fit.run, [(fit,) for fit in missing.values()], workers=self._workers)
         for count, (address, result) in enumerate(zip(missing, results, strict=True), 1):
-            _keep(self._path(address), *result)
+            _keep(self._path(address), result)
             progress("fits", done + count, len(by_address))
             now = time.monotonic()
             if now - said > 30 and count < len(missing):
@@ -153,24 +145,15 @@ class Fits:
         return self._folder / address[:2] / f"{address[2:]}.npz"
 
 
-def _timed(fit: Fit) -> tuple[Arrays, float]:
-    before = time.process_time()
-    return fit.run(), time.process_time() - before
-
-
-def _keep(path: Path, arrays: Arrays, seconds: float) -> None:
+def _keep(path: Path, arrays: Arrays) -> None:
     # Written beside and renamed: a run that is stopped here leaves nothing half written.
     partial = path.with_name(f".{path.name}.{os.getpid()}.npz")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(partial, **arrays, **{_SECONDS: seconds})  # type: ignore[arg-type]
+        np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
         partial.replace(path)
     except OSError as error:
         raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _kept(path: Path) -> Arrays:
-    return {name: array for name, array in _stored(path).items() if name != _SECONDS}
 
 
 def _stored(path: Path) -> Arrays:

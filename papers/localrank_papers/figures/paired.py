@@ -112,3 +112,19 @@ def sides_of(pairs: Sequence[Pair]) -> str:
             side = "worse"
         sides[side].append(f"{pair.name} {differences.mean():+.4f}")
     return "; ".join(f"{side}: {', '.join(named)}" for side, named in sides.items() if named)
+
+
+def interval_around(candidate: Vector, baseline: Vector) -> tuple[float, float]:
+    """Return the 95 % interval of the paired difference, put around the mean of the baseline."""
+    interval = interval_of(candidate - baseline)
+    level = float(baseline.mean())
+    return (
+        (float(candidate.mean()), float(candidate.mean()))
+        if interval is None
+        else (level + interval.low, level + interval.high)
+    )
+
+
+def means_of(figures: Vector) -> tuple[float, ...]:
+    """Return the mean of every metric of ``[n_queries, n_metrics]``."""
+    return tuple(float(mean) for mean in figures.mean(axis=0))

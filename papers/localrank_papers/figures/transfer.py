@@ -324,6 +324,13 @@ def figures_of(
     )
 
 
+def routed_at_random(transfers: Sequence[Transfer], chosen: Chosen, seed: int, draw: int) -> Vector:
+    """Return ``[n_queries, n_metrics]`` of all test queries, each by a random one of the clusters that were chosen."""
+    return figures_of(
+        transfers, chosen.choices, lambda one, part, clusters: one.at_random(part, clusters, seed, draw)
+    )
+
+
 def clairvoyant_of(transfers: Sequence[Transfer], chosen: Chosen) -> Vector:
     """Return ``[n_queries, n_metrics]`` of all test queries, each by the best of the clusters that were chosen."""
     return np.concatenate(

@@ -43,15 +43,6 @@ def test_a_result_is_kept_by_its_address_and_nothing_beside_it(tmp_path: Path) -
     assert re.fullmatch(r"[0-9a-f]{64}", fit.address)
 
 
-def test_the_seconds_of_a_fit_are_those_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.process_time", iter([3.0, 5.5]).__next__)
-    fits = Fits(tmp_path)
-
-    assert 2.5 == fits.seconds_of(some(1)[0])
-    # Kept: no clock is asked again.
-    assert 2.5 == fits.seconds_of(some(1)[0])
-
-
 def test_a_plan_counts_each_fit_once(tmp_path: Path) -> None:
     fits = Fits(tmp_path)
     fits.run(some(2))
