@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import accumulate
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +29,7 @@ from localrank_service.telemetry.experiments import RANK_BUCKETS
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from localrank.stages import Stopwatch
     from localrank_service.models.live import LiveModel
@@ -283,12 +284,22 @@ def judged(guardrails: Guardrails, baseline: Arm, candidate: Arm) -> Breach | No
 def _slower(guardrails: Guardrails, baseline: Arm, candidate: Arm, alpha: float) -> Breach | None:
     """Compare the quantiles of the times.
 
-    A time is below the candidate's quantile if it is certain that a smaller share of the rankings than the quantile's
-    took at most this time. It is one event for all times, because more rankings take at most a longer time.
+    The baseline's quantile is at most the least bound for which it is certain that at least this share of the rankings took
+    at most the bound; the candidate's is at least the greatest bound for which it is certain that fewer did. Each is one
+    event for all bounds, because more rankings take at most a longer time.
     """
     share = guardrails.quantile
-    most = _first(baseline.buckets, share=share, alpha=alpha)
-    least = _last(candidate.buckets, below=share, alpha=alpha)
+    most = least = None
+    total = sum(baseline.buckets)
+    for bound, below in zip(RANK_BUCKETS, accumulate(baseline.buckets), strict=False):
+        if below >= share * total > 0 and share_interval(below, total, alpha)[0] >= share:
+            most = bound
+            break
+    total = sum(candidate.buckets)
+    for bound, below in zip(RANK_BUCKETS, accumulate(candidate.buckets), strict=False):
+        if below >= share * total or share_interval(below, total, alpha)[1] >= share:
+            break
+        least = bound
     if most is None or least is None or least <= guardrails.latency * most:
         return None
     return Breach(
@@ -297,26 +308,3 @@ def _slower(guardrails: Guardrails, baseline: Arm, candidate: Arm, alpha: float)
         f"candidate and at most {most * 1e3:.3g} ms for the baseline; {guardrails.latency:g} times as long is "
         "allowed",
     )
-
-
-def _first(buckets: Sequence[float], *, share: float, alpha: float) -> float | None:
-    """Return the least bound for which it is certain that at least this share of the times is at most the bound."""
-    total, running = sum(buckets), 0.0
-    for bound, count in zip(RANK_BUCKETS, buckets, strict=False):
-        running += count
-        if running >= share * total > 0 and share_interval(running, total, alpha)[0] >= share:
-            return bound
-    return None
-
-
-def _last(buckets: Sequence[float], *, below: float, alpha: float) -> float | None:
-    """Return the greatest bound for which it is certain that fewer than this share of the times are at most the
-    bound.
-    """
-    total, running, found = sum(buckets), 0.0, None
-    for bound, count in zip(RANK_BUCKETS, buckets, strict=False):
-        running += count
-        if running >= below * total or share_interval(running, total, alpha)[1] >= below:
-            break
-        found = bound
-    return found

@@ -35,7 +35,7 @@ from localrank_service.wire.query import Limits
 from localrank_service.wire.text import Elements, checked, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 CANARY, SPLIT, SHADOW, INTERLEAVING = "canary", "split", "shadow", "interleaving"
 KINDS: Final = (CANARY, SPLIT, SHADOW, INTERLEAVING)
@@ -249,6 +249,9 @@ def defined(members: Any, at: str = "") -> Definition:
             f"percent: expected at most {_MOST_OF_CANARY:g} for a canary, which is compared with the rest, found {percent:g}",
             pointer=f"{at}/percent",
         )
+    guardrails = members.get("guardrails", {})
+    check_names(guardrails, _GUARDRAILS, f"{at}/guardrails")
+    check(guardrails, _GUARDRAILS, f"{at}/guardrails")
     interleaving = kind == INTERLEAVING
     return Definition(
         members["name"],
@@ -258,16 +261,10 @@ def defined(members: Any, at: str = "") -> Definition:
         percent,
         str(members.get("unit", REQUEST if kind in {SHADOW, INTERLEAVING} else SESSION)),
         str(members.get("salt", members["name"])),
-        _guardrails(members.get("guardrails", {}), f"{at}/guardrails") if kind == CANARY else None,
+        Guardrails(**guardrails) if kind == CANARY else None,
         members.get("method", "team_draft") if interleaving else None,
         members.get("depth", 10) if interleaving else None,
     )
-
-
-def _guardrails(members: Mapping[str, Any], at: str) -> Guardrails:
-    check_names(members, _GUARDRAILS, at)
-    check(members, _GUARDRAILS, at)
-    return Guardrails(**members)
 
 
 def _check_together(found: Sequence[Definition]) -> None:

@@ -57,11 +57,6 @@ class Shadow:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    @property
-    def waiting(self) -> int:
-        """How many requests wait."""
-        return self._queue.qsize()
-
     def offer(self, job: Job) -> None:
         """Take on a request, or drop it; called by the event loop, and never waits."""
         size = job.documents.size

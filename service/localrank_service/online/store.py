@@ -182,7 +182,14 @@ class Store:
         with suppress(OSError, orjson.JSONDecodeError):
             members = orjson.loads(read_plain(self._beside, _LARGEST))
             if isinstance(members, dict):
-                found |= {run: record for run, record in members.items() if _is_record(record)}
+                # Somebody may have edited a record by hand.
+                found |= {
+                    run: record
+                    for run, record in members.items()
+                    if isinstance(record, dict)
+                    and record.keys() == _RECORD
+                    and all(isinstance(text, str) for text in record.values())
+                }
         return found
 
     def _keep(self, returned: Mapping[str, dict[str, Any]]) -> None:
@@ -242,12 +249,3 @@ def _key_in(path: Path) -> bytes:
     if len(text) != 2 * _KEY_BYTES:
         raise ValueError(f"expected {2 * _KEY_BYTES} hexadecimal digits, found {len(text)} characters")
     return bytes.fromhex(text)
-
-
-def _is_record(found: Any) -> bool:
-    """Tell whether the record is intact; somebody may have edited it by hand."""
-    return (
-        isinstance(found, dict)
-        and found.keys() == _RECORD
-        and all(isinstance(text, str) for text in found.values())
-    )

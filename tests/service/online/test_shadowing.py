@@ -148,8 +148,6 @@ async def test_what_was_ranked_makes_room(job: Job, monkeypatch: pytest.MonkeyPa
         await until(meters, ranked=number)
     shadow.close()
 
-    assert 0 == shadow.waiting
-
 
 async def test_one_document_and_equal_scores_say_nothing_of_agreement(job: Job) -> None:
     admission: Any = SimpleNamespace(working=0)
