@@ -19,7 +19,14 @@ from localrank_training.run.tune import Setting
 
 def choice(**more: Any) -> Any:
     return SimpleNamespace(
-        **{"blend": None, "trials": (), "notes": (), "how": "5-fold cross-validation", **more}
+        **{
+            "blend": None,
+            "trials": (),
+            "notes": (),
+            "how": "5-fold cross-validation",
+            "chosen_by": "ndcg@10",
+            **more,
+        }
     )
 
 

@@ -329,3 +329,27 @@ def test_without_a_linear_local_member_locality_is_not_tried() -> None:
     notes = train(kinds(20), config(LINEAR, TREES, local=2)).built.notes
 
     assert "local models were not tried: the local member is not 'linear' with a given ridge" in notes
+
+
+def test_every_choice_is_a_trial(of_kinds: Trained, alike: Trained) -> None:
+    """By the mean of MAP and NDCG@10 on held-out queries; local models beside the ridge that they are made with."""
+    for trained in (of_kinds, alike):
+        found = found_of(trained)
+        scored = cast("OutOfFold", found.tried)
+        ridges, local = trained.trials[:2], trained.trials[2:]
+        assert ["linear on zscore: ridge = 0.03", "linear on zscore: ridge = 0.3"] == [
+            one.setting for one in ridges
+        ]
+        assert [scored.worth(scores) for scores in scored.tried[0].scores] == pytest.approx(
+            [one.value for one in ridges]
+        )
+        assert [one.value == max(ridges, key=lambda one: one.value).value for one in ridges] == [
+            one.chosen for one in ridges
+        ]
+        assert 4 == len(local)
+        settled = None if found.localised is None else found.localised.locality
+        assert [str(settled)] * (settled is not None) == [
+            one.setting.removeprefix("linear on zscore: local, ") for one in local if one.chosen
+        ]
+        assert report_of(trained).chosen_by == "mean of map and ndcg@10"
+        assert any(table.title.startswith("Choices") for table in of_run(report_of(trained)))

@@ -232,7 +232,7 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         notes=(*_warnings(held), *trained.warnings, *built.notes),
         blend=blend,
         verdict=verdict,
-        chosen_by=metric,
+        chosen_by=metric if found is None else f"mean of {' and '.join(BLEND_METRICS)}",
     )
 
 

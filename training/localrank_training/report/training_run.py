@@ -137,7 +137,7 @@ def chosen(report: TrainingReport, trained: Trained) -> Section:
         parts.append(_recipe(trained.config))
     if found is not None:
         parts += _plan(found)
-    parts += _trials(report, trained)
+    parts += _trials(report)
     if report.notes:
         shown = list(report.notes[:_NOTES])
         more = len(report.notes) - len(shown)
@@ -261,18 +261,22 @@ def _plan(found: CrossFitted) -> list[Part]:
     return [said, Folded("The plan", [Table(title, header, [(f"`{row[0]}`", *row[1:]) for row in rows])])]
 
 
-def _trials(report: TrainingReport, trained: Trained) -> list[Part]:
+def _trials(report: TrainingReport) -> list[Part]:
     if not report.trials:
         return []
     best = sorted(report.trials, key=lambda one: -one.value)[:_TRIALS]
-    taken = next((one for one in report.trials if one.chosen), None)
-    if taken is not None and taken not in best:
-        best.append(taken)
+    best += [one for one in report.trials if one.chosen and one not in best]
     rows = [(one.setting, one.value, "chosen" if one.chosen else "") for one in best]
-    metric = trained.config.selection.metric.upper()
     more = len(report.trials) - len(best)
     caption = f"How they were measured: {report.how}." + (f" The {more} worst are left out." if more else "")
-    return [Table("What was tried, best first", ("settings", metric, ""), rows, caption)]
+    return [
+        Table(
+            "What was tried, best first",
+            ("settings", report.chosen_by.replace("map", "MAP").replace("ndcg", "NDCG"), ""),
+            rows,
+            caption,
+        )
+    ]
 
 
 def curved(curve: LearningCurve | None, why_not: str = "") -> Section:

@@ -325,7 +325,7 @@ def _blend(
         found.config,
         found.learner,
         replace(held_out, ranked=ranked),
-        (),
+        found.trials,
         (*warnings, *said),
         cross_fitted=found,
     )
