@@ -39,8 +39,8 @@ from sklearn.metrics.cluster import contingency_matrix
 from benchmarks.folds import folds
 from benchmarks.routing import KINDS, TABLES, draw
 from localrank.commands.output import print_table
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.measures import all_pairs
+from localrank.points.similarity import all_pairs
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster, linked, medoids
 from localrank_training.comparing import most_similar
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.signature import Signatures
+    from localrank.points.signature import Signatures
 
 COMPONENTS, FEATURES, NEW = 5, 46, 500
 MOST_SECONDS, MOST_BYTES = 1800.0, 8e9

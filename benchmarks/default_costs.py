@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks import results
 from benchmarks.folds import data_dir, shuffled
 from localrank.artifact import load
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
 from localrank_training.publishing import publish

@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks import results, served_models, servers
 from benchmarks.impressions import served
 from localrank.commands.output import print_table
-from localrank.interleaving import METHODS, balanced_preference, team_preference
+from localrank.rankings import METHODS, balanced_preference, team_preference
 from localrank.sequential import Sample, log_wealth, needed
 from localrank_training.clicks.users import Cascade, PositionBiased
 

@@ -23,7 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from localrank.commands.output import print_table
-from localrank.contract import FeatureContract
+from localrank.features.contract import FeatureContract
 from localrank.scorers import BlendScorer, LinearScorer
 from localrank_training.learners.plain_trees import from_lightgbm
 

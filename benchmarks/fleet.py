@@ -44,8 +44,7 @@ import numpy as np
 from benchmarks import noise, results, served_models, servers
 from localrank import Registry, artifact
 from localrank.commands.output import print_table
-from localrank.remote.publishing import push
-from localrank.remote.store import Store
+from localrank.registry.remote import Store, push
 from localrank.scorers import LinearScorer
 
 if TYPE_CHECKING:

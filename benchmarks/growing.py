@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.folds import data_dir
 from localrank.artifact import load
 from localrank.commands.output import print_table
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.registry import Registry
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.registry.versions import Registry
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
 from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
 from localrank_training.extending import against_retraining, extend

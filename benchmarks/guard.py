@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.folds import CONVENTIONS, folds
-from localrank.guard import GuardedRanker
 from localrank.metrics import Measured, measure
 from localrank.ranker import Ranker
+from localrank.routing.guard import GuardedRanker
 from localrank_training.comparisons import compare
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet

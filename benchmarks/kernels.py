@@ -22,12 +22,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.routing import made
 from benchmarks.signature import cloud
-from localrank import principal, scaling
 from localrank.commands.output import print_table
-from localrank.lsh import HyperplaneTables
+from localrank.features import principal, scaling
 from localrank.native import library
-from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.routing.search import CompiledSearch, HyperplaneTables, NumpySearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

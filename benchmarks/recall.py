@@ -27,9 +27,8 @@ import numpy as np
 from benchmarks.clustering import sketches
 from benchmarks.routing import TABLES, draw
 from localrank.commands.output import print_table
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.nearest import search_of
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes, search_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

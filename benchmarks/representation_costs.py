@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import floor
-from localrank.aggregates import (
+from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.vectors import (
+    MeanRepresentation,
     SkewRepresentation,
     TopDocumentsRepresentation,
     TopScoresPcaRepresentation,
     VarianceRepresentation,
 )
-from localrank.gaussian import GaussianRepresentation
-from localrank.vectors import MeanRepresentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

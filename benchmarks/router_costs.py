@@ -15,18 +15,23 @@ import numpy as np
 
 from benchmarks import served_models
 from benchmarks.routing import draw
-from localrank.classifying import ClassifierRouter, FusionRouter
-from localrank.gaussian import GaussianPoints, GaussianRepresentation
-from localrank.overlap import OverlapRouter
+from localrank.points.gaussian import GaussianPoints, GaussianRepresentation
+from localrank.points.vectors import MeanRepresentation, VectorPoint, VectorPoints
 from localrank.ranker import Ranker
-from localrank.routing import CentroidRouter, ExactRouter, MedoidRouter
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import (
+    CentroidRouter,
+    ClassifierRouter,
+    FusionRouter,
+    MedoidRouter,
+    OverlapRouter,
+)
 from localrank.scorers import LinearScorer
-from localrank.vectors import MeanRepresentation, VectorPoint, VectorPoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from localrank.routing import Router
+    from localrank.routing.router import Router
 
 CLUSTERS, NEIGHBOURS, ASKED = 5, 10, 64
 #: Numbers of all covariances up to which normal distributions are compared.

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.commands.output import print_table
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.routing import ExactRouter, LshRouter, exact_below
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import LshRouter, exact_below
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
-    from localrank.routing import Route, Router
+    from localrank.routing.router import Route, Router
 
 #: How many times longer the tables may take for a million training queries than for a thousand.
 MOST_GROWTH = 6.0

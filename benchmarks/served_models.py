@@ -11,19 +11,19 @@ import numpy as np
 from benchmarks.routing import draw
 from localrank import Registry
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
 from localrank.probe import choose
 from localrank.ranker import Ranker
-from localrank.routing import LshRouter
+from localrank.routing.routers import LshRouter
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
 from localrank.scorers import LinearScorer, TreesScorer
-from localrank.signature import PcaRepresentation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Matrix
-    from localrank.contract import Normalisation
+    from localrank.features.contract import Normalisation
     from localrank.scorers import Scorer
 
 COMPONENTS = 5

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from localrank.commands.output import print_table
-from localrank.gaussian import GaussianRepresentation
+from localrank.points.gaussian import GaussianRepresentation
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read

@@ -25,8 +25,8 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from localrank.commands.output import print_table
-from localrank.native import eigen
-from localrank.signature import PcaRepresentation
+from localrank.native import documents as eigen
+from localrank.points.signature import PcaRepresentation
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.folds import folds
 from localrank.metrics import Measured, measure
-from localrank.similarity import SIMILARITIES
+from localrank.points.signature import SIMILARITIES
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
 from localrank_training.evaluation import rank_all

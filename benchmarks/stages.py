@@ -19,7 +19,7 @@ order   checks and sorts                                    ``numpy.argsort``
 encode  writes the results                                  ``orjson.dumps`` of the scores
 ======  ==================================================  =========================================
 
-The blocks of a cloud (`localrank.cloud`), which are made only if a scorer wants them:
+The blocks of a cloud (`localrank.features.blocks`), which are made only if a scorer wants them:
 
 =========  ===================================================  =======================================
 block      what it does                                         bare
@@ -64,10 +64,11 @@ from benchmarks import floor, results, served_models
 from benchmarks.representation_costs import directions, representation_calls
 from benchmarks.router_costs import router_calls
 from benchmarks.routing import draw
-from localrank.cloud import Cloud
 from localrank.commands.output import print_table
+from localrank.features.blocks import Cloud
 from localrank.ranker import Ranking, best_first
-from localrank.routing import LshRouter, Route
+from localrank.routing.router import Route
+from localrank.routing.routers import LshRouter
 from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank import reader as rerank_json
 from localrank_service.wire.answer import results as encoded

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from localrank.native.library import library as kernels
-from localrank.scorers.walk import Layout, NumpyWalk
+from localrank.scorers.walk import ForestLayout, NumpyWalk
 from localrank_training.learners.plain_trees import from_lightgbm
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def localrank(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa:
 
 
 def numpy(model: Path, n_features: int) -> Callable[[Matrix], Any]:  # noqa: ARG001
-    return NumpyWalk(Layout.of(from_lightgbm(model.read_text()))).score
+    return NumpyWalk(ForestLayout.of(from_lightgbm(model.read_text()))).score
 
 
 CONTENDERS: dict[str, Contender] = {

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from benchmarks.folds import folds
 from localrank.commands.output import print_table
-from localrank.routing import LshRouter
+from localrank.routing.routers import LshRouter
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.pipeline import learn_contract, plan_of

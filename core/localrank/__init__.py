@@ -14,8 +14,8 @@ from localrank._version import __version__
 if TYPE_CHECKING:
     from localrank.errors import LocalRankError
     from localrank.ranker import Ranker, Ranking
-    from localrank.registry import Reference, Registry, load
-    from localrank.routing import Route
+    from localrank.registry.versions import Reference, Registry, load
+    from localrank.routing.router import Route
 
 __all__ = [
     "LocalRankError",
@@ -33,10 +33,10 @@ _HOMES = {
     "LocalRankError": "errors",
     "Ranker": "ranker",
     "Ranking": "ranker",
-    "Reference": "registry",
-    "Registry": "registry",
-    "Route": "routing",
-    "load": "registry",
+    "Reference": "registry.versions",
+    "Registry": "registry.versions",
+    "Route": "routing.router",
+    "load": "registry.versions",
 }
 
 

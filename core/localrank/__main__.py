@@ -135,7 +135,7 @@ def _unknown(word: str) -> str:
     """Return the message for a first word that is not a command."""
     # Only a wrong command needs this module.
     from localrank.commands.wrong_use import no_option
-    from localrank.spelling import no_such
+    from localrank.errors import no_such
 
     if word.startswith("-"):
         return no_option(word, ("--version", "--help"))

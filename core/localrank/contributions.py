@@ -35,14 +35,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import ExplanationRefused
+from localrank.features.blocks import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
 
 #: From rows ``[n, width]`` of a list's documents to contributions of the columns, ``[n, width]``.
 Parts: TypeAlias = "Callable[[Matrix], Vector]"
@@ -53,7 +53,7 @@ _CELLS = 1 << 20
 _ROUNDING = 1e-6
 
 
-class Difference(NamedTuple):
+class Advantage(NamedTuple):
     """How much more a feature adds to one document than to another.
 
     Attributes:
@@ -94,14 +94,14 @@ class Contributions:
                 "large terms, so rounding is too large"
             )
 
-    def between(self, first: int, second: int) -> list[Difference]:
+    def between(self, first: int, second: int) -> list[Advantage]:
         """Return why one document of `which` is above another one, the feature with the largest difference first.
 
         The amounts add up to the difference of the scores. Features without a difference are left out.
         """
         apart = self.values[first] - self.values[second]
         order = np.argsort(-np.abs(apart), kind="stable")
-        return [Difference(int(feature), float(apart[feature])) for feature in order if apart[feature]]
+        return [Advantage(int(feature), float(apart[feature])) for feature in order if apart[feature]]
 
 
 def no_sum(scorer: str) -> ExplanationRefused:
@@ -143,7 +143,7 @@ def _add_up(columns: Vector, cloud: Cloud, blocks: str, found: Vector) -> None:
 
 
 def _halve(products: Vector, found: Vector) -> None:
-    """Add the contributions of products, ordered as `localrank.scaling.products_of_pairs` has them, half to each."""
+    """Add the contributions of products, ordered as `localrank.features.scaling.products_of_pairs` has them, half to each."""
     begin, n_features = 0, found.shape[1]
     for feature in range(n_features):
         end = begin + n_features - feature

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
-from localrank.representation import NoRepresentation
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank.scorers import BlendScorer, SumScorer, TreesScorer, distinct
 
 if TYPE_CHECKING:

@@ -6,6 +6,11 @@
 line is right. If one is not, the block is halved until the first wrong line is found, and only that line is then looked
 at token by token, to say what is wrong in it. All of it takes time in proportion to the bytes. Nothing here knows of
 files or of HTTP. Docs: docs/use/data.md, "Text".
+
+Numbers as text: decimal digits with a sign, a point and an exponent (``-1.5e-3``).
+
+Python's `float` also takes blanks, underscores, digits of other scripts, ``nan`` and ``inf``. These are refused here,
+without a regular expression: over these characters `float` takes just the decimal numbers, in linear time.
 """
 
 from __future__ import annotations
@@ -14,8 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
-
-from localrank.numerals import decimal, decimals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +31,37 @@ if TYPE_CHECKING:
     #: Converts ``text[start:end]`` for each; None if one is no decimal number.
     Converter: TypeAlias = Callable[[Bytes, Indices, Indices], Vector | None]
 
+_CHARACTERS = b"0123456789+-.eE"
+
+
+def decimal(text: bytes) -> float | None:
+    """Return the double nearest to a decimal number, which may be infinite; None if the text is anything else."""
+    if text.translate(None, _CHARACTERS):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def decimals(text: bytes) -> Vector | None:
+    """Return the numbers of a text in which spaces separate them; None if one of them is no decimal number."""
+    if text.translate(None, _CHARACTERS + b" "):
+        return None
+    try:
+        return np.array(list(map(float, text.split())), np.float64)
+    except ValueError:
+        return None
+
+
 #: Bytes that a line may have besides its features, and for each of them.
 _SHORT_LINE, _PAIR = 2**14, 64
+
+
 #: Digits of an index that are converted at once.
 _DIGITS = 9
+
+
 #: The bytes that separate, besides the line feed and the carriage return before it.
 _BLANKS = b" \t\v\f"
 

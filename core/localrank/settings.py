@@ -29,8 +29,7 @@ from typing import (
     get_type_hints,
 )
 
-from localrank.errors import InvalidConfiguration
-from localrank.spelling import did_you_mean
+from localrank.errors import InvalidConfiguration, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

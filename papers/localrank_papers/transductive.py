@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank.measures import one_to_many
+from localrank.points.similarity import one_to_many
 from localrank.settings import setting, settle
 from localrank_training.learners.seen import scores_of
 from localrank_training.parallel import in_parallel
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sklearn.decomposition import KernelPCA
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.representation import Points
+    from localrank.points.representation import Points
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
@@ -137,7 +137,7 @@ class Neighbours:
         points: of the training queries.
         asked: of the exam.
         count: K.
-        similarity: one of `localrank.measures`.
+        similarity: one of `localrank.points.similarity`.
     """
 
     points: Points

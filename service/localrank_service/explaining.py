@@ -19,10 +19,10 @@ from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
+    from localrank.points.representation import Point
     from localrank.ranker import Ranker, Ranking
-    from localrank.representation import Point
-    from localrank.routing import Route
+    from localrank.routing.router import Route
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 

@@ -19,16 +19,16 @@ import numpy as np
 
 from localrank.ladder import FIRST_TREES, GLOBAL, rungs_of
 from localrank.ranker import Ranking, best_first
-from localrank.routing import Route
+from localrank.routing.router import Route
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from localrank.arrays import Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
     from localrank.ladder import Rung
-    from localrank.stages import Stopwatch
+    from localrank.ranker import Stopwatch
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 

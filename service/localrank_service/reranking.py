@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from localrank.cloud import Cloud
 from localrank.errors import InvalidDocuments, LocalRankError
+from localrank.features.blocks import Cloud
 from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.http.problems import STATUSES, Problem, problem_of
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from localrank.arrays import Matrix
-    from localrank.ranker import Ranking
-    from localrank.stages import Stopwatch
+    from localrank.ranker import Ranking, Stopwatch
     from localrank_service.http.admission import Admission
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from localrank.registry import CHAMPION
+from localrank.registry.versions import CHAMPION
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.contract import FeatureContract
-from localrank.signature import PcaRepresentation, Signatures
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation, Signatures
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
 
 
 def as_cloud(documents: Matrix) -> Cloud:

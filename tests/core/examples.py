@@ -11,23 +11,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.aggregates import (
+from localrank.artifact import Cluster, Provenance
+from localrank.features.contract import FeatureContract
+from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.signature import SIMILARITIES, PcaRepresentation, Signatures
+from localrank.points.similarity import QueryMap
+from localrank.points.vectors import (
+    MeanRepresentation,
     SkewRepresentation,
     TopDocumentsRepresentation,
     TopScoresPcaRepresentation,
     VarianceRepresentation,
+    VectorPoints,
 )
-from localrank.artifact import Cluster, Provenance
-from localrank.classifying import ClassifierRouter, FusionRouter
-from localrank.contract import FeatureContract
-from localrank.gaussian import GaussianRepresentation
-from localrank.lsh import HyperplaneTables, draw_planes
-from localrank.overlap import OverlapRouter
 from localrank.probe import choose
-from localrank.query_map import QueryMap
 from localrank.ranker import Ranker
-from localrank.routers import ROUTERS
-from localrank.routing import CentroidRouter, ExactRouter, GlobalRouter, LshRouter, MedoidRouter, Router
+from localrank.routing.router import ExactRouter, GlobalRouter, Router
+from localrank.routing.routers import (
+    ROUTERS,
+    CentroidRouter,
+    ClassifierRouter,
+    FusionRouter,
+    LshRouter,
+    MedoidRouter,
+    OverlapRouter,
+)
+from localrank.routing.search import HyperplaneTables, draw_planes
 from localrank.scorers import (
     AnchoredBySimilarityScorer,
     AnchoredScorer,
@@ -40,16 +49,13 @@ from localrank.scorers import (
     TreesScorer,
 )
 from localrank.scorers.anchored import CURVES
-from localrank.scorers.borda import RULES
-from localrank.signature import PcaRepresentation, Signatures
-from localrank.similarity import SIMILARITIES
-from localrank.vectors import MeanRepresentation, VectorPoints
+from localrank.scorers.combination import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.arrays import Matrix
-    from localrank.representation import Representation
+    from localrank.points.representation import Representation
 
 N_FEATURES = 6
 _CLUSTERS = 3

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from localrank.aggregates import (
+from localrank.errors import InvalidConfiguration
+from localrank.points.vectors import (
     SkewRepresentation,
     TopDocumentsRepresentation,
     TopScoresPcaRepresentation,
     VarianceRepresentation,
     top_scores,
 )
-from localrank.errors import InvalidConfiguration
 from tests.core.clouds import as_cloud
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank.representation import Representation
+    from localrank.points.representation import Representation
 
 REPRESENTATIONS = [
     VarianceRepresentation(),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from localrank.agreement import kendall_tau, overlap, rank_biased_overlap, ranks_of
+from localrank.rankings import kendall_tau, overlap, rank_biased_overlap, ranks_of
 
 #: Few different scores, so that there are ties.
 scores = st.integers(-3, 3).map(float)

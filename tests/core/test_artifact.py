@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from localrank import artifact
 from localrank.artifact.parts import REPRESENTATIONS
 from localrank.errors import PublishFailed
-from localrank.routers import ROUTERS
-from localrank.routing import ExactRouter
+from localrank.points.signature import PcaRepresentation
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import ROUTERS
 from localrank.scorers import SCORERS, LinearScorer
-from localrank.signature import PcaRepresentation
 from tests.core.examples import (
     N_FEATURES,
     REPRESENTATION_EXAMPLES,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.blocks import BLOCKS, Block, canonical, parse, union, width_of, written
 from localrank.errors import InvalidConfiguration
+from localrank.features.blocks import BLOCKS, Block, canonical, parse, union, width_of, written
 
 
 @pytest.mark.parametrize(

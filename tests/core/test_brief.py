@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from localrank.brief import html_table, one_line
+from localrank.arrays import html_table, one_line
 
 
 @dataclass

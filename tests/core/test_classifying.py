@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import zscore
 
-from localrank.classifying import LARGEST, ClassifierRouter, FusionRouter
 from localrank.errors import InvalidConfiguration
-from localrank.vectors import VectorPoint
+from localrank.points.vectors import VectorPoint
+from localrank.routing.routers import LARGEST, ClassifierRouter, FusionRouter
 from tests.core.examples import example_queries, example_ranker
 
 

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 from scipy.stats import rankdata
 
-from localrank.blocks import BLOCKS
-from localrank.cloud import SPECTRUM
-from localrank.contract import NORMALISATIONS, FeatureContract, Normalisation
 from localrank.errors import InvalidConfiguration, InvalidDocuments
-from localrank.routing import Route
-from localrank.scaling import percentiles
+from localrank.features.blocks import BLOCKS, SPECTRUM
+from localrank.features.contract import NORMALISATIONS, FeatureContract, Normalisation
+from localrank.features.scaling import percentiles
+from localrank.routing.router import Route
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from localrank import columns
-from localrank.columns import column_quantiles, forget, mean_and_deviation, portions
-from localrank.contract import QUANTILES, FeatureContract
+from localrank.features import columns
+from localrank.features.columns import column_quantiles, forget, mean_and_deviation, portions
+from localrank.features.contract import QUANTILES, FeatureContract
 
 N_DOCS = 3_001
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
-from localrank.contract import (
+from localrank.errors import InvalidDocuments
+from localrank.features.contract import (
     NORMALISATIONS,
     QUANTILES,
     FeatureContract,
@@ -18,7 +19,6 @@ from localrank.contract import (
     Normalisation,
     merged_quantiles,
 )
-from localrank.errors import InvalidDocuments
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

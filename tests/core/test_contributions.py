@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.stats import zscore
 
 from localrank import contributions
-from localrank.contract import FeatureContract
 from localrank.contributions import Contributions
 from localrank.errors import ExplanationRefused
+from localrank.features.contract import FeatureContract
 from localrank.scorers import BlendScorer, LinearScorer, StumpScorer, SumScorer, TreesScorer
-from localrank.scorers.walk import Layout, NumpyWalk, walk_of
+from localrank.scorers.walk import ForestLayout, NumpyWalk, walk_of
 from tests.core.clouds import as_cloud
 from tests.core.examples import (
     N_FEATURES,
@@ -136,7 +136,7 @@ def test_contributions_of_trees_are_what_each_split_of_a_path_changes(
     documents = np.array(rows, np.float32)
 
     found = []
-    for walk in (NumpyWalk(Layout.of(scorer)), walk_of(scorer)):
+    for walk in (NumpyWalk(ForestLayout.of(scorer)), walk_of(scorer)):
         gains = walk.gains(documents)
         found.append(walk.contributions(documents, gains))
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import kendalltau
 
 from localrank import Ranker, Registry
-from localrank.contract import FeatureContract
-from localrank.difference import Change, Difference
+from localrank.features.contract import FeatureContract
+from localrank.registry.difference import Change, Difference
 from localrank.scorers import LinearScorer
 from tests.core.examples import N_FEATURES, example_queries, example_ranker, provenance
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pytest
 
 from localrank.client import Client, Query
-from localrank.contract import FeatureContract
 from localrank.errors import ContractMismatch, InvalidDocuments
+from localrank.features.contract import FeatureContract
+from localrank.points.vectors import MeanRepresentation
 from localrank.ranker import Ranker
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank.scorers import LinearScorer
-from localrank.vectors import MeanRepresentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

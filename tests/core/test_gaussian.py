@@ -8,8 +8,8 @@ from scipy import integrate, stats
 from sklearn.covariance import empirical_covariance
 
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration
-from localrank.gaussian import GaussianPoint, GaussianPoints, GaussianRepresentation
-from localrank.measures import all_pairs, one_to_many
+from localrank.points.gaussian import GaussianPoint, GaussianPoints, GaussianRepresentation
+from localrank.points.similarity import all_pairs, one_to_many
 from tests.core.clouds import as_cloud, cloud
 
 

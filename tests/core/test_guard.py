@@ -11,12 +11,12 @@ import pytest
 
 from localrank.artifact import load, save
 from localrank.artifact.manifest import MANIFEST, seal
-from localrank.contract import FeatureContract
 from localrank.errors import ArtifactCorrupt
-from localrank.guard import Guard, GuardedRanker, Thresholds
-from localrank.measures import one_to_many
+from localrank.features.contract import FeatureContract
+from localrank.points.similarity import one_to_many
 from localrank.ranker import Ranker
-from localrank.routing import GlobalRouter, Route
+from localrank.routing.guard import Guard, GuardedRanker, Thresholds
+from localrank.routing.router import GlobalRouter, Route
 
 from .examples import ROUTER_EXAMPLES, example_queries, example_ranker, provenance
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from localrank.routing import LshRouter
-    from localrank.signature import Signature
+    from localrank.points.signature import Signature
+    from localrank.routing.routers import LshRouter
 
 
 def guarded(**thresholds: Thresholds) -> GuardedRanker:

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.interleaving import (
-    FIRST,
-    SECOND,
-    balanced,
-    balanced_preference,
-    team_draft,
-    team_preference,
-)
+from localrank.rankings import FIRST, SECOND, balanced, balanced_preference, team_draft, team_preference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from localrank import journal as journal_module
 from localrank.errors import InvalidData
-from localrank.journal import FEEDBACK, MAGIC, Journal, file_name, frame, journals_in, size_of
-from localrank.logged import Logged
+from localrank.journal import FEEDBACK, MAGIC, Journal, Logged, file_name, frame, journals_in, size_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank.layout import (
+from localrank.arrays import (
     Anything,
     Between,
     Buckets,
@@ -22,7 +22,7 @@ from localrank.layout import (
 )
 
 if TYPE_CHECKING:
-    from localrank.layout import Sizes
+    from localrank.arrays import Sizes
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes, hash_bits
-from localrank.signature import Signature, Signatures
+from localrank.points.signature import Signature, Signatures
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes, hash_bits
 
 from .clouds import clustered, scattered
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from localrank import artifact
-from localrank.artifact import arrays, maps
+from localrank.arrays import Buckets, Finite, Within
+from localrank.artifact import arrays
+from localrank.artifact import arrays as maps
 from localrank.errors import ArtifactCorrupt
-from localrank.layout import Buckets, Finite, Within
 from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def test_files_that_are_edited_and_cut_short_change_nothing_that_was_loaded(
     code = (
         "import pathlib, sys\n"
         "from localrank import artifact\n"
-        "from localrank.artifact import maps\n"
+        "from localrank.artifact import arrays\n"
         "from tests.core.test_maps import scores, spoil\n"
-        "maps.LARGE = 1\n"
+        "arrays.LARGE = 1\n"
         "version, keep = map(pathlib.Path, sys.argv[1:])\n"
         "ranker = artifact.load(version, keep=keep if keep.exists() else None).ranker\n"
         "spoil(version)\n"

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidConfiguration
-from localrank.gaussian import GaussianPoints, GaussianRepresentation
-from localrank.measures import MEASURES, all_pairs, measure_of, one_to_many
-from localrank.representation import NoPoint, NoRepresentation
-from localrank.routing import ExactRouter, LshRouter, MedoidRouter
-from localrank.signature import Signatures
-from localrank.vectors import MeanRepresentation, VectorPoint, VectorPoints
+from localrank.features.contract import FeatureContract
+from localrank.points.gaussian import GaussianPoints, GaussianRepresentation
+from localrank.points.representation import NoPoint, NoRepresentation
+from localrank.points.signature import Signatures
+from localrank.points.similarity import MEASURES, all_pairs, measure_of, one_to_many
+from localrank.points.vectors import MeanRepresentation, VectorPoint, VectorPoints
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import LshRouter, MedoidRouter
 from tests.core.clouds import as_cloud, scattered
 
 if TYPE_CHECKING:
-    from localrank.representation import Points
+    from localrank.points.representation import Points
 
 
 def vectors(count: int = 30, width: int = 7, seed: int = 0) -> VectorPoints:

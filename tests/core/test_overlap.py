@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank.overlap import OverlapRouter
-from localrank.routing import ExactRouter
-from localrank.signature import Signature
-from localrank.similarity import one_to_many
+from localrank.points.signature import Signature, one_to_many
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import OverlapRouter
 
 from .clouds import clustered, scattered
 

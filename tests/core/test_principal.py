@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank import principal
+from localrank.features import principal
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from localrank import probe
-from localrank.contract import FeatureContract
 from localrank.errors import ProbeMismatch
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
+from localrank.points.vectors import MeanRepresentation, VectorPoints
 from localrank.ranker import Ranker
-from localrank.routing import CentroidRouter, ExactRouter
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import CentroidRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
-from localrank.vectors import MeanRepresentation, VectorPoints
 
 
 def along(degrees: float, n_docs: int = 5) -> np.ndarray:

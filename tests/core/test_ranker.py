@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from localrank.contract import FeatureContract
 from localrank.errors import ScoringFailed
-from localrank.ranker import Ranker, best_first
-from localrank.routing import ExactRouter, GlobalRouter
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
+from localrank.ranker import Ranker, Stopwatch, best_first
+from localrank.routing.router import ExactRouter, GlobalRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
-from localrank.stages import Stopwatch
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

@@ -12,7 +12,7 @@ import pytest
 import localrank
 from localrank import Registry
 from localrank.errors import ArtifactCorrupt, ArtifactNotFound, PublishFailed
-from localrank.registry import Promotion
+from localrank.registry.versions import Promotion
 from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:

@@ -9,22 +9,25 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from localrank.errors import InvalidConfiguration
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.measures import measure_of
-from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.overlap import OverlapRouter
-from localrank.routing import (
-    CentroidRouter,
-    ExactRouter,
-    GlobalRouter,
-    LshRouter,
-    MedoidRouter,
-    Router,
-    exact_below,
+from localrank.points.signature import (
+    SIMILARITIES,
+    PcaRepresentation,
+    Signature,
+    Signatures,
+    Similarity,
+    one_to_many,
 )
-from localrank.signature import PcaRepresentation, Signature, Signatures
-from localrank.similarity import SIMILARITIES, Similarity, one_to_many
-from localrank.vectors import VectorPoint, VectorPoints
+from localrank.points.similarity import measure_of
+from localrank.points.vectors import VectorPoint, VectorPoints
+from localrank.routing.router import ExactRouter, GlobalRouter, Router
+from localrank.routing.routers import CentroidRouter, LshRouter, MedoidRouter, OverlapRouter, exact_below
+from localrank.routing.search import (
+    CompiledSearch,
+    HyperplaneTables,
+    NumpySearch,
+    automatic_planes,
+    draw_planes,
+)
 
 from .clouds import clustered, scattered
 from .examples import ROUTER_EXAMPLES, example_queries, example_ranker
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from localrank.routing import Route
+    from localrank.routing.router import Route
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from localrank import scaling
+from localrank.features import scaling
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from localrank import principal
-from localrank.principal import principal_variances
-from localrank.signature import PcaRepresentation, Signature, choose_components
+from localrank.features import principal
+from localrank.features.principal import principal_variances
+from localrank.points.signature import PcaRepresentation, Signature, choose_components
 
 from .clouds import cloud
 
@@ -348,8 +348,8 @@ def test_where_the_quick_eigensolver_gives_up_another_one_answers(
 
     monkeypatch.setattr(principal, "largest_eigenpairs", lambda _symmetric, _count: None)
     expected, axes = principal._top_eigenpairs(scatter, 4)
-    monkeypatch.setattr("localrank.principal.lapack.ssyevr", gives_up)
-    monkeypatch.setattr("localrank.principal.lapack.dsyevr", gives_up)
+    monkeypatch.setattr("localrank.features.principal.lapack.ssyevr", gives_up)
+    monkeypatch.setattr("localrank.features.principal.lapack.dsyevr", gives_up)
     found, rows = principal._top_eigenpairs(scatter, 4)
 
     np.testing.assert_allclose(found, expected, rtol=1e-5)

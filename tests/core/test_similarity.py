@@ -7,9 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from localrank import similarity as module
-from localrank.signature import PcaRepresentation, Signature, Signatures
-from localrank.similarity import SIMILARITIES, Similarity, all_pairs, one_to_many
+from localrank.points import signature as module
+from localrank.points.signature import (
+    SIMILARITIES,
+    PcaRepresentation,
+    Signature,
+    Signatures,
+    Similarity,
+    all_pairs,
+    one_to_many,
+)
 
 from .clouds import cloud, scattered
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from localrank.spelling import did_you_mean, no_such
+from localrank.errors import did_you_mean, no_such
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank import vectors
-from localrank.vectors import VectorPoint, VectorPoints, euclidean_to_all, euclidean_to_many, stacked
+from localrank.points import vectors
+from localrank.points.vectors import VectorPoint, VectorPoints, euclidean_to_all, euclidean_to_many, stacked
 
 ASKED = VectorPoint(np.array([1, 2], np.float32))
 OTHERS = stacked(VectorPoint(np.array(one, np.float32)) for one in ([1, 2], [4, 6], [1, 3], [-5, 10]))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:

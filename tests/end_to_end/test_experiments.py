@@ -12,7 +12,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 from tests.service.conftest import queries_of_three_kinds, three_kinds
 

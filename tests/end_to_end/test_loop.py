@@ -9,7 +9,7 @@ import numpy as np
 
 from localrank.__main__ import main
 from localrank.client import Client
-from localrank.logged import Logged
+from localrank.journal import Logged
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from localrank import artifact
 from localrank.__main__ import main
 from localrank.artifact import Provenance
 from localrank.client import Client
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 from tests.pages import ROOT, Block, blocks, commands, reason
 from tests.training.clicks.log import Log

@@ -15,9 +15,8 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry import Registry
-from localrank.remote.publishing import push
-from localrank.remote.store import Store
+from localrank.registry.remote import Store, push
+from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.process import runtime_folder
 from localrank_service.process.command import THREADS, run
 from tests.end_to_end.serving import free_port

@@ -11,10 +11,11 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.artifact.maps import LARGE
-from localrank.registry import Registry
-from localrank.routing import ExactRouter, LshRouter
-from localrank.signature import Signatures
+from localrank.artifact.arrays import LARGE
+from localrank.points.signature import Signatures
+from localrank.registry.versions import Registry
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import LshRouter
 
 if TYPE_CHECKING:
     from localrank.artifact import Artifact

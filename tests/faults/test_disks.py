@@ -11,7 +11,7 @@ import pytest
 
 from localrank.artifact import Provenance
 from localrank.errors import PublishFailed
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from tests.faults.load import loaded
 from tests.faults.running import read_only, running, small_disk, until
 

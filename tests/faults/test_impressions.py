@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from localrank.logged import Logged
+from localrank.journal import Logged
 from tests.faults.load import loaded
 from tests.faults.running import running, small_disk, until
 from tests.faults.test_disks import fill

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank.scorers import LinearScorer
 from tests.faults.load import loaded
 from tests.faults.running import running, until

@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 
 from localrank import artifact
 from localrank import letor as core_letor
-from localrank.contract import FeatureContract
 from localrank.errors import ArtifactError, InvalidData
-from localrank.native import lift, scan
+from localrank.features.contract import FeatureContract
+from localrank.native import texts as lift
+from localrank.native import texts as scan
 from localrank_service.apis import batch, cohere
 from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank import reader as rerank_json

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from localrank.native.library import FOLDER
-from localrank.native.lift import powers_of_five
+from localrank.native.texts import powers_of_five
 
 HERE = Path(__file__).parent
 SANITIZERS = "-fsanitize=address,undefined"

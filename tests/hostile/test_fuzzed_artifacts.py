@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from localrank import artifact
-from localrank.contract import FeatureContract
 from localrank.errors import ArtifactError, LocalRankError
+from localrank.features.contract import FeatureContract
 from tests.core.examples import (
     REPRESENTATION_EXAMPLES,
     ROUTER_EXAMPLES,

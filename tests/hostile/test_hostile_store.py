@@ -15,10 +15,9 @@ import pytest
 
 from localrank.disk import replace_file
 from localrank.errors import StoreUnavailable
-from localrank.registry import Registry
-from localrank.remote.mirror import Mirror
-from localrank.remote.publishing import push
-from localrank.remote.store import Store
+from localrank.registry.mirror import Mirror
+from localrank.registry.remote import Store, push
+from localrank.registry.versions import Registry
 from tests.core.examples import example_ranker, provenance
 from tests.hostile.folders import edit, listening_socket, pipe
 

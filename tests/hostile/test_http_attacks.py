@@ -12,7 +12,7 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank import Registry, artifact
-from localrank.artifact import maps
-from localrank.artifact.staging import locked, staging, sweep
+from localrank.artifact import arrays as maps
+from localrank.artifact.writing import locked, staging, sweep
 from localrank.errors import PublishFailed
-from localrank.routing import LshRouter
+from localrank.routing.routers import LshRouter
 from tests.core.examples import example_queries, example_ranker, provenance
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
 from tests.hostile.folders import listening_socket, pipe

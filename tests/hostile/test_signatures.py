@@ -22,7 +22,7 @@ from localrank.__main__ import main
 from localrank.artifact import signing
 from localrank.artifact.signing import TrustedKeys, key_id, read_private_key, signatures_name
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactUntrusted, InvalidConfiguration
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.app import create_app
 from localrank_service.models.copies import Copies
 from localrank_service.process.settings import Settings

@@ -27,12 +27,12 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
 from localrank.ranker import Ranker
-from localrank.registry import Registry
-from localrank.routing import ExactRouter
+from localrank.registry.versions import Registry
+from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
 from tests.hostile import watched_server
 from tests.hostile.worst_bodies import ENCODE, WIRES, Case, cases, empty_members
 

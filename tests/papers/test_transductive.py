@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank.measures import one_to_many
-from localrank.signature import PcaRepresentation
+from localrank.points.signature import PcaRepresentation
+from localrank.points.similarity import one_to_many
 from localrank_papers.transductive import (
     KernelFeatures,
     Neighbours,

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract, Missing, Normalisation
+from localrank.features.contract import FeatureContract, Missing, Normalisation
+from localrank.points.signature import PcaRepresentation
 from localrank.ranker import Ranker
-from localrank.registry import Registry
-from localrank.routing import ExactRouter
+from localrank.registry.versions import Registry
+from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings

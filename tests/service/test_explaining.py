@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank_service import explaining as explanation
 from localrank_service import reranking
 from localrank_service.explaining import NEIGHBOURS, explain

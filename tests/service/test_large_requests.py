@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from localrank.arrays import Array, Indices, Vector
-    from localrank.cloud import Cloud
-    from localrank.layout import Layouts
+    from localrank.arrays import Array, Indices, Layouts, Vector
+    from localrank.features.blocks import Cloud
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
 

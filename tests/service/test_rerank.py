@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from localrank.client import AsyncClient
-from localrank.routing import GlobalRouter, Route
+from localrank.routing.router import GlobalRouter, Route
 from localrank.scorers import BordaScorer
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank import columns
+from localrank.features import columns
 from localrank_training.config import TrainingConfig
 from localrank_training.data import rows
 from localrank_training.data.mapped import write_mapped

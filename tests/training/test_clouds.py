@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidConfiguration
+from localrank.features.contract import FeatureContract
 from localrank.metrics import Judgements
-from localrank.routing import ExactRouter
+from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig

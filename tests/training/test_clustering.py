@@ -5,8 +5,7 @@ import pytest
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from localrank.signature import PcaRepresentation, Signatures
-from localrank.similarity import SIMILARITIES, Similarity, all_pairs
+from localrank.points.signature import SIMILARITIES, PcaRepresentation, Signatures, Similarity, all_pairs
 from localrank_training.clustering import cluster, medoids
 from localrank_training.steps import ClusteringSettings
 

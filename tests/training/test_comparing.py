@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.measures import all_pairs, one_to_many
-from localrank.signature import PcaRepresentation
-from localrank.similarity import SIMILARITIES
-from localrank.vectors import VectorPoints
+from localrank.points.signature import SIMILARITIES, PcaRepresentation
+from localrank.points.similarity import all_pairs, one_to_many
+from localrank.points.vectors import VectorPoints
 from localrank_training import comparing
 from localrank_training.comparing import between, farthest_members, most_similar, total_similarity
 
 if TYPE_CHECKING:
-    from localrank.representation import Points
-    from localrank.signature import Signatures
+    from localrank.points.representation import Points
+    from localrank.points.signature import Signatures
 
 
 def signatures_of(n_queries: int, seed: int) -> Signatures:

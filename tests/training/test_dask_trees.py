@@ -14,7 +14,7 @@ from distributed import Client
 
 from localrank.artifact import load
 from localrank.errors import WorkersLost
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training import dask_workers as module
 from localrank_training.config import TrainingConfig
 from localrank_training.dask_trees import Judged, _shares, grown_on_workers

@@ -11,9 +11,10 @@ import pytest
 
 from localrank.artifact import Artifact, load
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.measures import all_pairs
-from localrank.registry import Registry
-from localrank.routing import AmongQueries, LshRouter, Route
+from localrank.points.similarity import all_pairs
+from localrank.registry.versions import Registry
+from localrank.routing.router import AmongQueries, Route
+from localrank.routing.routers import LshRouter
 from localrank_training.config import TrainingConfig
 from localrank_training.extending import (
     _cluster_of,

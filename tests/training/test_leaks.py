@@ -10,7 +10,7 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import ArtifactNotFound
 from localrank.metrics import measure
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training import read_table
 from localrank_training.assessment import assess
 from localrank_training.leaks import suspicion

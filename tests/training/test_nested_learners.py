@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
+from localrank.features.blocks import parse
 from localrank.settings import setting
 from localrank_training.config import TrainingConfig, annotated
 from localrank_training.learners import catalogue

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from localrank import artifact
-from localrank.contract import QUANTILES, FeatureContract
 from localrank.errors import InvalidData
+from localrank.features.contract import QUANTILES, FeatureContract
 from localrank.metrics import Judgements
-from localrank.routing import ExactRouter, GlobalRouter, LshRouter, MedoidRouter
+from localrank.points.signature import SIMILARITIES
+from localrank.routing.router import ExactRouter, GlobalRouter
+from localrank.routing.routers import LshRouter, MedoidRouter
 from localrank.scorers import LinearScorer, SumScorer
-from localrank.similarity import SIMILARITIES
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.learners.boosting import Gbrt

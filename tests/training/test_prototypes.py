@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
-from localrank.measures import all_pairs
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation, Signatures
+from localrank.points.similarity import all_pairs
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation, Signatures
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
 from localrank_training.config import TrainingConfig

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.artifact import load, read_manifest
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import Skipped
 from localrank_training.data.reading import read

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localrank.metrics import Judgements, measure
-from localrank.routing import ExactRouter
+from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig

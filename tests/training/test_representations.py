@@ -7,9 +7,9 @@ import pytest
 from sklearn.decomposition import PCA
 
 from localrank import artifact
-from localrank.aggregates import TopDocumentsRepresentation, TopScoresPcaRepresentation
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import Judgements
+from localrank.points.vectors import TopDocumentsRepresentation, TopScoresPcaRepresentation
 from localrank.probe import choose
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig

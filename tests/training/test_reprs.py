@@ -62,7 +62,7 @@ def test_a_report_and_a_ranking_are_tables_in_a_notebook() -> None:
 
 
 def test_html_of_names_is_text() -> None:
-    from localrank.brief import html_table
+    from localrank.arrays import html_table
 
     assert "<td>&lt;b&gt;</td>" in html_table("t", ("a",), [("<b>",)])
     assert "<td>0.3333</td>" in html_table("t", ("a",), [(1 / 3,)])

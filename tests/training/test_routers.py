@@ -10,10 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from localrank.classifying import ClassifierRouter, FusionRouter
-from localrank.overlap import OverlapRouter
-from localrank.routing import CentroidRouter, ExactRouter
-from localrank.vectors import VectorPoint, VectorPoints
+from localrank.points.vectors import VectorPoint, VectorPoints
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import CentroidRouter, ClassifierRouter, FusionRouter, OverlapRouter
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import cluster
 from localrank_training.config import TrainingConfig

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
 from localrank.ranker import Ranker
-from localrank.routing import ExactRouter, GlobalRouter, MedoidRouter
+from localrank.routing.router import ExactRouter, GlobalRouter
+from localrank.routing.routers import MedoidRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
 from localrank_training.data.queries import QuerySet
 from localrank_training.stability import CHANGES, flip_rates, flip_rates_of_known
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.blocks import parse, width_of
-from localrank.columns import forget
+from localrank.features.blocks import parse, width_of
+from localrank.features.columns import forget
 from localrank_training.data.rows import Rows, fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Indices, Matrix
-    from localrank.cloud import Cloud
-    from localrank.contract import FeatureContract
-    from localrank.routing import Route
+    from localrank.features.blocks import Cloud
+    from localrank.features.contract import FeatureContract
+    from localrank.routing.router import Route
     from localrank_training.data.queries import QuerySet
 
 
@@ -68,7 +68,7 @@ class Clouds:
         return self.contract.widths(self._n_clusters)
 
     def seen_as(self, blocks: str) -> QuerySet:
-        """Return the queries with their documents in these blocks (`localrank.blocks`); made once.
+        """Return the queries with their documents in these blocks (`localrank.features.blocks`); made once.
 
         If the set is too large to be copied, they are computed at each use.
         """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from localrank.measures import all_pairs
+from localrank.points.similarity import all_pairs
 from localrank_training.comparing import farthest_members, most_similar, total_similarity
 from localrank_training.neighbours import nearest_queries
 from localrank_training.partitions import bisecting_kmeans, kmeans, ward
@@ -21,8 +21,8 @@ from localrank_training.prototypes import choose_prototypes, local_weights, simi
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points
-    from localrank.vectors import VectorPoints
+    from localrank.points.representation import Points
+    from localrank.points.vectors import VectorPoints
     from localrank_training.prototypes import Locality
     from localrank_training.steps import ClusteringSettings
 
@@ -198,7 +198,7 @@ def merges(points: Points, similarity: str, link: Link = "complete") -> Vector:
 
     Args:
         points: at least two, all known.
-        similarity: one of `localrank.measures`.
+        similarity: one of `localrank.points.similarity`.
         link: the members that give the distance of two clusters: the farthest, the nearest, or all on average.
     """
     return _dendrogram(_distances(points, similarity), link)

@@ -1,7 +1,7 @@
 """The similarity of many points to many others, a block at a time.
 
 Memory holds one block at a time, never all pairs: comparing a million training queries with thousands of them takes a
-few megabytes. `localrank.measures` compares one point with many, or all with all.
+few megabytes. `localrank.points.similarity` compares one point with many, or all with all.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.measures import measure_of
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.points.similarity import measure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points
+    from localrank.points.representation import Points
 
 #: Bytes of similarities that are made at a time: few enough to stay within the cache.
 _BLOCK = 1 << 21
@@ -77,7 +77,7 @@ def farthest_members(points: Points, groups: Indices, similarity: str) -> Vector
     Args:
         points: all known.
         groups: ``[n_points]`` the group of each, from 0, none of them empty.
-        similarity: one of `localrank.measures`.
+        similarity: one of `localrank.points.similarity`.
     """
     order = np.argsort(groups, kind="stable")
     of = groups[order]

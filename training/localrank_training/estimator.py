@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.frames import as_numbers, columns_of, is_missing, names_of
 from localrank.metrics import Judgements
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.registry import Reference
+    from localrank.registry.versions import Reference
 
 #: The column of a table that says which query a row belongs to.
 _QID = "qid"

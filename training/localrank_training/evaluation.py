@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.brief import one_line
+from localrank.arrays import one_line
 from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
 from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_training.comparisons import compare_family
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
     from localrank.ranker import Ranker
-    from localrank.routing import Route
+    from localrank.routing.router import Route
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress

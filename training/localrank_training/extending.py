@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank import probe
+from localrank.arrays import one_line
 from localrank.artifact import Cluster, Provenance
-from localrank.brief import one_line
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.lsh import automatic_planes
 from localrank.metrics import measure
-from localrank.routing import AmongQueries, GlobalRouter, LshRouter, similar_queries
+from localrank.routing.router import AmongQueries, GlobalRouter, similar_queries
+from localrank.routing.routers import LshRouter
+from localrank.routing.search import automatic_planes
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER
 from localrank_training.comparisons import compare_family
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.artifact import Artifact
     from localrank.ranker import Ranker
-    from localrank.registry import Reference, Registry
-    from localrank.routing import Route
+    from localrank.registry.versions import Reference, Registry
+    from localrank.routing.router import Route
     from localrank_training.comparisons import Comparison
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation import Ranked

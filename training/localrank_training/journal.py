@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.columns import portions
 from localrank.errors import InvalidData, PublishFailed
+from localrank.features.columns import portions
 from localrank_training.data.rows import CELLS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from localrank.scorers import distinct
 from localrank.scorers.trees import TreesScorer
-from localrank.scorers.walk import Layout
+from localrank.scorers.walk import ForestLayout
 
 if TYPE_CHECKING:
     from localrank.scorers import Scorer
@@ -37,7 +37,7 @@ def _alone(scorer: Scorer) -> float:
         return _EACH
     if isinstance(scorer, TreesScorer):
         near = _TOGETHER * 2 * len(scorer.features) <= _NEAR * max(scorer.n_trees, 1)
-        steps = float(Layout.of(scorer).depths.sum()) * DOCUMENTS
+        steps = float(ForestLayout.of(scorer).depths.sum()) * DOCUMENTS
         return _EACH + steps * (_STEP if near else _FAR_STEP)
     numbers = sum(array.size for array in scorer.arrays().values())
     return _EACH + numbers * DOCUMENTS * _PRODUCT

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.measures import one_to_many
+from localrank.points.similarity import one_to_many
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices
-    from localrank.representation import Points
+    from localrank.points.representation import Points
 
 
 def nearest_queries(points: Points, count: int, similarity: str) -> Indices:

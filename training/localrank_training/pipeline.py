@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.blocks import parse
-from localrank.brief import one_line
-from localrank.contract import FeatureContract
+from localrank.arrays import one_line
 from localrank.errors import InvalidData
+from localrank.features.blocks import parse
+from localrank.features.contract import FeatureContract
+from localrank.points.representation import NoPoints, NoRepresentation
 from localrank.ranker import Ranker
-from localrank.representation import NoPoints, NoRepresentation
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, medoids
 from localrank_training.data.truncation import with_shorter_lists
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points, Representation
-    from localrank.routing import Route, Router
+    from localrank.points.representation import Points, Representation
+    from localrank.routing.router import Route, Router
     from localrank.scorers import Scorer
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet

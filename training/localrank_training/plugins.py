@@ -16,8 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from localrank.errors import InvalidConfiguration
-from localrank.spelling import no_such
+from localrank.errors import InvalidConfiguration, no_such
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

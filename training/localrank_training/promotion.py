@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from localrank.artifact import load
 from localrank.errors import ArtifactNotFound, InvalidData, InvalidDocuments
 from localrank.metrics import measure
-from localrank.registry import CHAMPION
+from localrank.registry.versions import CHAMPION
 from localrank_training.evaluation import rank_all
 from localrank_training.report.figures import CONVENTION, METRICS
 from localrank_training.report.verdict import against_served
 
 if TYPE_CHECKING:
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.report.figures import TrainingReport
     from localrank_training.run.train import Trained
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from localrank.measures import all_pairs, one_to_many
+from localrank.points.similarity import all_pairs, one_to_many
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points
+    from localrank.points.representation import Points
 
 #: How sharp the border between near and far is, in deviations of the similarities.
 _SOFTNESS = 0.2

@@ -16,7 +16,7 @@ from localrank_training.report.query_map import map_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localrank.registry import Reference, Registry
+    from localrank.registry.versions import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.report.figures import TrainingReport
     from localrank_training.run.train import Trained

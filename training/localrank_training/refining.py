@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.metrics import Judgements
-from localrank.vectors import VectorPoints
+from localrank.points.vectors import VectorPoints
 from localrank_training.clustering import Clustering, cluster, medoids
 from localrank_training.learners.seen import scores_of
 from localrank_training.profiles import profile_of

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.aggregates import (
+from localrank.errors import InvalidConfiguration, did_you_mean
+from localrank.features.principal import principal_variances
+from localrank.metrics import Judgements
+from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.signature import PcaRepresentation, choose_components
+from localrank.points.vectors import (
+    MeanRepresentation,
     SkewRepresentation,
     TopDocumentsRepresentation,
     TopScoresPcaRepresentation,
     VarianceRepresentation,
+    VectorPoints,
     top_scores,
 )
-from localrank.errors import InvalidConfiguration
-from localrank.gaussian import GaussianRepresentation
-from localrank.metrics import Judgements
-from localrank.principal import principal_variances
-from localrank.signature import PcaRepresentation, choose_components
-from localrank.spelling import did_you_mean
-from localrank.vectors import MeanRepresentation, VectorPoints
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.profiles import profile_of
 
 if TYPE_CHECKING:
     from localrank.arrays import Bits, Vector
-    from localrank.representation import Representation
+    from localrank.points.representation import Representation
     from localrank_training.clouds import Clouds
     from localrank_training.config import TrainingConfig
     from localrank_training.steps import RepresentationSettings

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.classifying import LARGEST, ClassifierRouter, FusionRouter
-from localrank.lsh import HyperplaneTables, automatic_planes, draw_planes
-from localrank.overlap import OverlapRouter
-from localrank.routing import CentroidRouter, ExactRouter, LshRouter, MedoidRouter
-from localrank.vectors import VectorPoints
+from localrank.points.vectors import VectorPoints
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import (
+    LARGEST,
+    CentroidRouter,
+    ClassifierRouter,
+    FusionRouter,
+    LshRouter,
+    MedoidRouter,
+    OverlapRouter,
+)
+from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
 from localrank_training.learners.notes import note
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points
-    from localrank.routing import Router
-    from localrank.signature import Signatures
+    from localrank.points.representation import Points
+    from localrank.points.signature import Signatures
+    from localrank.routing.router import Router
     from localrank_training.clustering import Clustering
     from localrank_training.config import TrainingConfig
 

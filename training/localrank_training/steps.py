@@ -2,7 +2,7 @@
 
 A setting has its type, its bounds and its meaning here; docs/use/configuration.md is made from them. `check_together`
 says which steps can be combined: a representation makes one kind of points, and each class of similarities, routers and
-clusterings says which it accepts (`localrank.measures`, `localrank.routers`, `VECTOR_CLUSTERINGS`).
+clusterings says which it accepts (`localrank.points.similarity`, `localrank.routing.routers`, `VECTOR_CLUSTERINGS`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from localrank.artifact.parts import REPRESENTATIONS
-from localrank.blocks import parse
-from localrank.columns import portions
-from localrank.contract import Missing, Normalisation  # noqa: TC001
-from localrank.errors import InvalidConfiguration
-from localrank.measures import MEASURES
+from localrank.errors import InvalidConfiguration, did_you_mean
+from localrank.features.blocks import parse
+from localrank.features.columns import portions
+from localrank.features.contract import Missing, Normalisation  # noqa: TC001
 from localrank.metrics import Metric
-from localrank.routers import ROUTERS
+from localrank.points.signature import SIMILARITIES, Similarity
+from localrank.points.similarity import MEASURES
+from localrank.points.vectors import VectorPoints
+from localrank.routing.routers import ROUTERS
 from localrank.settings import from_fields, setting, settle
-from localrank.similarity import SIMILARITIES, Similarity
-from localrank.spelling import did_you_mean
-from localrank.vectors import VectorPoints
 from localrank_training.data.rows import CELLS
 from localrank_training.prototypes import Locality
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from localrank.arrays import Matrix
-    from localrank.representation import Points
+    from localrank.points.representation import Points
     from localrank_training.config import TrainingConfig
 
 #: Clusterings of vectors by squared Euclidean distance, which mean nothing for other points.
@@ -153,7 +152,7 @@ class SimilaritySettings:
 
     @property
     def name(self) -> str:
-        """Its name in `localrank.measures`."""
+        """Its name in `localrank.points.similarity`."""
         return self.form if self.method == "pca_cosine" else self.method
 
 

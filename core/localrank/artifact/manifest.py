@@ -3,7 +3,9 @@
 Read strictly, because a file is untrusted input: no member twice, none unknown, none missing, no NaN, no absurd size.
 The text carries its own SHA-256, so a flipped bit in a metric is found as surely as one in an array.
 
-What does not belong here: the meaning of the arrays (`localrank.artifact.parts`, `localrank.artifact.stored_scorers`).
+What does not belong here: the meaning of the arrays (`localrank.artifact.parts`, `localrank.artifact.scorers`).
+
+Strict JSON, for files from somebody else: anything that two readers could read differently is refused.
 """
 
 from __future__ import annotations
@@ -11,27 +13,117 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from localrank.artifact.strict_json import briefly, parse_object
-from localrank.brief import one_line
-from localrank.contract import FeatureContract
+from localrank.arrays import one_line
 from localrank.errors import ArtifactCorrupt, ArtifactIncompatible, PublishFailed
+from localrank.features.contract import FeatureContract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: How deep members may nest.
+_DEEPEST = 64
+
+
+#: A text, also one that does not end: no search begins again within it.
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+
+
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+_ONLY_BRACKETS = {code: None for code in range(128) if chr(code) not in "[]{}"}
+
+
+def parse_object(content: bytes, name: str, largest: int) -> dict[str, Any]:
+    """Read the bytes of a JSON object: no member twice, no number that is not finite, nothing absurd.
+
+    Args:
+        content: of the file.
+        name: of the file, for messages.
+        largest: how many bytes there may be.
+
+    Raises:
+        ArtifactCorrupt: it is anything else.
+    """
+    if len(content) > largest:
+        raise ArtifactCorrupt(f"{name}: expected at most {largest} bytes, found more")
+    if not content.strip():
+        raise ArtifactCorrupt(f"{name}: expected a JSON object, found an empty file")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ArtifactCorrupt(
+            f"{name}: expected UTF-8, found the byte 0x{content[error.start]:02x} at {error.start}"
+        ) from None
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        unique = dict(pairs)
+        if len(unique) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
+            raise ArtifactCorrupt(f"{name}: expected every member once, found {briefly(twice)} twice")
+        return unique
+
+    def number(literal: str) -> float:
+        value = float(literal)
+        if not np.isfinite(value):
+            raise ArtifactCorrupt(f"{name}: expected finite numbers, found {literal[:40]}")
+        return value
+
+    if _depth(text) > _DEEPEST:
+        raise ArtifactCorrupt(f"{name}: expected members nested at most {_DEEPEST} deep, found more")
+    try:
+        parsed = json.loads(text, object_pairs_hook=members, parse_constant=number, parse_float=number)
+        if _HALF_CHARACTER.search(text):
+            # Half of a surrogate pair is no text that could be sent on.
+            json.dumps(parsed, ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{name}: expected JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ArtifactCorrupt(f"{name}: expected a JSON object, found {briefly(parsed)}")
+    return parsed
+
+
+def briefly(value: Any) -> str:
+    """Return a value for a message: on one line, not too long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets nest, those within texts aside."""
+    brackets = np.frombuffer(
+        _TEXT.sub("", text).translate(_ONLY_BRACKETS).encode("ascii", "ignore"), np.uint8
+    )
+    opening = np.isin(brackets, (ord("["), ord("{")))
+    return int(np.where(opening, np.int8(1), np.int8(-1)).cumsum(dtype=np.int32).max(initial=0))
+
+
 #: The format that this code reads and writes; docs/understand/artifact-format.md defines it.
 FORMAT_VERSION = 1
+
+
 MANIFEST = "manifest.json"
+
+
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
 LARGEST_MANIFEST = 64 * 1024 * 1024
+
+
 _BLANK = "0" * 64
+
+
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
+
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
 
 #: Every member with its type, in the order of the file.
 _MEMBERS: dict[str, type | tuple[type, ...]] = {
@@ -55,6 +147,8 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "probe": list,
     "files": dict,
 }
+
+
 #: Members that are left out if they are empty.
 _OPTIONAL = frozenset({"guard", "map"})
 

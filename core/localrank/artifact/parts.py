@@ -3,7 +3,7 @@
 A part is described by its name in `PARTS` and its fields; an array is the name of its file, ``router.`` and the path
 of field names. Each part declares what its arrays must be, so that a router that loads cannot reach outside its arrays.
 
-A new router or representation is one entry in `localrank.routers.ROUTERS` or in `REPRESENTATIONS`.
+A new router or representation is one entry in `localrank.routing.routers.ROUTERS` or in `REPRESENTATIONS`.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.aggregates import (
+from localrank.arrays import Anything, Finite, Layout, bound
+from localrank.artifact.arrays import DTYPES
+from localrank.artifact.manifest import MANIFEST
+from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
+from localrank.points.gaussian import GaussianPoints, GaussianRepresentation
+from localrank.points.representation import NoRepresentation
+from localrank.points.signature import PcaRepresentation, Signatures
+from localrank.points.similarity import QueryMap
+from localrank.points.vectors import (
+    MeanRepresentation,
     SkewRepresentation,
     TopDocumentsRepresentation,
     TopScoresPcaRepresentation,
     VarianceRepresentation,
+    VectorPoints,
 )
-from localrank.artifact.arrays import DTYPES
-from localrank.artifact.manifest import MANIFEST
-from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
-from localrank.gaussian import GaussianPoints, GaussianRepresentation
-from localrank.layout import Anything, Finite, Layout, bound
-from localrank.lsh import HyperplaneTables
-from localrank.query_map import QueryMap
-from localrank.representation import NoRepresentation
-from localrank.routers import ROUTERS
-from localrank.signature import PcaRepresentation, Signatures
-from localrank.vectors import MeanRepresentation, VectorPoints
+from localrank.routing.routers import ROUTERS
+from localrank.routing.search import HyperplaneTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from localrank.arrays import Array
+    from localrank.arrays import Array, Content, Sizes
     from localrank.artifact.manifest import FileEntry
-    from localrank.layout import Content, Sizes
-    from localrank.representation import Representation
+    from localrank.points.representation import Representation
 
 #: Every representation that may be stored, by its name.
 REPRESENTATIONS: dict[str, type[Representation]] = {

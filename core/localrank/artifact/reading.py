@@ -14,29 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.arrays import names_in, open_file, read_up_to
+from localrank.arrays import Anything, Finite, Within
+from localrank.artifact.arrays import Maps, PrivateMaps, names_in, open_file, read_up_to
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
-from localrank.artifact.maps import Maps, PrivateMaps
 from localrank.artifact.parts import assemble, contents, sizes_of
-from localrank.artifact.stored_scorers import StoredScorers
+from localrank.artifact.scorers import StoredScorers
 from localrank.errors import ArtifactCorrupt, ArtifactError, ArtifactNotFound
-from localrank.guard import Guard, GuardedRanker
-from localrank.layout import Anything, Finite, Within
-from localrank.measures import MEASURES
+from localrank.points.similarity import MEASURES
 from localrank.probe import Probe
 from localrank.ranker import Ranker
-from localrank.routing import Route
+from localrank.routing.guard import Guard, GuardedRanker
+from localrank.routing.router import Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from localrank.arrays import Array
+    from localrank.arrays import Array, Content, Sizes
     from localrank.artifact.manifest import FileEntry
     from localrank.artifact.signing import TrustedKeys
-    from localrank.layout import Content, Sizes
-    from localrank.query_map import QueryMap
-    from localrank.representation import Representation
-    from localrank.routing import Router
+    from localrank.points.representation import Representation
+    from localrank.points.similarity import QueryMap
+    from localrank.routing.router import Router
 
 
 @dataclass(frozen=True, slots=True, eq=False)

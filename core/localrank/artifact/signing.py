@@ -19,8 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from localrank.artifact.arrays import names_in, open_file, read_up_to
-from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
-from localrank.artifact.strict_json import parse_object
+from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, parse_object
 from localrank.disk import read_plain
 from localrank.errors import ArtifactCorrupt, ArtifactUntrusted, InvalidConfiguration
 

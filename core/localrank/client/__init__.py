@@ -17,11 +17,10 @@ except ImportError as error:
     raise ImportError("localrank.client needs httpx; install localrank[client]") from error
 
 from localrank.answers import Route, Warned
-from localrank.client.asynchronous import AsyncClient
-from localrank.client.query import Query
-from localrank.client.synchronous import Client
-from localrank.client.values import (
+from localrank.client.calls import AsyncClient, Client
+from localrank.client.query import (
     Problem,
+    Query,
     Reranked,
     Served,
     ServiceError,

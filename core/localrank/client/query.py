@@ -1,4 +1,11 @@
-"""One query as the caller has it."""
+"""What callers ask, and what the clients return and raise.
+
+One query as the caller has it.
+
+What the clients return and raise.
+
+The service's answers as values.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,17 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from localrank.answers import Route, Warned
 from localrank.errors import InvalidDocuments
 from localrank.frames import as_tuple, columns_of, matrix, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import httpx
     import numpy.typing as npt
 
+    from localrank.arrays import Indices, Vector
     from localrank.frames import Indexed
 
 
@@ -138,3 +148,163 @@ class Query:
 def _number(value: float | None) -> float | None:
     """Return what JSON has for a number; NaN is missing."""
     return None if value is None or value != value else float(value)  # noqa: PLR0124
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reranked:
+    """One query's documents in order.
+
+    Attributes:
+        order: ``[k]``, positions of the best documents in the request, best first.
+        scores: ``[k]`` float64, of the same documents.
+        ids: ``[k]``, the caller's ids of the same documents, if it gave any.
+        route: how the query found its scorer.
+        model: that answered.
+        version: of the model.
+        request_id: under which the service's log knows the request.
+        warnings: what to know.
+        timings_ms: the service's stages.
+        explanation: if it was asked for.
+        degraded: ``{"rung", "reason"}`` if a cheaper ranking answered.
+        experiment: ``{"name", "arm"}`` if the request took part in one.
+        teams: whose each document is, if two versions' rankings are interleaved.
+    """
+
+    order: Indices
+    scores: Vector
+    ids: tuple[Any, ...] | None
+    route: Route
+    model: str
+    version: int
+    request_id: str
+    warnings: tuple[Warned, ...]
+    timings_ms: Mapping[str, float]
+    explanation: Mapping[str, Any] | None = None
+    degraded: Mapping[str, str] | None = None
+    experiment: Mapping[str, str] | None = None
+    teams: tuple[str | None, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that the service serves.
+
+    Attributes:
+        name: of the model.
+        version: its champion.
+        aliases: ``{alias: version}``.
+        contract: hash of its feature contract.
+        n_features: how many a document has.
+        n_clusters: how many kinds of query it tells apart.
+        routing: its router's strategy.
+        default: whether it answers requests that name none.
+    """
+
+    name: str
+    version: int
+    aliases: Mapping[str, int]
+    contract: str
+    n_features: int
+    n_clusters: int
+    routing: str
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the service says is wrong.
+
+    Attributes:
+        status: of HTTP.
+        detail: one sentence.
+        pointer: where in the request.
+        kind: ``about:blank``, or which of the service's problems it is.
+        request_id: under which its log knows the request.
+    """
+
+    status: int
+    detail: str
+    pointer: str | None = None
+    kind: str = "about:blank"
+    request_id: str | None = None
+
+
+class ServiceError(Exception):
+    """The service answered with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.status}: {problem.detail}")
+        self.problem = problem
+
+
+class Unavailable(ServiceError):
+    """The service asked for a pause (429, 503) that is longer than the call could wait."""
+
+
+class ServiceUnreachable(Exception):
+    """There was no answer: no connection, a timeout, or an answer that broke off."""
+
+
+def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
+    """Read the answer to one query."""
+    results = answer["results"]
+    order = np.array([result["index"] for result in results], np.intp)
+    return Reranked(
+        order=order,
+        scores=np.array([result["score"] for result in results], np.float64),
+        ids=None if query.ids is None else tuple(query.ids[index] for index in order.tolist()),
+        route=_route(answer["route"]),
+        model=answer["model"],
+        version=answer["version"],
+        request_id=answer["request_id"],
+        warnings=tuple(Warned(one["code"], one["feature"], one["count"]) for one in answer["warnings"]),
+        timings_ms=answer["timings_ms"],
+        explanation=answer.get("explanation"),
+        degraded=answer["degraded"],
+        experiment=answer.get("experiment"),
+        teams=tuple(one["team"] for one in results) if results and "team" in results[0] else None,
+    )
+
+
+def _route(members: Mapping[str, Any]) -> Route:
+    return Route(
+        members["strategy"],
+        members["cluster"],
+        members["similarity"],
+        members["margin"],
+        members["candidates"],
+        members["fallback"],
+        members.get("local", members["cluster"] is not None),
+        tuple(members.get("shares", ())),
+    )
+
+
+def served(answer: Mapping[str, Any]) -> list[Served]:
+    """Read the list of models."""
+    return [Served(**{name: one[name] for name in Served.__slots__}) for one in answer["models"]]
+
+
+def all_reranked(answer: Mapping[str, Any], queries: Sequence[Query]) -> list[Reranked | ServiceError]:
+    """Read the answer to a batch."""
+    found: list[Reranked | ServiceError] = []
+    for one, query in zip(answer["answers"], queries, strict=True):
+        if one["status"] == 200:
+            found.append(reranked(one["answer"], query))
+        else:
+            found.append(ServiceError(problem_of(one["problem"], answer["request_id"])))
+    return found
+
+
+def problem_in(response: httpx.Response) -> Problem:
+    """Read a problem, or name the status if something else than the service answered."""
+    try:
+        members = response.json()
+        return problem_of(members, response.headers.get("x-request-id"))
+    except (ValueError, KeyError, TypeError):
+        # Something between here and the service answered.
+        return Problem(response.status_code, response.reason_phrase or "no reason given")
+
+
+def problem_of(members: Mapping[str, Any], request_id: str | None) -> Problem:
+    """Return the problem that these members tell of."""
+    return Problem(members["status"], members["detail"], members["pointer"], members["type"], request_id)

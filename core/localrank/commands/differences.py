@@ -14,7 +14,7 @@ from localrank.commands.output import MANY, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from localrank.difference import Change, Difference, Reranking
+    from localrank.registry.difference import Change, Difference, Reranking
 
 #: Characters of a cell.
 _WIDEST = 40

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from localrank.commands.output import print_json, print_notes, print_table
 from localrank.commands.versions import print_version
 from localrank.commands.wrong_use import no_option, of_argparse, see_help, too_many
-from localrank.errors import InvalidConfiguration
-from localrank.exports.names import ENGINES
-from localrank.spelling import no_such
+from localrank.errors import InvalidConfiguration, no_such
+from localrank.exports import ENGINES
 
 if TYPE_CHECKING:
     from argparse import Action
@@ -439,8 +438,8 @@ def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
 
 def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_json: bool) -> None:
     """Send the versions that the aliases of a model name to a URL, then the aliases; services follow the URL."""
-    from localrank.remote.publishing import push as pushed
-    from localrank.remote.store import Store
+    from localrank.registry.remote import Store
+    from localrank.registry.remote import push as pushed
 
     registry = _registry(models_dir)
     store = Store(url)
@@ -460,8 +459,8 @@ def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_jso
 def pull(url: str, names: Sequence[str], models_dir: str, *, as_json: bool) -> None:
     """Fetch and verify the versions that aliases at a URL name, then set the same aliases here."""
     from localrank.errors import ArtifactCorrupt
-    from localrank.remote.mirror import Mirror, pulling
-    from localrank.remote.store import Store
+    from localrank.registry.mirror import Mirror, pulling
+    from localrank.registry.remote import Store
 
     store = Store(url)
     with pulling(Path(models_dir)):

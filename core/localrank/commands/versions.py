@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.artifact import Manifest
-    from localrank.registry import Reference
+    from localrank.registry.versions import Reference
 
 
 def print_version(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from localrank.errors import InvalidConfiguration
-from localrank.spelling import did_you_mean, no_such
+from localrank.errors import InvalidConfiguration, did_you_mean, no_such
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,10 +1,14 @@
-"""Opening the compiled library, after checking that it belongs to this code."""
+"""Opening the compiled library, after checking that it belongs to this code.
+
+Where the numbers of an array are in memory.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import logging
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +18,46 @@ import numpy as np
 from localrank._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.arrays import Array
+
+
+def _by_numpy(array: Array) -> int:
+    return int(array.ctypes.data)
+
+
+#: numpy's binary interface begins an array with the object's header and then the address of its numbers.
+_HEADER = object.__basicsize__
+
+
+_word_at = ctypes.c_size_t.from_address
+
+
+def _by_header(array: Array) -> int:
+    return _word_at(id(array) + _HEADER).value
+
+
+def _fastest() -> Callable[[Array], int]:
+    """Return what finds the address of an array's numbers; numpy's own way takes five times as long."""
+    samples = [np.arange(6.0), np.arange(6.0)[2:], np.frombuffer(b"localrank", np.uint8), np.empty((3, 0))]
+    same = sys.implementation.name == "cpython" and all(_by_header(one) == _by_numpy(one) for one in samples)
+    return _by_header if same else _by_numpy
+
+
+address_of = _fastest()
+
 
 _log = logging.getLogger(__name__)
 
+
 FOLDER = Path(__file__).parent
+
+
 #: Where the build puts the library. Not .so, which Python would take for an extension module.
 PATH = FOLDER / "arithmetic.native"
+
+
 _AGAIN = "install localrank again"
 
 
@@ -36,10 +73,15 @@ BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
     _pointer,
     ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
 )
+
+
 NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS = map(
     _pointer, ("node", "neighbour", "candidate", "range", "span", "run")
 )
+
+
 COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
+
 
 #: What each function takes and returns, as native.h declares it.
 PROTOTYPES: dict[str, tuple[list[type], type | None]] = {

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.native.addresses import address_of
-from localrank.native.library import library
+from localrank.native.library import address_of, library
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
-    from localrank.scorers.walk import Layout
+    from localrank.scorers.walk import ForestLayout
 
 
 class CompiledWalk:
     """Walks one layout, whose indices were checked; other threads run meanwhile."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ForestLayout) -> None:
         opened = library()
         if opened is None:
             raise ValueError("the compiled library is missing")

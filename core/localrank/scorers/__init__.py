@@ -6,11 +6,9 @@ A new kind is one module here with its class in `SCORERS`.
 from __future__ import annotations
 
 from localrank.scorers.anchored import AnchoredBySimilarityScorer, AnchoredScorer
-from localrank.scorers.borda import BordaScorer
-from localrank.scorers.combination import BlendScorer, SumScorer
-from localrank.scorers.linear import LinearScorer
+from localrank.scorers.combination import BlendScorer, BordaScorer, SumScorer
+from localrank.scorers.linear import LinearScorer, StumpScorer
 from localrank.scorers.role import Leaf, Scorer, distinct
-from localrank.scorers.stumps import StumpScorer
 from localrank.scorers.trees import TreesScorer
 
 __all__ = [

@@ -28,20 +28,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_a
 
 import numpy as np
 
+from localrank.arrays import Between, Layout, Within, between, finite
 from localrank.contributions import no_sum
-from localrank.layout import Between, Layout, Within, between, finite
+from localrank.points.signature import SIMILARITIES, PcaRepresentation, Signatures, one_to_many
 from localrank.scorers.role import Leaf
-from localrank.signature import PcaRepresentation, Signatures
-from localrank.similarity import SIMILARITIES, one_to_many
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from localrank.arrays import Array, Indices, Matrix, Vector
-    from localrank.cloud import Cloud
-    from localrank.layout import Layouts
+    from localrank.arrays import Array, Indices, Layouts, Matrix, Vector
+    from localrank.features.blocks import Cloud
+    from localrank.points.signature import Similarity
     from localrank.scorers.role import Scorer
-    from localrank.similarity import Similarity
 
 Curve: TypeAlias = Literal["distance", "turning", "rising"]
 CURVES: tuple[Curve, ...] = get_args(Curve)

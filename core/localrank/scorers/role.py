@@ -1,7 +1,7 @@
 """What gives a query's documents their scores.
 
 A scorer sees the whole cloud, because Borda counts, blends and list-relative features need it. A *leaf* names the blocks
-that it wants (`localrank.blocks`) and scores their rows; other scorers are made of scorers.
+that it wants (`localrank.features.blocks`) and scores their rows; other scorers are made of scorers.
 
 `localrank.artifact` stores all of them in the same way, because each lists its parts: plain settings, arrays and
 members. `layout` declares the arrays, and `localrank.artifact` checks them.
@@ -15,16 +15,15 @@ from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from localrank.brief import one_line
+from localrank.arrays import one_line
 from localrank.contributions import by_feature, no_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from localrank.arrays import Array, Indices, Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.arrays import Array, Indices, Layouts, Matrix, Vector
     from localrank.contributions import Parts
-    from localrank.layout import Layouts
+    from localrank.features.blocks import Cloud
 
 
 class Scorer(Protocol):

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from localrank.arrays import Layout, anything, below
 from localrank.errors import InvalidDocuments
-from localrank.layout import Layout, anything, below
 from localrank.scorers.role import Leaf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from localrank.arrays import Array, Bits, Indices, Matrix, Vector
+    from localrank.arrays import Array, Bits, Indices, Layouts, Matrix, Vector
     from localrank.contributions import Parts
-    from localrank.layout import Layouts
     from localrank.scorers.walk import Walk
 
 #: Bits of a decision: the split asks for membership in a set of categories rather than a threshold;

@@ -71,12 +71,12 @@ def walk_of(forest: TreesScorer) -> Walk:
     from localrank.native.library import library
     from localrank.native.walk import CompiledWalk
 
-    layout = Layout.of(forest)
+    layout = ForestLayout.of(forest)
     return NumpyWalk(layout) if library() is None else CompiledWalk(layout)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class ForestLayout:
     """A forest laid out for walking.
 
     Attributes:
@@ -165,7 +165,7 @@ class Layout:
 class NumpyWalk:
     """All trees and a block of documents take one step at a time."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ForestLayout) -> None:
         # Deepest trees first, so that those still walking are the first rows.
         order = np.argsort(-layout.depths, kind="stable")
         self._back = np.argsort(order)

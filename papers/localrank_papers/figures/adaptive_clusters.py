@@ -22,7 +22,7 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank.vectors import VectorPoints
+from localrank.points.vectors import VectorPoints
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson

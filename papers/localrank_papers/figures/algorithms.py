@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from localrank.measures import one_to_many
 from localrank.metrics import Judgements
+from localrank.points.similarity import one_to_many
 from localrank_papers.figures.contenders import Contender, held
 from localrank_papers.figures.controls import controlled
 from localrank_papers.figures.fits import Fit
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.representation import Points
+    from localrank.points.representation import Points
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.study import Study
     from localrank_papers.figures.transfer import Models

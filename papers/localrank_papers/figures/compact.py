@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from localrank.measures import one_to_many
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.points.similarity import one_to_many
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, tree_of
 from localrank_papers.figures.paired import Pair, interval_around, means_of, paired_table, verdict_of

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.ranker import Ranker
-from localrank.routing import ExactRouter
+from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, contract_of, tree_of

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from localrank.contract import FeatureContract
-from localrank.measures import all_pairs, one_to_many
-from localrank.principal import principal_variances
-from localrank.signature import PcaRepresentation, Signatures, choose_components
-from localrank.vectors import VectorPoints
+from localrank.features.contract import FeatureContract
+from localrank.features.principal import principal_variances
+from localrank.points.signature import PcaRepresentation, Signatures, choose_components
+from localrank.points.similarity import all_pairs, one_to_many
+from localrank.points.vectors import VectorPoints
 from localrank_papers.figures.fits import Fit
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import merges
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from localrank.arrays import Indices, Vector
-    from localrank.representation import Points, Representation
+    from localrank.points.representation import Points, Representation
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
     from localrank_training.clustering import Link
@@ -149,7 +149,7 @@ class Geometry:
     Attributes:
         representation: as in ``[representation]`` of a configuration.
         most: directions at most, of ``pca``.
-        similarity: as `localrank.measures` call it.
+        similarity: as `localrank.points.similarity` call it.
         link: of the dendrogram.
         own_components: as many directions for each query as cover the share, instead of as many for all (of ``pca``).
         clustered_by: the points by which training queries are clustered; all except ``routing`` use labels

@@ -27,9 +27,9 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank.points.signature import PcaRepresentation
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
-from localrank.signature import PcaRepresentation
 from localrank_papers.figures.geometry import contract_of
 from localrank_papers.learners.gmml import usable_queries
 from localrank_papers.learners.lgmml import LocalGeometricMeanMetrics, learn_weights, rank_weights

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
+from localrank.features.contract import FeatureContract
 from localrank.metrics import Judgements
 from localrank.scorers import BordaScorer, LinearScorer
 from localrank_papers.figures.fits import Fit

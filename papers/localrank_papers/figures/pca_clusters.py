@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.aggregates import top_scores
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank.points.vectors import top_scores
 from localrank.ranker import Ranker
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank.points.vectors import VectorPoints
     from localrank.scorers import LinearScorer
-    from localrank.vectors import VectorPoints
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
     from localrank_training.data.queries import QuerySet

@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from localrank._version import __version__
-from localrank.errors import InvalidConfiguration, InvalidData, PublishFailed
-from localrank.spelling import did_you_mean
+from localrank.errors import InvalidConfiguration, InvalidData, PublishFailed, did_you_mean
 from localrank_papers.figures import adaptive, lgmml, local_rank, mhr, pca_query
 from localrank_training.files import whole_file
 from localrank_training.progress import silent

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from localrank.contract import FeatureContract
-from localrank.gaussian import GaussianRepresentation
-from localrank.measures import one_to_many
+from localrank.features.contract import FeatureContract
+from localrank.features.principal import principal_variances
 from localrank.metrics import Judgements
-from localrank.principal import principal_variances
-from localrank.signature import PcaRepresentation, choose_components
-from localrank.vectors import MeanRepresentation
+from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.signature import PcaRepresentation, choose_components
+from localrank.points.similarity import one_to_many
+from localrank.points.vectors import MeanRepresentation
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.folds import Fold
 from localrank_papers.figures.geometry import Geometry, Nearness, nearness
@@ -87,7 +87,7 @@ def compared_triple(queries: QuerySet) -> tuple[Vector, Vector]:
     kl = one_to_many(normals.of(0), normals, "kl")[1:]
     kernel = one_to_many(normals.of(0), normals, "bhattacharyya")[1:]
     apart = one_to_many(means.of(0), means, "euclidean")[1:]
-    # The similarities of `localrank.measures` as the paper's distances: 1 - cosine, JS, 1 - K, the norm.
+    # The similarities of `localrank.points.similarity` as the paper's distances: 1 - cosine, JS, 1 - K, the norm.
     distances = np.stack([1 - pca, 1 / kl - 1, 1 - np.exp(1 - 1 / kernel), 1 / apart - 1])
     return average_precisions, distances
 

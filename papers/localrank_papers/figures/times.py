@@ -25,7 +25,7 @@ from localrank import probe
 from localrank.artifact import Provenance
 from localrank.errors import InvalidConfiguration
 from localrank.ranker import Ranker
-from localrank.registry import CHAMPION, Registry
+from localrank.registry.versions import CHAMPION, Registry
 from localrank.scorers import LinearScorer
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import contract_of

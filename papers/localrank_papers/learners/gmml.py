@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from localrank.blocks import parse
 from localrank.errors import InvalidData
+from localrank.features.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import AnchoredScorer
 from localrank.settings import setting

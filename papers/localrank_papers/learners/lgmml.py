@@ -35,13 +35,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from localrank.blocks import parse
+from localrank.features.blocks import parse
 from localrank.metrics import Metric
+from localrank.points.signature import (
+    PcaRepresentation,
+    Similarity,
+)
 from localrank.scorers import AnchoredBySimilarityScorer, AnchoredScorer
 from localrank.scorers.anchored import bent
 from localrank.settings import setting
-from localrank.signature import PcaRepresentation
-from localrank.similarity import Similarity  # noqa: TC001
 from localrank_papers.learners.gmml import (
     PairScatter,
     best_document,

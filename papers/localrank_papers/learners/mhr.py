@@ -1,7 +1,7 @@
 r"""MHR: several hyperplanes, each for a part of the label levels, and one ranking out of theirs [qin2007].
 
 For every pair of levels a RankSVM learns from the documents of those two levels alone; their rankings are aggregated by
-Borda count, or by weighted Borda count with weights fitted or set by hand (`localrank.scorers.borda`). With two levels
+Borda count, or by weighted Borda count with weights fitted or set by hand (`localrank.scorers.combination`). With two levels
 there is one hyperplane, and MHR is RankSVM.
 
 The paper leaves other base rankers and other aggregations open; they are settings here, see `MultipleHyperplanes`.
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.features.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import BordaScorer, LinearScorer
-from localrank.scorers.borda import ranked_behind
+from localrank.scorers.combination import ranked_behind
 from localrank.settings import setting
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.lesson import Lesson
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Bits, Vector
     from localrank.scorers import Scorer
-    from localrank.scorers.borda import Rule
+    from localrank.scorers.combination import Rule
     from localrank_training.learners.notes import Note
 
 Base: TypeAlias = Literal["pairs", "adjacent", "overlapping", "sampled"]

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from localrank.blocks import parse
+from localrank.features.blocks import parse
 from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 from localrank.settings import setting

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank.numerals import decimal
+from localrank.letor import decimal
 from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, Schema, operation, option
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
@@ -47,7 +47,7 @@ from localrank_service.wire.text import Elements, Text, checked, refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_service.service import Service
     from localrank_service.wire.answer import Ranked, Timing
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank.agreement import kendall_tau, overlap, rank_biased_overlap, ranks_of
+from localrank.rankings import kendall_tau, overlap, rank_biased_overlap, ranks_of
 from localrank_service.apis.openapi import BODY, KEY, MODEL, ROWS, operation, request_of
 from localrank_service.apis.rerank.reader import RERANK, JsonQuery
 from localrank_service.http.body import media_type, read_body

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.artifact import Artifact
-    from localrank.registry import Reference
+    from localrank.registry.versions import Reference
 
 _log = logging.getLogger("localrank.service")
 

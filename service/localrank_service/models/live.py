@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from localrank.registry import CHAMPION, few
+from localrank.registry.versions import CHAMPION, few
 from localrank.scorers import TreesScorer, distinct
 from localrank_service.http.problems import Problem
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from localrank.artifact import Manifest
+    from localrank.points.similarity import QueryMap
     from localrank.probe import Probe
-    from localrank.query_map import QueryMap
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
     from localrank_service.models.copies import Hold

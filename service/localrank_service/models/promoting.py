@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from localrank.errors import ArtifactError
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.aside import beside
 from localrank_service.http.problems import Problem
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from localrank.registry import Reference
+    from localrank.registry.versions import Reference
     from localrank_service.service import Service
 
 _log = logging.getLogger("localrank.service")

@@ -12,8 +12,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from localrank.errors import LocalRankError
-from localrank.remote.mirror import Mirror, Note, check_copy, leading, pulling, read_note, seen
-from localrank.remote.store import Store
+from localrank.registry.mirror import Mirror, Note, check_copy, leading, pulling, read_note, seen
+from localrank.registry.remote import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,13 +10,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from localrank.registry import CHAMPION
+from localrank.registry.versions import CHAMPION
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_service.models.live import LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Report

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.requests import ClientDisconnect
 
-from localrank.interleaving import METHODS
+from localrank.rankings import METHODS
 from localrank.sequential import share_interval
 from localrank_service.http.problems import Problem
 from localrank_service.online.definition import REQUEST, SESSION
@@ -31,7 +31,7 @@ from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-    from localrank.stages import Stopwatch
+    from localrank.ranker import Stopwatch
     from localrank_service.models.live import LiveModel
     from localrank_service.online.definition import Guardrails
     from localrank_service.online.experiments import Drawn, Experiments, Running

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from localrank.interleaving import METHODS
+from localrank.rankings import METHODS
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.members import (
     OBJECT,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank.journal import Buffer
     from localrank_service.online.files import Files
     from localrank_service.telemetry.instruments import Counter

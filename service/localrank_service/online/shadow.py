@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from localrank.agreement import kendall_tau, overlap, rank_biased_overlap, ranks_of
+from localrank.rankings import kendall_tau, overlap, rank_biased_overlap, ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

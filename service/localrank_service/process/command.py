@@ -192,7 +192,7 @@ def _pull(url: str, models_dir: Path, default: str | None, preload: Sequence[str
     """
     if find_spec("fsspec") is None:
         raise InvalidConfiguration("--models-url needs fsspec: pip install 'localrank[remote]'")
-    from localrank.remote.mirror import check_copy
+    from localrank.registry.mirror import check_copy
 
     check_copy(models_dir, url)
     with suppress(_CannotServe):
@@ -212,7 +212,7 @@ def _pull(url: str, models_dir: Path, default: str | None, preload: Sequence[str
 
 def _check_models(models_dir: Path, default: str | None = None, preload: Sequence[str] = ()) -> None:
     """Refuse to start if no model can be served. Whether a model is complete is checked later."""
-    from localrank.registry import CHAMPION, Registry
+    from localrank.registry.versions import CHAMPION, Registry
 
     if not models_dir.is_dir():
         raise _CannotServe(f"{models_dir}: no such folder; 'localrank demo' publishes a model into ./models")
@@ -274,7 +274,7 @@ def _announce(settings: Settings) -> bool:
 
 def _served(settings: Settings) -> dict[str, int] | None:
     """Return the champions that all workers serve, or ``None`` as long as one is still loading."""
-    from localrank.registry import CHAMPION
+    from localrank.registry.versions import CHAMPION
     from localrank_service.models.workers import Workers
 
     reports = Workers(settings.runtime_dir).living()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from localrank.errors import InvalidConfiguration
-from localrank.remote.address import check_url, without_password
+from localrank.registry.remote import check_url, without_password
 from localrank.settings import plain, read_texts, setting, settings_of, settle, values_of
 from localrank_service.http.cors import parse_origins
 from localrank_service.http.keyring import Keyring, parse_keys

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from localrank.stages import Stopwatch
+from localrank.ranker import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.ranker import Ranker, Ranking
-    from localrank.routing import Route
+    from localrank.routing.router import Route
     from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
 

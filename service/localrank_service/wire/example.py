@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
 
 _QUANTILES = (3, 4, 5)
 

@@ -1,6 +1,6 @@
 """Numbers of JSON as float32: lifted out of a plain body by compiled code, or read row by row.
 
-Compiled code (`localrank.native.lift`) lifts the arrays of numbers out of a body; what is left of it, the outline,
+Compiled code (`localrank.native.texts`) lifts the arrays of numbers out of a body; what is left of it, the outline,
 is small and parsed as any JSON is. This is only for bodies that are plain in every respect. For any other body it
 returns nothing, and the caller reads the rows in the slow way (`read_rows`), which also finds errors. Without the compiled
 library no body counts as plain, and all answers are the same.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from localrank.native.lift import lift_numbers
+from localrank.native.texts import lift_numbers
 from localrank_service.http.problems import Problem
 from localrank_service.wire.query import to_float32
 from localrank_service.wire.text import outline_members, refuse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from localrank.arrays import Matrix
-    from localrank.native.lift import Numbers
+    from localrank.native.texts import Numbers
     from localrank_service.wire.query import Limits
 
 _ID_TYPES = frozenset({str, int, type(None)})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from localrank.arrays import Array, Matrix
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
 
 #: How many times longer it takes to make objects of a text than to lift its numbers.
 SLOWER = 16

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import orjson
 
-from localrank.native import scan as compiled
-from localrank.native.scan import MOST_LEVELS
+from localrank.native import texts as compiled
+from localrank.native.texts import MOST_LEVELS
 from localrank_service.aside import give_way
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire import uncompiled
@@ -26,7 +26,7 @@ from localrank_service.wire import uncompiled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank.native.scan import Cut
+    from localrank.native.texts import Cut
     from localrank_service.wire.query import Limits
 
 #: Largest number of members of an object whose members are read one by one; every wire has fewer.

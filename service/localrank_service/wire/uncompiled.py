@@ -1,4 +1,4 @@
-"""The same answers as `localrank.native.scan` gives, in numpy, for installations without compiled code.
+"""The same answers as `localrank.native.texts` gives, in numpy, for installations without compiled code.
 
 It also takes linear time and bounded memory, but it is several times slower and holds the interpreter. Text is looked
 at block by block.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from localrank.native.scan import RUN_BYTES, RUN_VALUES, Cut, Size
+from localrank.native.texts import RUN_BYTES, RUN_VALUES, Cut, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def _escaped(slashes: Indices, length: int, *, after_escape: bool) -> tuple[Indi
 
 
 def scan(text: bytes, *, members: int, numbers: int, levels: int) -> Size:
-    """Do what `localrank.native.scan.scan` does.
+    """Do what `localrank.native.texts.scan` does.
 
     If a limit is passed, ``at`` is only near the place. If a text is far from every limit, nothing is counted.
     """
@@ -143,7 +143,7 @@ def _checked(text: bytes, size: Size) -> Size:
 
 
 def cut(text: bytes, begin: int, end: int, *, single: int | None = None) -> Cut:
-    """Do what `localrank.native.scan.cut` does."""
+    """Do what `localrank.native.texts.cut` does."""
     values, size = (RUN_VALUES, RUN_BYTES) if single is None else (0, 0)
     ends, counts, colons, first_colons = [], [], [], []
     n_values = n_colons = 0

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from localrank.arrays import Anything
 from localrank.artifact import arrays
 from localrank.artifact.arrays import DTYPES, PIECE, ArrayFile, read_up_to, write_array
 from localrank.artifact.manifest import FileEntry
 from localrank.errors import ArtifactCorrupt
-from localrank.layout import Anything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

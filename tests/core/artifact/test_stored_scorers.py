@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank.artifact import stored_scorers
-from localrank.artifact.stored_scorers import StoredScorers, dismantle
-from localrank.contract import FeatureContract
+from localrank.artifact import scorers as stored_scorers
+from localrank.artifact.scorers import StoredScorers, dismantle
 from localrank.errors import ArtifactCorrupt
+from localrank.features.contract import FeatureContract
 from localrank.scorers import LinearScorer, SumScorer
 
 CONTRACT = FeatureContract.learn(np.zeros((2, 3), np.float32), [2])

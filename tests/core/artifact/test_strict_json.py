@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localrank.artifact.strict_json import briefly, parse_object
+from localrank.artifact.manifest import briefly, parse_object
 from localrank.errors import ArtifactCorrupt
 
 

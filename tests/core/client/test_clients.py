@@ -27,9 +27,8 @@ from localrank.client import (
     Unavailable,
     Warned,
 )
-from localrank.client.calls import KEPT_IDLE
+from localrank.client.calls import KEPT_IDLE, Budget, Patience
 from localrank.client.query import Options
-from localrank.client.retrying import Budget, Patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -94,7 +93,7 @@ def busy(status: int = 503, after: str | None = "0") -> httpx.Response:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between tries, which take no time."""
     taken: list[float] = []
-    monkeypatch.setattr("localrank.client.synchronous.time.sleep", taken.append)
+    monkeypatch.setattr("localrank.client.calls.time.sleep", taken.append)
     return taken
 
 
@@ -306,7 +305,7 @@ def test_pauses_grow_with_jitter_and_respect_what_the_service_asks(pauses: list[
 @pytest.fixture
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jitter always gives the longest pause."""
-    monkeypatch.setattr("localrank.client.retrying.random.uniform", lambda _least, most: most)
+    monkeypatch.setattr("localrank.client.calls.random.uniform", lambda _least, most: most)
 
 
 @pytest.mark.usefixtures("longest")
@@ -406,7 +405,7 @@ async def test_a_call_that_says_nothing_has_ten_seconds_and_two_retries(
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("localrank.client.asynchronous.anyio.sleep", sleep)
+    monkeypatch.setattr("localrank.client.calls.anyio.sleep", sleep)
     service = Answers(busy())
 
     with service.client() as client, pytest.raises(Unavailable):
@@ -603,7 +602,7 @@ async def test_the_asynchronous_client_does_the_same(monkeypatch: pytest.MonkeyP
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("localrank.client.asynchronous.anyio.sleep", sleep)
+    monkeypatch.setattr("localrank.client.calls.anyio.sleep", sleep)
     service = Answers(busy(after="1"), httpx.ConnectError("refused"), ok())
 
     async with asynchronous(service) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localrank.commands.differences import print_difference
-from localrank.difference import Change, Difference, Reranking
+from localrank.registry.difference import Change, Difference, Reranking
 
 if TYPE_CHECKING:
     import pytest

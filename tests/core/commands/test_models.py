@@ -13,12 +13,13 @@ import pytest
 from localrank import Ranker, Registry
 from localrank.__main__ import main
 from localrank.artifact import Cluster, Provenance
-from localrank.contract import FeatureContract
-from localrank.guard import Guard, GuardedRanker, Thresholds
-from localrank.representation import NoRepresentation
-from localrank.routing import GlobalRouter, MedoidRouter
+from localrank.features.contract import FeatureContract
+from localrank.points.representation import NoRepresentation
+from localrank.points.signature import PcaRepresentation
+from localrank.routing.guard import Guard, GuardedRanker, Thresholds
+from localrank.routing.router import GlobalRouter
+from localrank.routing.routers import MedoidRouter
 from localrank.scorers import LinearScorer
-from localrank.signature import PcaRepresentation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ import numpy as np
 
 from localrank.__main__ import main
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract
+from localrank.features.contract import FeatureContract
+from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
-from localrank.registry import Registry
-from localrank.representation import NoRepresentation
-from localrank.routing import GlobalRouter
+from localrank.registry.versions import Registry
+from localrank.routing.router import GlobalRouter
 from localrank.scorers import LinearScorer
 
 if TYPE_CHECKING:

@@ -11,20 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.contract import FeatureContract
 from localrank.errors import ExportRefused
-from localrank.exports.elasticsearch import _after
-from localrank.exports.engines import export
-from localrank.exports.solr import _without_slack
+from localrank.exports.engines import _after, _without_slack, export
+from localrank.features.contract import FeatureContract
+from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
-from localrank.representation import NoRepresentation
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank.contract import Missing, Normalisation
+    from localrank.features.contract import Missing, Normalisation
     from localrank.scorers import Scorer
 
 NAMES = ("bm25", "pagerank", "clicks")

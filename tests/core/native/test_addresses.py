@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank.native import addresses
+from localrank.native import library as addresses
 
 
 @pytest.mark.parametrize(

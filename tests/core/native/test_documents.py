@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank import scaling
+from localrank.features import scaling
 from localrank.native import documents as compiled
 from localrank.native.library import library
 from tests.core.native.fences import fenced, room

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.native.eigen import largest_eigenpairs
+from localrank.native.documents import largest_eigenpairs
 from localrank.native.library import library
 from tests.core.native.fences import fenced, room
 

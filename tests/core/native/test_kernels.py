@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from localrank import principal, scaling
-from localrank.native.eigen import _room, largest_eigenpairs
+from localrank.features import principal, scaling
+from localrank.native.documents import _room, largest_eigenpairs
 from localrank.native.library import library
 
 if TYPE_CHECKING:

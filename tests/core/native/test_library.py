@@ -82,8 +82,7 @@ def test_every_function_that_the_library_exports_is_in_the_header() -> None:
 
 
 def test_the_structures_of_the_header_have_the_sizes_of_ours(tmp_path: Path) -> None:
-    from localrank.native.nearest import _Neighbour
-    from localrank.native.tables import _CANDIDATE
+    from localrank.native.search import _CANDIDATE, _Neighbour
     from localrank.scorers.walk import NODE
 
     ours = {"node": NODE.itemsize, "candidate": _CANDIDATE.itemsize, "neighbour": ctypes.sizeof(_Neighbour)}

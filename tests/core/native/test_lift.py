@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from localrank.native.library import FOLDER, library
-from localrank.native.lift import lift_numbers, powers_of_five
+from localrank.native.texts import lift_numbers, powers_of_five
 from tests.core.native.building import build_script
 from tests.core.native.fences import fenced, room
 

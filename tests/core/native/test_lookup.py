@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from localrank.native.library import library
-from localrank.native.tables import LookUp, _Scratch
+from localrank.native.search import LookUp, _Scratch
 from tests.core.native.fences import fenced, room
 
 COMPONENTS, TABLES = 3, 4

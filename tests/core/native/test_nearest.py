@@ -12,13 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank.errors import ArtifactCorrupt
-from localrank.lsh import HyperplaneTables, draw_planes
 from localrank.native.library import library, load
-from localrank.native.nearest import TrainingQueries
-from localrank.native.tables import _scratch
-from localrank.nearest import CompiledSearch, NumpySearch
-from localrank.signature import Signature, Signatures
-from localrank.similarity import one_to_many
+from localrank.native.search import TrainingQueries, _scratch
+from localrank.points.signature import Signature, Signatures, one_to_many
+from localrank.routing.search import CompiledSearch, HyperplaneTables, NumpySearch, draw_planes
 from tests.core.clouds import clustered, scattered
 from tests.core.native.building import built
 

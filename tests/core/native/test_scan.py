@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from localrank.native import scan as scanning
+from localrank.native import texts as scanning
 from localrank.native.library import library
 from tests.core.native.fences import fenced, room
 

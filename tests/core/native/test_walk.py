@@ -16,7 +16,7 @@ from localrank.scorers.trees import (
     MISSING_ZERO,
     TreesScorer,
 )
-from localrank.scorers.walk import IS_LEAF, Layout, NumpyWalk
+from localrank.scorers.walk import IS_LEAF, ForestLayout, NumpyWalk
 from tests.core.native.fences import fenced, room
 
 #: Around groups of sixteen trees, and around ten documents side by side.
@@ -80,7 +80,7 @@ def scored(forest: TreesScorer, documents: np.ndarray, *, in_front: bool = False
     """Score documents, and write scores, beside memory that nobody may touch."""
     opened = library()
     assert opened is not None
-    layout = Layout.of(forest)
+    layout = ForestLayout.of(forest)
     given, scores = fenced(documents, in_front=in_front), room(len(documents), np.float64, in_front=in_front)
     scores[:] = np.nan
     nodes, ends, values = (
@@ -158,15 +158,15 @@ def test_one_missing_value_anywhere_goes_where_its_split_says(decisions: tuple[i
         scores = scored(forest, documents)
 
         assert [by_definition(forest, document) for document in documents] == scores.tolist()
-        np.testing.assert_array_equal(scores, NumpyWalk(Layout.of(forest)).score(documents))
-        np.testing.assert_array_equal(scores, CompiledWalk(Layout.of(forest)).score(documents))
+        np.testing.assert_array_equal(scores, NumpyWalk(ForestLayout.of(forest)).score(documents))
+        np.testing.assert_array_equal(scores, CompiledWalk(ForestLayout.of(forest)).score(documents))
 
 
 @pytest.mark.parametrize("n_trees", TREES)
 def test_a_leaf_leads_to_the_next_tree_and_the_last_of_a_group_to_its_end(n_trees: int) -> None:
     forest = grown(n_trees, n_trees)
 
-    layout = Layout.of(forest)
+    layout = ForestLayout.of(forest)
 
     left, roots, ends = layout.nodes["left"], layout.roots.tolist(), layout.ends.tolist()
     groups = -(-n_trees // 16)
@@ -190,12 +190,12 @@ def test_a_leaf_leads_to_the_next_tree_and_the_last_of_a_group_to_its_end(n_tree
     [((MISSING_NONE, MISSING_NAN), False), ((MISSING_ZERO,), True), ((MISSING_ZERO | DEFAULT_LEFT,), True)],
 )
 def test_zero_is_missing_if_a_split_says_so(decisions: tuple[int, ...], *, expected: bool) -> None:
-    assert expected == Layout.of(grown(17, 1, decisions)).zero_is_missing
+    assert expected == ForestLayout.of(grown(17, 1, decisions)).zero_is_missing
 
 
 def grouped(forest: TreesScorer, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return gains and contributions, which are those of the walk in numpy."""
-    compiled, plain = CompiledWalk(Layout.of(forest)), NumpyWalk(Layout.of(forest))
+    compiled, plain = CompiledWalk(ForestLayout.of(forest)), NumpyWalk(ForestLayout.of(forest))
     gains = compiled.gains(documents)
     contributions = compiled.contributions(documents, gains)
     by_numpy = plain.gains(documents)
@@ -213,7 +213,7 @@ def test_what_splits_add_is_the_score_without_its_mean(n_trees: int) -> None:
 
     scores = scored(forest, documents)
     np.testing.assert_allclose(scores - scores.mean(), contributions.sum(axis=1), atol=1e-9)
-    assert not gains[Layout.of(forest).roots].any()
+    assert not gains[ForestLayout.of(forest).roots].any()
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2])
@@ -261,7 +261,7 @@ def test_categories_beyond_a_set_are_not_in_it(wanted: int) -> None:
     expected = [1.0 if one > -1 and int(one) in inside else 2.0 for one in seen]
     assert expected == scores.tolist()
     column = np.array(seen, np.float32)[:, None]
-    assert expected == NumpyWalk(Layout.of(forest)).score(column).tolist()
+    assert expected == NumpyWalk(ForestLayout.of(forest)).score(column).tolist()
 
 
 @pytest.mark.parametrize("words", [[0], [0, 1], [1, 0], [2, 0, 1]])
@@ -283,4 +283,4 @@ def test_nothing_is_in_a_set_without_words(words: list[int]) -> None:
     scores = scored(forest, seen)
 
     assert [2.0] * len(seen) == scores.tolist()
-    assert [2.0] * len(seen) == NumpyWalk(Layout.of(forest)).score(seen).tolist()
+    assert [2.0] * len(seen) == NumpyWalk(ForestLayout.of(forest)).score(seen).tolist()

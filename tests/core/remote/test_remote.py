@@ -25,11 +25,10 @@ from localrank.errors import (
     PublishFailed,
     StoreUnavailable,
 )
-from localrank.registry import Registry
-from localrank.remote import mirror as mirrors
-from localrank.remote.mirror import Mirror, Pulled, leading, pulling, read_note, seen
-from localrank.remote.publishing import push
-from localrank.remote.store import Store
+from localrank.registry import mirror as mirrors
+from localrank.registry.mirror import Mirror, Pulled, leading, pulling, read_note, seen
+from localrank.registry.remote import Store, push
+from localrank.registry.versions import Registry
 from tests.core.examples import example_ranker, provenance
 from tests.core.test_registry import Acts
 
@@ -520,7 +519,7 @@ def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(
     push(store, origin, "web")
     script = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from localrank.remote.mirror import Mirror; from localrank.remote.store import Store\n"
+        "from localrank.registry.mirror import Mirror; from localrank.registry.remote import Store\n"
         "class Dying(Store):\n"
         "    def fetch(self, path, target, size, **seconds):\n"
         "        super().fetch(path, target, size, **seconds)\n"
@@ -638,7 +637,7 @@ def test_a_folder_is_compared_thoroughly_again_after_five_minutes(
     origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = [1000.0]
-    monkeypatch.setattr("localrank.remote.mirror.time.monotonic", lambda: times[-1])
+    monkeypatch.setattr("localrank.registry.mirror.time.monotonic", lambda: times[-1])
     push(store, origin, "web")
     mirror = Mirror(store, here)
     mirror.pull()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from localrank.artifact.stored_scorers import StoredScorers
-from localrank.contract import FeatureContract
+from localrank.artifact.scorers import StoredScorers
+from localrank.features.contract import FeatureContract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank.errors import ArtifactCorrupt
+from localrank.points.signature import PcaRepresentation, one_to_many
 from localrank.scorers import SCORERS, AnchoredBySimilarityScorer, AnchoredScorer, LinearScorer
 from localrank.scorers.anchored import CURVES, Curve, _distinct, bent
-from localrank.signature import PcaRepresentation
-from localrank.similarity import one_to_many
 from tests.core.scorers.stored import again
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from scipy.stats import zscore
 
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
 from localrank.scorers import SCORERS, BordaScorer, LinearScorer
-from localrank.scorers.borda import RULES, Rule, ranked_behind
+from localrank.scorers.combination import RULES, Rule, ranked_behind
 from tests.core.clouds import as_cloud
 from tests.core.scorers.stored import again
 

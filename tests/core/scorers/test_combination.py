@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import zscore
 
-from localrank.artifact.stored_scorers import StoredScorers, dismantle
-from localrank.contract import FeatureContract
+from localrank.artifact.scorers import StoredScorers, dismantle
 from localrank.errors import ArtifactCorrupt, PublishFailed
+from localrank.features.contract import FeatureContract
 from localrank.scorers import SCORERS, BlendScorer, LinearScorer, Scorer, SumScorer
 from tests.core.clouds import as_cloud
 from tests.core.scorers.stored import again

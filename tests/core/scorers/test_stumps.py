@@ -57,7 +57,7 @@ def test_long_lists_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) -> N
     documents = rng.random((50, 3)).astype(np.float32)
     whole = scorer.score_rows(documents)
 
-    monkeypatch.setattr("localrank.scorers.stumps._CELLS", 130)
+    monkeypatch.setattr("localrank.scorers.linear._CELLS", 130)
 
     np.testing.assert_array_equal(scorer.score_rows(documents), whole)
 

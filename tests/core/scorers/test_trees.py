@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from localrank.errors import ArtifactCorrupt, InvalidDocuments
 from localrank.scorers import SCORERS, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
-from localrank.scorers.walk import Layout, NumpyWalk, walk_of
+from localrank.scorers.walk import ForestLayout, NumpyWalk, walk_of
 from tests.core.scorers.stored import again, rebuilt
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def column(*values: float) -> Matrix:
 
 def both_walks(scorer: TreesScorer, documents: Matrix) -> Vector:
     """Score on every walk there is; they must agree to the bit."""
-    scores = NumpyWalk(Layout.of(scorer)).score(documents)
+    scores = NumpyWalk(ForestLayout.of(scorer)).score(documents)
     np.testing.assert_array_equal(scores, walk_of(scorer).score(documents))
     return scores
 
@@ -271,7 +271,7 @@ def test_no_feature_is_numbered_beyond_the_bits_of_a_node() -> None:
     """The bit after the last one of a feature says that a node is a leaf."""
     last = forest(stump(0.0, 0, feature=2**29 - 1))
 
-    assert 2**29 - 1 == int(Layout.of(last).nodes["feature"][0])
+    assert 2**29 - 1 == int(ForestLayout.of(last).nodes["feature"][0])
     with pytest.raises(ValueError, match=f"tree 0, split 0: expected a feature, found {2**29}"):
         forest(stump(0.0, 0, feature=2**29))
 

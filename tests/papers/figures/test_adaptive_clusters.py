@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from localrank.metrics import Judgements
-from localrank.vectors import VectorPoints
+from localrank.points.vectors import VectorPoints
 from localrank_papers.figures import adaptive_clusters
 from localrank_papers.figures.adaptive_clusters import (
     PUBLISHED,

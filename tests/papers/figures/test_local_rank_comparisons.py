@@ -15,8 +15,8 @@ import pytest
 from sklearn.preprocessing import PolynomialFeatures
 
 from localrank.__main__ import main
-from localrank.contract import FeatureContract
-from localrank.signature import PcaRepresentation
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation
 from localrank_papers.figures import algorithms, local_rank, synthetic, times
 from localrank_papers.figures.algorithms import FIGURE_11, claims, recounted, with_products
 from localrank_papers.figures.compact import mean_directions, prototypes

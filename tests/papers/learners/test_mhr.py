@@ -11,7 +11,7 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
 from localrank.scorers import BordaScorer, LinearScorer, Scorer
-from localrank.scorers.borda import ranked_behind
+from localrank.scorers.combination import ranked_behind
 from localrank_papers.learners.mhr import MultipleHyperplanes, Part, fit_weights
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson

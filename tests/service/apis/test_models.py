@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank.contract import QUANTILES
+from localrank.features.contract import QUANTILES
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from tests.service.conftest import N_FEATURES, NAMES, queries_of_three_kinds

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank.routing import ExactRouter, GlobalRouter, MedoidRouter
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
+from localrank.routing.router import ExactRouter, GlobalRouter
+from localrank.routing.routers import MedoidRouter
 from localrank_service.models.live import LiveModel
 
 if TYPE_CHECKING:

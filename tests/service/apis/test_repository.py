@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
 from localrank_service.models.repository import index, load, unload

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank import stages
+from localrank import ranker as stages
 from localrank_service.apis.v2 import reader as v2
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel

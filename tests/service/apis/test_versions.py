@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.apis.models import versions
 from localrank_service.process.settings import Settings
 

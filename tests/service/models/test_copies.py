@@ -14,11 +14,11 @@ import pytest
 
 from localrank import artifact
 from localrank.errors import ArtifactError, InvalidConfiguration
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.models.copies import Copies, Hold
 
 if TYPE_CHECKING:
-    from localrank.registry import Reference
+    from localrank.registry.versions import Reference
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from localrank import artifact
 from localrank.disk import replace_file
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.models.copies import Copies
 from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModel, LiveModels
@@ -436,7 +436,7 @@ async def test_a_promotion_that_is_being_written_is_not_called_given_up(
 
     async with connect(settings(models_dir, load_timeout_seconds=0.2, admin_key="the-admin-key")) as client:
         await loaded(client)
-        monkeypatch.setattr("localrank.registry.replace_file", late)
+        monkeypatch.setattr("localrank.registry.versions.replace_file", late)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, written.set)
         answer = await client.post(

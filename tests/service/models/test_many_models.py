@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localrank.registry import few
+from localrank.registry.versions import few
 from localrank_service.models.live import LiveModel
 from localrank_service.telemetry.meters import Meters
 

@@ -9,8 +9,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from localrank.contract import QUANTILES
-from localrank.registry import Registry
+from localrank.features.contract import QUANTILES
+from localrank.registry.versions import Registry
 from localrank_service.models.workers import Workers
 from localrank_service.process.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank.errors import ArtifactCorrupt
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_service.http.problems import Problem
 from localrank_service.models.loading import Loader
 from localrank_service.models.promoting import Switched, promote, rollback

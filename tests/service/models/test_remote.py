@@ -11,10 +11,9 @@ import pytest
 
 from localrank.disk import replace_file
 from localrank.errors import InvalidConfiguration
-from localrank.registry import Registry
-from localrank.remote.mirror import Mirror, leading
-from localrank.remote.publishing import push
-from localrank.remote.store import Store
+from localrank.registry.mirror import Mirror, leading
+from localrank.registry.remote import Store, push
+from localrank.registry.versions import Registry
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:

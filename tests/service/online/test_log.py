@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank.journal import FEEDBACK, Journal, journals_in
-from localrank.logged import Logged
+from localrank.journal import FEEDBACK, Journal, Logged, journals_in
 from localrank_service.online import impressions as log_module
 from localrank_service.online.files import LEAST_BYTES, Files
 from localrank_service.online.impressions import Event, ImpressionLog

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract
-from localrank.interleaving import team_draft
-from localrank.logged import Logged
-from localrank.registry import Registry
+from localrank.features.contract import FeatureContract
+from localrank.journal import Logged
+from localrank.rankings import team_draft
+from localrank.registry.versions import Registry
 from localrank_service.http.admission import Admission
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import OVERLOAD, TIMEOUT, Degraded

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank.interleaving import METHODS
+from localrank.rankings import METHODS
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank.scorers import LinearScorer
 from tests.end_to_end.serving import serving
 

@@ -345,7 +345,7 @@ def test_models_are_pulled_by_another_process_unless_there_is_a_copy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     checked: list[tuple[Path, str]] = []
-    monkeypatch.setattr("localrank.remote.mirror.check_copy", lambda *given: checked.append(given))
+    monkeypatch.setattr("localrank.registry.mirror.check_copy", lambda *given: checked.append(given))
     url, none = "file:///there", tmp_path / "none"
 
     def pulling(pulled: Pulled, models: Path) -> tuple[int, str]:

@@ -7,7 +7,7 @@ import shlex
 
 import numpy as np
 
-from localrank.contract import FeatureContract
+from localrank.features.contract import FeatureContract
 from localrank_service.wire.example import curl, example
 
 DOCUMENTS = np.random.default_rng(0).normal(10.0, 3.0, (500, 4)).astype(np.float32)

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank.native import lift
+from localrank.native import texts as lift
 from localrank.native.library import FOLDER, PROTOTYPES, library
-from localrank.native.lift import lift_numbers, powers_of_five
+from localrank.native.texts import lift_numbers, powers_of_five
 from localrank_service.apis import cohere
 from localrank_service.apis.rerank import reader as rerank_json
 from localrank_service.http.problems import Problem

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.native import scan
+from localrank.native import texts as scan
 from localrank_service.http.problems import Problem
 from localrank_service.wire import text, uncompiled
 from localrank_service.wire.query import Limits

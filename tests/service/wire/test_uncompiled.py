@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank.native import scan
+from localrank.native import texts as scan
 from localrank_service.wire import uncompiled
 from tests.service.wire.test_text import bodies, damaged, values
 

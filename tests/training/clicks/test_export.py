@@ -11,8 +11,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.journal import file_name
-from localrank.logged import Logged
+from localrank.journal import Logged, file_name
 from localrank_training.clicks.export import export
 from localrank_training.clicks.joining import Which, join, tally
 from localrank_training.clicks.propensities import Propensities

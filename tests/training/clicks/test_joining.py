@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidData
-from localrank.logged import Logged
+from localrank.journal import Logged
 from localrank_training.clicks.joining import Which, join, judged, tally
 from localrank_training.clicks.propensities import Propensities
 from tests.training.clicks.log import Log

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from localrank.__main__ import main
-from localrank.interleaving import METHODS
 from localrank.journal import FEEDBACK, IMPRESSIONS, file_name, frame
+from localrank.rankings import METHODS
 from localrank.sequential import Sample, log_wealth, needed
 from localrank_training.clicks.joining import Judged
 from localrank_training.clicks.outcomes import Outcomes, outcomes_of

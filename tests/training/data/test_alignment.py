@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
+from localrank.features.contract import FeatureContract
 from localrank_training.data.alignment import aligned
 from tests.training.kinds import two_kinds
 

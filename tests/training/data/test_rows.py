@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
+from localrank.features.contract import FeatureContract
 from localrank_training.clouds import Clouds
 from localrank_training.data import rows
 from localrank_training.data.queries import concatenated

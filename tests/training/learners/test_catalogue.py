@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidConfiguration
+from localrank.features.contract import FeatureContract
 from localrank_training.clouds import Clouds
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.seen import scores_of

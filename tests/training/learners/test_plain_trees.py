@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localrank.errors import InvalidData
-from localrank.scorers.walk import Layout, NumpyWalk
+from localrank.scorers.walk import ForestLayout, NumpyWalk
 from localrank_training.learners.plain_trees import from_lightgbm, from_sklearn, mean, prefix_mean
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def assert_same_scores(
     expected: np.ndarray, scorer: TreesScorer, values: np.ndarray, rtol: float = 1e-12
 ) -> None:
     size = np.abs(scorer.values).max()
-    for actual in (scorer.score_rows(values), NumpyWalk(Layout.of(scorer)).score(values)):
+    for actual in (scorer.score_rows(values), NumpyWalk(ForestLayout.of(scorer)).score(values)):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * size)
 
 

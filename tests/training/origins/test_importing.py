@@ -13,7 +13,7 @@ import pytest
 import localrank
 from localrank.__main__ import main
 from localrank.errors import InvalidData
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.data.reading import read_table
 from localrank_training.origins import read_model
 from localrank_training.origins.importing import publish

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from localrank.artifact import read_manifest
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.publishing import publish
 from localrank_training.report.background import background_of

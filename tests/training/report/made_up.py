@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from localrank.query_map import QueryMap
+from localrank.points.similarity import QueryMap
 from localrank_training.config import TrainingConfig
 from localrank_training.importances import Importances
 from localrank_training.report.figures import Sides

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from localrank import Registry, artifact
-from localrank.contract import FeatureContract
-from localrank.measures import all_pairs, one_to_many
-from localrank.routing import ExactRouter, LshRouter
-from localrank.signature import PcaRepresentation, Signatures
+from localrank.features.contract import FeatureContract
+from localrank.points.signature import PcaRepresentation, Signatures
+from localrank.points.similarity import all_pairs, one_to_many
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import LshRouter
 from localrank_training.clouds import Clouds
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Vector
-    from localrank.query_map import QueryMap
-    from localrank.representation import Point
-    from localrank.routing import Router
+    from localrank.points.representation import Point
+    from localrank.points.similarity import QueryMap
+    from localrank.routing.router import Router
     from localrank_training.data.queries import QuerySet
     from localrank_training.run.train import Trained
 

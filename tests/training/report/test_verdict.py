@@ -10,7 +10,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.metrics import measure
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.comparisons import Comparison
 from localrank_training.config import TrainingConfig
 from localrank_training.report.figures import BlendReport, Rival

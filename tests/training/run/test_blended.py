@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.artifact import load
-from localrank.registry import Registry
+from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.publishing import publish

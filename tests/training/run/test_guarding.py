@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from localrank.artifact import load
-from localrank.guard import Guard, GuardedRanker, Thresholds
 from localrank.metrics import Judgements
-from localrank.registry import Registry
-from localrank.routing import Route
+from localrank.registry.versions import Registry
+from localrank.routing.guard import Guard, GuardedRanker, Thresholds
+from localrank.routing.router import Route
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.evaluation import Ranked, rank_all

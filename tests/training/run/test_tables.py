@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidData
-from localrank.signature import Signatures
+from localrank.points.signature import Signatures
 from localrank_training.run.tables import TablesTrial, tune_tables
 
 

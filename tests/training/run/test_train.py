@@ -14,8 +14,8 @@ from localrank.__main__ import main
 from localrank.artifact import load
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
+from localrank.points.signature import choose_components
 from localrank.scorers import SumScorer, TreesScorer
-from localrank.signature import choose_components
 from localrank_training import representations
 from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated

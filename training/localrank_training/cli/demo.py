@@ -23,7 +23,7 @@ def demo(models_dir: ModelsDir = "models") -> None:
       localrank demo
       localrank demo --models-dir /tmp/models
     """
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.demo import demo_queries
     from localrank_training.parallel import available_cores

@@ -282,7 +282,7 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
     """Tell models from data, and load the models."""
     from localrank import artifact
     from localrank.errors import ArtifactNotFound, InvalidData
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
 
     registry = Registry(models_dir)
     folders: list[tuple[str, Path]] = []
@@ -324,7 +324,7 @@ def _sorted_out(arguments: Sequence[str], models_dir: Path) -> tuple[list[_Model
 
 def _published(path: Path) -> Path | None:
     """Return the version in a folder, or the champion if the folder is a model; None if it is neither."""
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
 
     if (path / "manifest.json").is_file():
         return path

@@ -67,7 +67,7 @@ def report(
       localrank experiments report impressions
       localrank experiments report impressions --experiment web-mixed --effect 0.02 --json
     """
-    from localrank.logged import Logged
+    from localrank.journal import Logged
     from localrank_training.clicks.joining import judged
     from localrank_training.clicks.outcomes import outcomes_of
     from localrank_training.clicks.verdicts import sentences, verdict

@@ -58,7 +58,7 @@ def extend(
       localrank extend web@3 data/october.csv --learned-from data/train.csv
     """
     from localrank.artifact import load
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.data.reading import read
     from localrank_training.extending import against_retraining, publish_extended
     from localrank_training.extending import extend as extend_model

@@ -73,7 +73,7 @@ def import_model(
       localrank models import lambdamart.txt --name web --data test.txt --expected scores.txt
     """
     from localrank.errors import InvalidConfiguration
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.data.reading import read
     from localrank_training.origins import FORMATS, read_model
     from localrank_training.origins.importing import publish

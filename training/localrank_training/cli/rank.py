@@ -39,7 +39,7 @@ def rank(
     from threadpoolctl import threadpool_limits
 
     from localrank.artifact import load
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.data.alignment import aligned
     from localrank_training.data.reading import read
 

@@ -32,7 +32,7 @@ from localrank_training.cli.output import (
 from localrank_training.data.columns import Columns
 
 if TYPE_CHECKING:
-    from localrank.registry import Reference, Registry
+    from localrank.registry.versions import Reference, Registry
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.report.background import Background
@@ -134,7 +134,7 @@ def train(
       localrank train data/train.txt --report report.html --learning-curve
     """
     from localrank.artifact import load
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_training.config import TrainingConfig, annotated
     from localrank_training.data.reading import read
     from localrank_training.promotion import better_than_served

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration, InvalidData
-from localrank.logged import Logged
+from localrank.journal import Logged
 from localrank_training.clicks.joining import ALL, Joined, join, tally
 from localrank_training.clicks.propensities import Propensities, fit, from_power
 from localrank_training.data.writing import format_of, write

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank.logged import Logged
+    from localrank.journal import Logged
     from localrank_training.clicks.propensities import Propensities
 
 #: What becomes of documents that were shown and not judged.

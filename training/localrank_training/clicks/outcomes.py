@@ -1,7 +1,7 @@
 r"""What the clicks of a log say about each experiment: values whose mean is 0 if both versions are equally good.
 
 Interleaving: the value of an impression is 1 if the candidate's results were preferred, -1 if the baseline's, 0 if neither
-(`localrank.interleaving`). The coins are tossed again for each impression. So if users have no preference, its
+(`localrank.rankings`). The coins are tossed again for each impression. So if users have no preference, its
 expectation, given everything before, is 0, even if impressions of one session are alike.
 
 A split or canary: users of a session are alike, so the value is that of a unit. Let :math:`y \in [0, 1]` be the mean metric of
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from localrank.interleaving import balanced_preference, team_preference
+from localrank.rankings import balanced_preference, team_preference
 from localrank.sequential import Sample
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from localrank_training.data.usable import refuse_missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_training.data.queries import QuerySet
 
 

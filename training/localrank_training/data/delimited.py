@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from localrank.errors import InvalidData
-from localrank.numerals import decimal
+from localrank.letor import decimal
 from localrank_training.data.sources import first_line, opened
 from localrank_training.data.tables import IDS, Batch, Layout, check_names, is_number, rows
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from localrank.brief import one_line
-from localrank.columns import forget
+from localrank.arrays import one_line
+from localrank.features.columns import forget
 from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, unheld
 
 if TYPE_CHECKING:

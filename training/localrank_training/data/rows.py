@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from localrank.columns import forget, slices
 from localrank.errors import InvalidData
+from localrank.features.columns import forget, slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

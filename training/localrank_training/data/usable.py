@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.columns import portions
 from localrank.errors import InvalidData
+from localrank.features.columns import portions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str
 
     Args:
         queries: with the features of the model.
-        policies: what a missing value becomes, for all features or for each (`localrank.contract.Missing`).
+        policies: what a missing value becomes, for all features or for each (`localrank.features.contract.Missing`).
         advice: what to do about it.
 
     Raises:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
 import numpy as np
 import pyarrow as pa
 
-from localrank.columns import forget
 from localrank.errors import InvalidData
+from localrank.features.columns import forget
 from localrank_training.data.columns import AS_NAMED, Columns
 from localrank_training.data.letor_writer import LetorWriter, check_feature_names, check_query_ids
 from localrank_training.data.mapped import StoredComments, write_mapped

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from localrank.blocks import parse
+from localrank.features.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import LinearScorer
 from localrank.settings import setting

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from localrank.blocks import union
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.features.blocks import union
 from localrank.scorers import BlendScorer
 from localrank.settings import setting, values_of
 from localrank_training.learners.judged import differs_within

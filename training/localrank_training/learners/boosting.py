@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.features.blocks import parse
 from localrank.scorers import SumScorer, TreesScorer
 from localrank.settings import setting
 from localrank_training.data.rows import CELLS, Rows, unheld

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from localrank.blocks import parse
+from localrank.features.blocks import parse
 from localrank_training.learners.settings import LearnerSettings
 
 if TYPE_CHECKING:

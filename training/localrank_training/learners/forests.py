@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidData
+from localrank.features.blocks import parse
 from localrank.settings import setting
 from localrank_training.learners.judged import check_grades
 from localrank_training.learners.plain_trees import from_sklearn

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.columns import portions
 from localrank.errors import InvalidData
+from localrank.features.columns import portions
 from localrank_training.data.rows import CELLS, unheld
 
 if TYPE_CHECKING:

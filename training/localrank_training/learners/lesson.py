@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidConfiguration
+from localrank.features.blocks import parse
 from localrank.scorers import LinearScorer
 from localrank_training.learners.judged import check_finite, check_informative, query_weights
 from localrank_training.learners.seen import scores_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank.columns import portions
+from localrank.features.columns import portions
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector

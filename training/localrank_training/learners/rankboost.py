@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidData
+from localrank.features.blocks import parse
 from localrank.metrics import Judgements, Metric
 
 # `checked` reads the annotations of settings when it runs.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from localrank.blocks import parse
+from localrank.features.blocks import parse
 from localrank.scorers import LinearScorer
 from localrank.settings import setting
 from localrank_training.learners.notes import note

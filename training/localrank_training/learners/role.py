@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
-from localrank.blocks import canonical
 from localrank.errors import InvalidConfiguration
+from localrank.features.blocks import canonical
 from localrank.scorers import SCORERS
 from localrank.settings import settings_of, settle
 
@@ -58,7 +58,7 @@ class Learner(Protocol):
 
     @property
     def blocks(self) -> str:
-        """Which blocks of the documents `fit` takes, such as ``[raw, zscore * 0.25, rank]`` (`localrank.blocks`).
+        """Which blocks of the documents `fit` takes, such as ``[raw, zscore * 0.25, rank]`` (`localrank.features.blocks`).
 
         A scorer that it returns asks for these or for some of them.
         """

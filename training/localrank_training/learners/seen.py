@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.arrays import Matrix, Vector
-    from localrank.cloud import Cloud
+    from localrank.features.blocks import Cloud
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson

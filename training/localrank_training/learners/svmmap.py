@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from localrank.blocks import parse
 from localrank.errors import InvalidData
+from localrank.features.blocks import parse
 from localrank.scorers import LinearScorer
 from localrank.settings import setting
 from localrank_training.learners.average_precision import AveragePrecisionLoss

@@ -11,11 +11,11 @@ import numpy as np
 
 from localrank import probe
 from localrank.artifact import Provenance
-from localrank.contract import FeatureContract
 from localrank.errors import InvalidData
+from localrank.features.contract import FeatureContract
+from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
-from localrank.representation import NoRepresentation
-from localrank.routing import GlobalRouter
+from localrank.routing.router import GlobalRouter
 from localrank_training.data.alignment import aligned
 from localrank_training.data.queries import default_names
 from localrank_training.origins.asking import LIBRARIES, origin_scores
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Matrix, Vector
-    from localrank.registry import Reference, Registry
+    from localrank.registry.versions import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.origins.checking import Check
     from localrank_training.origins.model import OriginModel

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from localrank.brief import one_line
+from localrank.arrays import one_line
 
 if TYPE_CHECKING:
-    from localrank.contract import Missing
+    from localrank.features.contract import Missing
     from localrank.scorers import Scorer
 
 #: Features that a model may have: more would fill the memory with synthetic documents.

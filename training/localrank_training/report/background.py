@@ -15,7 +15,7 @@ from localrank_training.progress import silent
 from localrank_training.report.query_map import query_map
 
 if TYPE_CHECKING:
-    from localrank.query_map import QueryMap
+    from localrank.points.similarity import QueryMap
     from localrank_training.advice import Advice
     from localrank_training.config import TrainingConfig
     from localrank_training.data.inspection import Inspection

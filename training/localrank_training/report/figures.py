@@ -11,7 +11,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localrank.brief import one_line
+from localrank.arrays import one_line
 from localrank.metrics import measure
 from localrank_training.comparisons import compare, compare_family, interval_of
 from localrank_training.leaks import suspicion

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices
-    from localrank.query_map import QueryMap
+    from localrank.points.similarity import QueryMap
     from localrank_training.comparisons import Comparison
     from localrank_training.importances import Importances
     from localrank_training.report.figures import BlendReport, TrainingReport

@@ -3,7 +3,7 @@ r"""The training queries in two dimensions: near each other if their documents a
 With ``S [n, n]`` the similarities of all pairs and ``J = I - 1/n`` the centring matrix, the coordinates are the first two
 eigenvectors of :math:`B = J S J`, each times the root of its eigenvalue. That is classical scaling [torgerson1952] of the squared distances
 :math:`2 (1 - S_{ij})`: among all pictures in two dimensions it keeps the scalar products of ``B`` best. Signs are settled by the
-largest coordinate, which is positive. `localrank.query_map` places new queries among them.
+largest coordinate, which is positive. `localrank.points.similarity` places new queries among them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from localrank.measures import all_pairs
-from localrank.query_map import QueryMap
+from localrank.points.similarity import QueryMap, all_pairs
 from localrank_training.clouds import Clouds
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
+    from localrank.points.representation import Points
     from localrank.ranker import Ranker
-    from localrank.representation import Points
     from localrank_training.data.queries import QuerySet
 
 #: Queries on a map, at most; more would not be told apart.
@@ -41,7 +40,7 @@ def map_of(
         ranker: that was learned.
         queries: it was learned from.
         clusters: of these, -1 for those without one; shorter lists may follow.
-        similarity: the name in `localrank.measures.MEASURES`.
+        similarity: the name in `localrank.points.similarity.MEASURES`.
         seed: of the draw, if there are too many queries.
     """
     labels = np.asarray(clusters)[: len(queries)]
@@ -80,7 +79,7 @@ def query_map(
     Args:
         points: of the queries. Those that cannot be compared have no place.
         clusters: of the queries.
-        similarity: the name in `localrank.measures.MEASURES`.
+        similarity: the name in `localrank.points.similarity.MEASURES`.
         most: if there are more queries, this many are drawn.
         seed: of the draw.
         keep: whether the map holds the points.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from localrank.brief import html_table
+from localrank.arrays import html_table
 from localrank.commands.output import print_table
 from localrank_training.latency import DOCUMENTS
 from localrank_training.report.figures import (

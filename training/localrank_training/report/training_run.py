@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.artifact import Manifest
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_training.config import TrainingConfig
     from localrank_training.data.inspection import Inspection
     from localrank_training.learners.settings import LearnerSettings

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank.routing import Route
+    from localrank.routing.router import Route
     from localrank.scorers import BlendScorer, Scorer
     from localrank_training.comparisons import Interval
     from localrank_training.config import TrainingConfig

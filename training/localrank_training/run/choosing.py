@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from localrank.blocks import union
 from localrank.errors import InvalidData
+from localrank.features.blocks import union
 from localrank.metrics import Judgements
 from localrank.settings import settings_of, values_of
 from localrank_training.clouds import Clouds
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank.scorers import Scorer
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet

@@ -1,4 +1,4 @@
-r"""Choosing the thresholds of a guard (`localrank.guard`) on queries that the models were not built from.
+r"""Choosing the thresholds of a guard (`localrank.routing.guard`) on queries that the models were not built from.
 
 A threshold :math:`t` of one measure sends the held-out queries beyond it down one rung of the chain. Let :math:`g_q` be
 the change of the metric of query :math:`q`, zero for queries that are not beyond it. The threshold is accepted if
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
 from localrank.metrics import Judgements
+from localrank.routing.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
 from localrank_training.comparisons import clearly_above
 from localrank_training.data.alignment import aligned
 from localrank_training.evaluation import Ranked, rank_all
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Vector
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank.ranker import Ranker
     from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank.lsh import MOST_PLANES, HyperplaneTables, automatic_planes, draw_planes
-from localrank.routing import ExactRouter, LshRouter
+from localrank.routing.router import ExactRouter
+from localrank.routing.routers import LshRouter
+from localrank.routing.search import MOST_PLANES, HyperplaneTables, automatic_planes, draw_planes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices
-    from localrank.routing import Route, Router
-    from localrank.signature import Signatures
-    from localrank.similarity import Similarity
+    from localrank.points.signature import Signatures, Similarity
+    from localrank.routing.router import Route, Router
 
 #: At most this many held-out signatures are routed; this gives the agreement to about 2 %.
 _MOST_HELD = 500

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from localrank.brief import one_line
+from localrank.arrays import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import CONVENTIONS, Judgements
 from localrank_training.comparisons import clearly_above, standard_error

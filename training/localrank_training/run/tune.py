@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Vector
-    from localrank.signature import Signatures
+    from localrank.points.signature import Signatures
     from localrank_training.data.queries import QuerySet
     from localrank_training.progress import Progress
     from localrank_training.run.choosing import Choice

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from localrank.arrays import Vector
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text
 

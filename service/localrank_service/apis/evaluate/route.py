@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank.registry import CHAMPION
+from localrank.registry.versions import CHAMPION
 from localrank_service.apis.evaluate import letor
 from localrank_service.apis.evaluate import reader as wire
 from localrank_service.apis.evaluate.measuring import Evaluation

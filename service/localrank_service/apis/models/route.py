@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
-from localrank.contract import QUANTILES
-from localrank.guard import GuardedRanker
-from localrank.registry import ALIAS_NAME, CHAMPION
+from localrank.features.contract import QUANTILES
+from localrank.registry.versions import ALIAS_NAME, CHAMPION
+from localrank.routing.guard import GuardedRanker
 from localrank_service.apis.models.schema import count_samples, request_schema, sample
 from localrank_service.apis.models.versions import difference, versions
 from localrank_service.apis.openapi import (

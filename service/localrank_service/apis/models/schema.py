@@ -19,7 +19,7 @@ from localrank_service.wire.query import EXPLANATIONS
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Limits
 

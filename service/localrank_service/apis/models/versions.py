@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank.artifact import read_manifest
-from localrank.difference import compare
 from localrank.errors import ArtifactError
+from localrank.registry.difference import compare
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from localrank.artifact import Manifest
     from localrank.probe import Probe
     from localrank.ranker import Ranker
-    from localrank.registry import Registry
+    from localrank.registry.versions import Registry
     from localrank_service.models.live import LiveModel
     from localrank_service.service import Service
 

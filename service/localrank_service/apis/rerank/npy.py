@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Matrix
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
 
 MEDIA_TYPE = "application/x-npy"
 

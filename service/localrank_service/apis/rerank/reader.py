@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import orjson
 
-from localrank.native.scan import RUN_VALUES
+from localrank.native.texts import RUN_VALUES
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import results, route_members, warnings_of
 from localrank_service.wire.members import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from localrank.arrays import Array, Matrix
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank_service.wire.answer import Ranked, Timing
 
 #: Of ``POST /v1/rerank``; any other is refused by name.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
-from localrank.native.lift import lift_numbers
+from localrank.native.texts import lift_numbers
 from localrank_service.apis.v2.tensors import (
     INPUTS,
     Ids,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from localrank.arrays import Array
-    from localrank.contract import FeatureContract
+    from localrank.features.contract import FeatureContract
     from localrank.ranker import Ranking
     from localrank_service.wire.answer import Part
 

@@ -1,3 +1,0 @@
-"""What the engines are called."""
-
-ENGINES = ("elasticsearch", "opensearch", "solr")

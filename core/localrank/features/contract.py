@@ -1,0 +1,442 @@
+"""What a model expects of a query's documents, and how it prepares them.
+
+The order is always impute, then one block per wish of a consumer (`localrank.features.blocks`). Training and serving both go
+through `FeatureContract.cloud`, so that the service computes what training did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
+
+import numpy as np
+
+from localrank.arrays import one_line
+from localrank.errors import ContractMismatch, InvalidDocuments
+from localrank.features.blocks import SPECTRUM, Cloud, parse
+from localrank.features.columns import column_quantiles, mean_and_deviation
+from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
+from localrank.frames import columns_of, matrix, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localrank.arrays import Matrix, Vector
+    from localrank.frames import Indexed
+
+#: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
+Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
+
+
+MISSING: tuple[Missing, ...] = get_args(Missing)
+
+
+#: How features are put on one scale, within the query or by what training saw.
+Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore", "column_norm"]
+
+
+NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
+
+
+#: Which quantiles of the training values a contract holds.
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureContract:
+    """Names, order, missing values, normalisation and training range of the features of one model.
+
+    Attributes:
+        names: one per feature, in the order of the columns.
+        missing: what a missing value of each feature becomes.
+        fill: ``[n_features]``, the value put in; for ``nan`` what the normalised view gets.
+        normalise: how the features are put on one scale.
+        shift, scale: ``[n_features]`` mean and deviation (1 if it is 0) of the training values. ``global_zscore`` subtracts
+            the one and divides by the other; ``column_norm`` divides by :attr:`norm`.
+        quantiles: ``[len(QUANTILES), n_features]`` of the training values; the first and last are the range.
+        list_lengths: the number of documents of the training queries, at `QUANTILES`.
+    """
+
+    names: tuple[str, ...]
+    missing: tuple[Missing, ...]
+    fill: Matrix
+    normalise: Normalisation
+    shift: Vector
+    scale: Vector
+    quantiles: Matrix
+    list_lengths: tuple[float, ...]
+
+    __repr__ = one_line
+
+    @classmethod
+    def learn(
+        cls,
+        documents: Matrix,
+        lengths: Sequence[int],
+        *,
+        names: Sequence[str] | None = None,
+        missing: Missing | Sequence[Missing] = "reject",
+        constant: float = 0.0,
+        normalise: Normalisation = "query_minmax",
+    ) -> Self:
+        """Learn the contract of training documents ``[n_docs of all queries, n_features]``; NaN is missing.
+
+        They are read in portions of rows, a few times, so they may lie in a mapped file.
+        """
+        n_features = documents.shape[1]
+        names = tuple(names) if names is not None else tuple(f"f{i + 1}" for i in range(n_features))
+        policies = (missing,) * n_features if isinstance(missing, str) else tuple(missing)
+        quantiles, known = column_quantiles(documents, QUANTILES)
+        median = quantiles[QUANTILES.index(0.5)]
+        fill = np.array(
+            [
+                {"median": median[i], "nan": median[i], "constant": constant}.get(policy, 0.0)
+                for i, policy in enumerate(policies)
+            ],
+            np.float32,
+        )
+        wide, empty = fill.astype(np.float64), known == 0
+
+        def filled(values: Vector) -> Vector:
+            values[:, empty] = 0.0
+            return np.where(np.isnan(values), wide, values)
+
+        holes = bool((known < len(documents)).any())
+        mean, deviation = mean_and_deviation(documents, filled) if holes else mean_and_deviation(documents)
+        return cls(
+            names=names,
+            missing=policies,
+            fill=fill,
+            normalise=normalise,
+            shift=mean,
+            scale=np.where(deviation > 0, deviation, 1.0),
+            quantiles=np.ascontiguousarray(quantiles, np.float32),
+            list_lengths=tuple(float(length) for length in np.quantile(lengths, QUANTILES)),
+        )
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def norm(self) -> Vector:
+        r"""``[n_features]`` the 2-norm of each column of the training values over :math:`\sqrt n`.
+
+        :math:`\|x\|^2 / n` is the square of the mean plus the variance. The factor :math:`\sqrt n` is the same for all
+        features; without it the scale, and what learners' settings mean, would depend on the number of documents.
+        """
+        return np.hypot(self.shift, self.scale)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Column of each feature by name."""
+        return {name: position for position, name in enumerate(self.names)}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything in the contract; a client may send it to check that the model has the same contract."""
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+    def widths(self, n_clusters: int = 0) -> dict[str, int]:
+        """Return how many columns each block has if the model has ``n_clusters``."""
+        n_features = self.n_features
+        return {
+            "list": 1 + min(SPECTRUM, n_features),
+            "route": 1 + n_clusters,
+            "quadratic": n_features * (n_features + 1) // 2,
+            **dict.fromkeys(("raw", "normalised", "minmax", "zscore", "rank", "to_best"), n_features),
+        }
+
+    def columns(self, blocks: str, n_clusters: int = 0) -> tuple[str, ...]:
+        """Return the names of the columns of a wish for blocks. A single block of features has the features' names.
+
+        Args:
+            blocks: such as ``raw`` or ``[minmax, zscore * 0.25, rank]``.
+            n_clusters: of the model, for ``route``.
+        """
+        names: list[str] = []
+        terms = parse(blocks)
+        for term in terms:
+            if term.name == "list":
+                names += ["log(documents)", *(f"spectrum({i + 1})" for i in range(self.widths()["list"] - 1))]
+            elif term.name == "route":
+                names += ["similarity", *(f"share({cluster})" for cluster in range(n_clusters))]
+            elif term.name == "quadratic":
+                names += [f"{one} * {other}" for one, other in combinations_with_replacement(self.names, 2)]
+            elif len(terms) == 1 or term.name == "raw":
+                names += self.names
+            else:
+                names += [f"{term.name}({name})" for name in self.names]
+        return tuple(names)
+
+    def places(self, names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+        """Return where each feature of the model stands among the names, and the names that it does not know.
+
+        Raises:
+            InvalidDocuments: a name stands twice.
+            ContractMismatch: a feature of the model is not among the names.
+        """
+        given: dict[str, int] = {}
+        for position, name in enumerate(names):
+            if given.setdefault(name, position) != position:
+                raise InvalidDocuments(f"feature {name!r} is named twice", feature=position)
+        unknown = tuple(name for name in names if name not in self.positions)
+        if absent := [name for name in self.names if name not in given]:
+            # A missing feature is often spelled differently there.
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            beside = f", and does not know {unknown[0]!r}{more}" if unknown else ""
+            raise ContractMismatch(
+                f"feature {absent[0]!r} is not among the names; the model takes {self.n_features} features{beside}"
+            )
+        return [given[name] for name in self.names], unknown
+
+    def matrix(self, documents: Indexed) -> tuple[Matrix, tuple[str, ...]]:
+        """Return documents ``[n_docs, n_features]`` in the order of the features, and the columns that are no features.
+
+        Args:
+            documents: an array or lists of numbers in the order of the features; or a frame of pandas, polars or Arrow,
+                whose columns are taken by name. A frame of pandas without names of its own is taken as an array.
+
+        Raises:
+            InvalidDocuments: something is no number, or the names of the columns are no names of features.
+            ContractMismatch: a feature of the model is not among the columns.
+        """
+        columns = columns_of(documents)
+        names = None if columns is None else names_of(columns)
+        if names is None:
+            return matrix(documents, columns), ()
+        _, unknown = self.places(names)
+        return matrix(documents, self.names), unknown
+
+    def cloud(self, documents: Indexed) -> Cloud:
+        """Impute one query's documents and make their cloud.
+
+        Args:
+            documents: ``[n_docs, n_features]``, NaN being a missing value, or what else `matrix` takes. Columns of a frame
+                that are no features are ignored with a warning of Python.
+
+        Raises:
+            InvalidDocuments: wrong number of features, an infinite value, a missing one that may not be, or no number.
+            ContractMismatch: a feature of the model is not among the columns of a frame.
+        """
+        documents, unknown = self.matrix(documents)
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            warnings.warn(f"the model does not know the column {unknown[0]!r}{more}; ignored", stacklevel=3)
+        if documents.ndim != 2 or documents.shape[1] != self.n_features:
+            found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
+            raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
+        if not len(documents):
+            return Cloud(self, documents, documents, documents, {})
+        normalised = self._normalised(documents)
+        if normalised is None:
+            return self._imputed(documents)
+        return Cloud(self, documents, documents, normalised, {})
+
+    def grown(self, documents: Matrix, lengths: Sequence[int], n_before: int, lists_before: int) -> Self:
+        """Return the contract with the ranges of more training documents, which changes no document's blocks.
+
+        What a missing value becomes, and the scale, stay as they are: scorers have learned with them.
+
+        Args:
+            documents: ``[n_docs, n_features]`` the new ones; NaN is missing.
+            lengths: of the new lists.
+            n_before: how many documents the ranges were learned from.
+            lists_before: how many lists.
+        """
+        merged = [
+            merged_quantiles(self.quantiles[:, at], n_before, values[~np.isnan(values)])
+            for at, values in enumerate(documents.T)
+        ]
+        lists = merged_quantiles(np.array(self.list_lengths), lists_before, np.array(lengths, np.float64))
+        return replace(
+            self,
+            quantiles=np.ascontiguousarray(np.stack(merged, axis=1), np.float32),
+            list_lengths=tuple(lists.tolist()),
+        )
+
+    def out_of_range(self, documents: Matrix) -> int:
+        """Count the values out of the training range."""
+        return count_out_of_range(documents, self.quantiles[0], self.quantiles[-1])
+
+    def outside(self, documents: Matrix) -> float:
+        r"""Return how far documents without missing values lie outside the bulk of the training values, from 0 to 1.
+
+        .. math::
+            \frac1{nd} \sum_{i=1}^n \sum_{f=1}^d \min\Bigl(1, \frac{\max(0,\; l_f - x_{if},\; x_{if} - h_f)}{h_f - l_f}\Bigr)
+
+        Here :math:`l` and :math:`h` are the quantiles 0.01 and 0.99 of the training values. A feature whose quantiles are
+        equal has its deviation in place of their difference. Each value counts 1 at most, so that one absurd value cannot
+        decide.
+        """
+        if not documents.size:
+            return 0.0
+        low, high, spread = self._bulk
+        beyond = np.maximum(low - documents, documents - high)
+        return float(np.clip(beyond / spread, 0.0, 1.0).mean())
+
+    @cached_property
+    def _bulk(self) -> tuple[Vector, Vector, Vector]:
+        low, high = (self.quantiles[QUANTILES.index(q)].astype(np.float64) for q in (0.01, 0.99))
+        return low, high, np.where(high > low, high - low, self.scale)
+
+    def _imputed(self, documents: Matrix) -> Cloud:
+        missing = np.isnan(documents)
+        if (infinite := np.isinf(documents)).any():
+            document, feature = (int(i) for i in np.argwhere(infinite)[0])
+            raise InvalidDocuments(
+                f"feature {self.names[feature]!r} of document {document} is infinite or beyond float32; "
+                "expected a finite number",
+                document=document,
+                feature=feature,
+            )
+        columns = np.flatnonzero(missing.any(axis=0))
+        for feature in map(int, columns):
+            if self.missing[feature] == "reject":
+                document = int(np.flatnonzero(missing[:, feature])[0])
+                raise InvalidDocuments(
+                    f"feature {self.names[feature]!r} of document {document} is missing, and this model does not "
+                    "impute it",
+                    document=document,
+                    feature=feature,
+                )
+        filled = np.where(missing, self.fill, documents)
+        keeps_nan = [int(feature) for feature in columns if self.missing[feature] == "nan"]
+        raw = filled
+        if keeps_nan:
+            raw = filled.copy()
+            raw[:, keeps_nan] = documents[:, keeps_nan]
+        counts = dict(zip(columns.tolist(), missing.sum(axis=0)[columns].tolist(), strict=True))
+        # Nothing is missing any more.
+        return Cloud(self, raw, filled, cast("Matrix", self._normalised(filled)), counts)
+
+    def _normalised(self, documents: Matrix) -> Matrix | None:
+        """Return the documents on one scale; ``None`` if a value is missing or infinite."""
+        if self.normalise in ("query_minmax", "query_zscore"):
+            return within_query(documents, standard=self.normalise == "query_zscore")
+        if not all_finite(documents):
+            return None
+        if self.normalise == "none":
+            return documents
+        if self.normalise == "column_norm":
+            return rescaled(documents, np.zeros(self.n_features), self.norm)
+        return rescaled(documents, self.shift, self.scale)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values that read back to the same numbers."""
+        return {
+            "dtype": "float32",
+            "names": list(self.names),
+            "missing": list(self.missing),
+            "fill": self.fill.tolist(),
+            "normalise": self.normalise,
+            "shift": self.shift.tolist(),
+            "scale": self.scale.tolist(),
+            "quantiles": {str(q): row.tolist() for q, row in zip(QUANTILES, self.quantiles, strict=True)},
+            "list_lengths": {str(q): length for q, length in zip(QUANTILES, self.list_lengths, strict=True)},
+        }
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """Undo `to_json`; raise `ValueError` if it is not what `to_json` writes."""
+        try:
+            contract = cls(
+                names=tuple(members["names"]),
+                missing=tuple(members["missing"]),
+                fill=_float32(members["fill"]),
+                normalise=members["normalise"],
+                shift=np.array(members["shift"], np.float64),
+                scale=np.array(members["scale"], np.float64),
+                quantiles=_float32([members["quantiles"][str(q)] for q in QUANTILES]),
+                list_lengths=tuple(float(members["list_lengths"][str(q)]) for q in QUANTILES),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"the contract cannot be read: {error!r}") from None
+        contract._check(members)
+        return contract
+
+    def _check(self, members: Mapping[str, Any]) -> None:
+        n = self.n_features
+        if not all(isinstance(text, str) for text in (*self.names, *self.missing, self.normalise)):
+            raise ValueError(
+                f"the contract of {n} features: the name or the policy of a feature is not a text"
+            )
+        problems = [
+            (members.get("dtype") != "float32", "dtype is not float32"),
+            (n == 0, "there are none"),
+            (len(set(self.names)) != n, "two features have the same name"),
+            (
+                len(self.missing) != n or not set(self.missing) <= set(MISSING),
+                "missing does not have one policy per feature",
+            ),
+            (self.normalise not in NORMALISATIONS, f"normalise is not one of {', '.join(NORMALISATIONS)}"),
+            (
+                any(a.shape != (n,) for a in (self.fill, self.shift, self.scale)),
+                "fill, shift or scale has another length",
+            ),
+            (self.quantiles.shape != (len(QUANTILES), n), "quantiles have another shape"),
+            (
+                not all(np.isfinite(a).all() for a in (self.fill, self.shift, self.scale, self.quantiles)),
+                "a number is not finite",
+            ),
+            (not (self.scale > 0).all(), "a scale is not positive"),
+        ]
+        for wrong, what in problems:
+            if wrong:
+                raise ValueError(f"the contract of {n} features: {what}")
+
+
+def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:
+    r"""Return the quantiles of old and new values together, if only the quantiles of the old ones are known.
+
+    The old distribution :math:`F` is taken to be linear between its quantiles, the new one :math:`G` is the
+    distribution of the values. The result is, for each of `QUANTILES`, the smallest :math:`x` with
+    :math:`(n F(x) + m G(x)) / (n + m) \ge q`. Least and greatest value are exact.
+
+    Args:
+        before: ``[len(QUANTILES)]`` the old quantiles.
+        n_before: how many values they are of.
+        values: the new ones, finite.
+    """
+    old, new = before.astype(np.float64), np.sort(values.astype(np.float64))
+    if not len(new):
+        return old
+    at = np.unique(np.concatenate([old, new]))
+    weight = n_before / (n_before + len(new))
+    reached = weight * _cumulated(old, at) + (1 - weight) * np.searchsorted(new, at, side="right") / len(new)
+    # The share below each of these points: it includes the linear part, but not a jump at the point itself.
+    below = weight * _cumulated(old, at, before=True) + (1 - weight) * np.searchsorted(new, at) / len(new)
+    found = np.empty(len(QUANTILES))
+    for position, share in enumerate(QUANTILES):
+        first = min(int(np.searchsorted(reached, share - 1e-12)), len(at) - 1)
+        found[position] = at[first]
+        if first and reached[first - 1] < share < below[first]:
+            along = (share - reached[first - 1]) / (below[first] - reached[first - 1])
+            found[position] = at[first - 1] + along * (at[first] - at[first - 1])
+    found[0], found[-1] = at[0], at[-1]
+    return found
+
+
+def _cumulated(quantiles: Vector, at: Vector, *, before: bool = False) -> Vector:
+    """Return the share up to each point, or before it, of a distribution that is linear between quantiles."""
+    shares = np.array(QUANTILES)
+    last = np.searchsorted(quantiles, at, side="left" if before else "right") - 1
+    inside = (last >= 0) & (last < len(shares) - 1)
+    low = np.clip(last, 0, len(shares) - 2)
+    width = quantiles[low + 1] - quantiles[low]
+    along = np.divide(at - quantiles[low], width, out=np.zeros(len(at)), where=inside & (width > 0))
+    return np.where(
+        last < 0, 0.0, np.where(inside, shares[low] + along * (shares[low + 1] - shares[low]), 1.0)
+    )
+
+
+def _float32(values: Any) -> Matrix:
+    """Read JSON numbers. Numbers beyond float32 become infinite, and a contract with these is refused."""
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float64).astype(np.float32)
