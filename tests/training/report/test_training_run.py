@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from html import unescape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,7 +205,7 @@ def test_the_configurations_on_the_page_are_read_back(runs: Callable[[str], Run]
     run = runs("blend")
 
     pieces = re.findall(r"<pre[^>]*>(.*?)</pre>", run.html, re.DOTALL)
-    command, asked, settled = (piece.replace("&lt;", "<").replace("&amp;", "&") for piece in pieces)
+    command, asked, settled = map(unescape, pieces)
 
     assert "localrank train 'a b.txt'" == command
     assert run.trained.config.to_json() == TrainingConfig.from_tables(tomllib.loads(settled)).to_json()
