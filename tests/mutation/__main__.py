@@ -92,7 +92,11 @@ ALSO = {
     "cli": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
     "commands": ["tests/training/cli/test_command_line.py", "tests/architecture/test_docs.py"],
     "apis": ["tests/service/apis", "tests/service/test_refusals.py"],
-    "process": ["tests/end_to_end/test_serve.py", "tests/faults/test_workers.py"],
+    "process": [
+        "tests/architecture/test_docs.py",
+        "tests/end_to_end/test_serve.py",
+        "tests/faults/test_workers.py",
+    ],
     "http": ["tests/end_to_end/test_raw_http.py", "tests/end_to_end/test_hostile_clients.py"],
 }
 #: Wheels are built from the sources anew and depend on the package index.
