@@ -23,7 +23,7 @@ from localrank_papers.figures.paired import (
     sides_of,
     verdict_of,
 )
-from localrank_papers.figures.study import Findings, Kind, side_by_side, spread_of
+from localrank_papers.figures.study import Findings, Kind, beside, side_by_side, spread_of
 from localrank_papers.figures.sweeps import fits_of as sweep_fits
 from localrank_papers.figures.transfer import METRICS, Chosen, School, choose, figures_by, transfers_of
 from localrank_papers.transductive import KernelFeatures, rank_transductively
@@ -31,7 +31,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.comparisons import interval_of
 from localrank_training.data.queries import default_names
 from localrank_training.neighbours import nearest_queries
-from localrank_training.report import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Axis, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -576,23 +576,15 @@ def compare_products(study: Study, models: Models, candidates: Sequence[int]) ->
             *full.tables,
         ],
         [
-            Plot(
+            beside(
                 "MAP of a quadratic model and of local models",
                 "One larger model, or several models: both have more to learn from the same queries.",
-                x=Axis("", categories=list(ways)),
-                y=Axis("MAP, mean over test queries"),
-                marks=[
-                    Dots(
-                        "",
-                        list(range(len(ways))),
-                        [float(one[:, 0].mean()) for one in ways.values()],
-                        [interval_around(one[:, 0], linear[:, 0])[0] for one in ways.values()],
-                        [interval_around(one[:, 0], linear[:, 0])[1] for one in ways.values()],
-                    ),
-                    Level("one linear model", float(linear[:, 0].mean())),
-                ],
+                {
+                    name: (float(one[:, 0].mean()), *interval_around(one[:, 0], linear[:, 0]))
+                    for name, one in ways.items()
+                },
+                ("one linear model", float(linear[:, 0].mean())),
                 intervals="95 % of the paired difference from one linear model",
-                sideways=True,
             ),
             *full.plots,
         ],

@@ -17,9 +17,9 @@ from localrank.points.similarity import one_to_many
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, tree_of
 from localrank_papers.figures.paired import Pair, interval_around, means_of, paired_table, verdict_of
-from localrank_papers.figures.study import Findings, spread_of
+from localrank_papers.figures.study import Findings, beside, spread_of
 from localrank_papers.figures.transfer import METRICS, choose, figures_of, transfers_of
-from localrank_training.report import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,26 +172,15 @@ def compare(study: Study, models: Models, candidates: Sequence[int]) -> Findings
     ]
     if study.draws:
         tables.append(_random_members(study, transfers, split.choices))
-    names = ["all training queries", *figures]
-    several = [split.figures, *figures.values()]
-    ends = [interval_around(one[:, 0], split.figures[:, 0]) for one in several]
-    plot = Plot(
+    plot = beside(
         "MAP by what a query is compared with",
         "If a few prototypes route as well, the others need not be kept.",
-        x=Axis("", categories=names),
-        y=Axis("MAP, mean over test queries"),
-        marks=[
-            Dots(
-                "",
-                list(range(len(names))),
-                [float(one[:, 0].mean()) for one in several],
-                [low for low, _ in ends],
-                [high for _, high in ends],
-            ),
-            Level("one model", float(single[:, 0].mean())),
-        ],
+        {
+            name: (float(one[:, 0].mean()), *interval_around(one[:, 0], split.figures[:, 0]))
+            for name, one in {"all training queries": split.figures, **figures}.items()
+        },
+        ("one model", float(single[:, 0].mean())),
         intervals="95 % of the paired difference from all training queries",
-        sideways=True,
     )
     return Findings(
         tables,

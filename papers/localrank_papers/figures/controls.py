@@ -24,7 +24,7 @@ from localrank.scorers import LinearScorer
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, contract_of, tree_of
 from localrank_papers.figures.paired import means_of
-from localrank_papers.figures.study import spread_of
+from localrank_papers.figures.study import beside, spread_of
 from localrank_papers.figures.transfer import (
     METRICS,
     Chosen,
@@ -37,7 +37,7 @@ from localrank_papers.figures.transfer import (
     transfers_of,
 )
 from localrank_training.clouds import Clouds
-from localrank_training.report import Axis, Dots, Level, Plot, Table
+from localrank_training.report import Plot, Table
 from localrank_training.stability import CHANGES, flip_rates
 
 if TYPE_CHECKING:
@@ -218,27 +218,17 @@ def _draws_table(several: Mapping[str, Sequence[Vector]], draws: int) -> Table:
 
 
 def _draws_plot(single: Chosen, split: Chosen, several: Mapping[str, Sequence[Vector]]) -> Plot:
-    names = ["local, two clusters at least", *several]
-    means = [[float(one[:, 0].mean()) for one in figures] for figures in several.values()]
-    spreads = [spread_of(one) for one in means]
     value = float(split.figures[:, 0].mean())
-    return Plot(
+    ways = {"local, two clusters at least": (value, value, value)}
+    for name, figures in several.items():
+        means = [float(one[:, 0].mean()) for one in figures]
+        ways[name] = (float(np.mean(means)), *spread_of(means))
+    return beside(
         "Local models beside what chance gives",
         "A gain that is no chance lies to the right of its control.",
-        x=Axis("", categories=names),
-        y=Axis("MAP, mean over test queries"),
-        marks=[
-            Dots(
-                "",
-                list(range(len(names))),
-                [value, *(float(np.mean(one)) for one in means)],
-                [value, *(low for low, _ in spreads)],
-                [value, *(high for _, high in spreads)],
-            ),
-            Level("one model", float(single.figures[:, 0].mean())),
-        ],
-        intervals=f"nine tenths of {len(means[0])} draws",
-        sideways=True,
+        ways,
+        ("one model", float(single.figures[:, 0].mean())),
+        intervals=f"nine tenths of {len(next(iter(several.values())))} draws",
     )
 
 

@@ -17,11 +17,11 @@ from localrank_papers.figures.lgmml_variants import (
     scoring_seconds,
     sweep,
 )
-from localrank_papers.figures.paired import Pair, paired_table, verdict_of
+from localrank_papers.figures.paired import Pair, interval_around, paired_table, verdict_of
 from localrank_papers.figures.songs import WAYS, local_metrics, metric_rankers
-from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side
+from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, beside, side_by_side
 from localrank_training.comparisons import interval_of
-from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
+from localrank_training.report import Axis, Level, Line, Plot, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -232,11 +232,7 @@ def table_4(study: Study) -> Findings:
         Pair(name, one[_NDCG10], base) for name, one in ways.items() if one is not ways[_CALLED["lambdamart"]]
     ]
     means = {name: float(one[_NDCG10].mean()) for name, one in ways.items()}
-    names = [pair.name for pair in pairs]
-    apart = [float((pair.candidate - pair.baseline).mean()) for pair in pairs]
-    ends = [interval_of(pair.candidate - pair.baseline) for pair in pairs]
-    low = [value if end is None else end.low for value, end in zip(apart, ends, strict=True)]
-    high = [value if end is None else end.high for value, end in zip(apart, ends, strict=True)]
+    apart = {pair.name: pair.candidate - pair.baseline for pair in pairs}
     said = [
         _CALLED["lambdamart"],
         _CALLED["ranksvm"],
@@ -256,14 +252,16 @@ def table_4(study: Study) -> Findings:
             paired_table("NDCG@10 beside λ-MART", pairs, seed=study.seed),
         ],
         [
-            Plot(
+            beside(
                 "NDCG@10 beside λ-MART",
                 f"λ-MART has {means[_CALLED['lambdamart']]:.4f}. The label leak shows what weights could reach if they knew the test labels.",
-                x=Axis("", categories=names),
-                y=Axis("difference in NDCG@10, mean over test queries"),
-                marks=[Dots("", range(len(names)), apart, low, high), Level("λ-MART", 0.0)],
+                {
+                    name: (float(one.mean()), *interval_around(one, np.zeros(len(one))))
+                    for name, one in apart.items()
+                },
+                ("λ-MART", 0.0),
+                y="difference in NDCG@10, mean over test queries",
                 intervals="95 % (Student) of the paired difference",
-                sideways=True,
             )
         ],
         [

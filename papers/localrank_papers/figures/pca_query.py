@@ -19,7 +19,7 @@ from localrank_papers.figures.pca_clusters import (
     own_axes,
     pooled_points,
 )
-from localrank_papers.figures.study import Experiment, Findings, Protocol, spread_of
+from localrank_papers.figures.study import Experiment, Findings, Protocol, beside, spread_of
 from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
 from localrank_training.stability import CHANGES
 
@@ -203,20 +203,19 @@ def _controls(study: Study, single: Vector, apart: Vector, oracle: Vector) -> tu
         for metric, at in ((metric, METRICS.index(metric)) for metric in _SHOWN)
     ]
     pairs.append(Pair("oracle beside oracle of random clusters, map", oracle[_MAP], by_chance[_MAP]))
-    names = ("clusters, two at least", "random clusters", "oracle", "oracle of random clusters")
     draws = [[float(one[_MAP].mean()) for one in kind] for kind in (dealt, best)]
     values = [float(one[_MAP].mean()) for one in (apart, average, oracle, by_chance)]
-    spreads = [spread_of(one) for one in draws]
-    low = [values[0], spreads[0][0], values[2], spreads[1][0]]
-    high = [values[0], spreads[0][1], values[2], spreads[1][1]]
-    plot = Plot(
+    plot = beside(
         "MAP beside random clusters of the same sizes",
         "What the clusters gain over random ones is what likeness is worth.",
-        x=Axis("", categories=names),
-        y=Axis("MAP, mean over test queries"),
-        marks=[Dots("", range(4), values, low, high), Level("one model", float(single[_MAP].mean()))],
+        {
+            "clusters, two at least": (values[0], values[0], values[0]),
+            "random clusters": (values[1], *spread_of(draws[0])),
+            "oracle": (values[2], values[2], values[2]),
+            "oracle of random clusters": (values[3], *spread_of(draws[1])),
+        },
+        ("one model", float(single[_MAP].mean())),
         intervals=f"nine tenths of {study.draws} draws",
-        sideways=True,
     )
     table = paired_table(
         f"Beside random clusters of the same sizes, mean of {study.draws} draws query by query",

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from localrank_training.report import Dots
+from localrank_training.report import Axis, Dots, Level, Plot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from localrank_papers.figures.fits import Arrays, Fit, Fits
     from localrank_papers.figures.folds import Data
-    from localrank_training.report import Plot, Table
+    from localrank_training.report import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +186,25 @@ def side_by_side(categories: Sequence[str], kinds: Sequence[Kind]) -> list[Dots]
         )
         for kind in kinds
     ]
+
+
+def beside(
+    title: str,
+    says: str,
+    ways: Mapping[str, tuple[float, float, float]],
+    level: tuple[str, float],
+    *,
+    intervals: str,
+    y: str = "MAP, mean over test queries",
+) -> Plot:
+    """Return a plot of several ways, each with its figure and interval, beside the line of what they are compared with."""
+    values, low, high = (list(column) for column in zip(*ways.values(), strict=True))
+    return Plot(
+        title,
+        says,
+        x=Axis("", categories=list(ways)),
+        y=Axis(y),
+        marks=[Dots("", range(len(ways)), values, low, high), Level(*level)],
+        intervals=intervals,
+        sideways=True,
+    )
