@@ -117,17 +117,17 @@ def learning_curve(
     """Train on growing shares of the queries; `None` if there are too few for two of them."""
     runs = list(_runs(queries, config.seed))
     # Larger shares take longer: documents tell the time that is left better than runs do.
-    work = [0, *np.cumsum([int(queries.lengths[lesson].sum()) for _, lesson, _ in runs]).tolist()]
+    work = [0, *np.cumsum([int(queries.lengths[training].sum()) for _, training, _ in runs]).tolist()]
     scores: dict[float, list[Any]] = {}
-    for done, (share, lesson, exam) in enumerate(runs):
+    for done, (share, training, held_out) in enumerate(runs):
         progress("learning curve", work[done], work[-1])
         try:
-            trained = train(queries.select(lesson), config, workers=workers)
+            trained = train(queries.select(training), config, workers=workers)
         except InvalidData:
             # Too few queries for this configuration: the curve begins with more.
             scores[share] = []
             continue
-        scores.setdefault(share, []).append(rank_all(trained.built.ranker, queries.select(exam)).scores)
+        scores.setdefault(share, []).append(rank_all(trained.built.ranker, queries.select(held_out)).scores)
     progress("learning curve", work[-1], work[-1])
     whole = {share: found for share, found in scores.items() if len(found) == _FOLDS}
     if 1.0 not in whole or 0.5 not in whole:
@@ -140,7 +140,7 @@ def learning_curve(
     behind = {share: compare(measured[1.0], one, seed=config.seed) for share, one in measured.items()}
     points = [
         CurvePoint(
-            float(np.mean([len(lesson) for other, lesson, _ in runs if other == share])),
+            float(np.mean([len(training) for other, training, _ in runs if other == share])),
             one.mean,
             None if share == 1.0 else behind[share],
         )
@@ -152,8 +152,8 @@ def learning_curve(
 def seconds_of_curve(config: TrainingConfig, queries: QuerySet) -> float | None:
     """Return the processor seconds that the curve of a cross-fitted blend is planned to take; `None` for other runs."""
     total = 0.0
-    for _, lesson, _ in _runs(queries, config.seed):
-        plan = plan_for(config, queries.select(lesson))
+    for _, training, _ in _runs(queries, config.seed):
+        plan = plan_for(config, queries.select(training))
         if plan is None:
             return None
         total += plan.seconds
@@ -165,12 +165,12 @@ def _runs(queries: QuerySet, seed: int) -> Iterator[tuple[float, Indices, Indice
     teaches = np.array([len(np.unique(queries.labels_of(query))) > 1 for query in range(len(queries))])
     folds = folds_of(len(queries), _FOLDS, seed)
     for share in SHARES:
-        lessons = []
+        parts = []
         for number, fold in enumerate(folds):
             order = np.random.default_rng([seed, number]).permutation(
                 np.setdiff1d(np.arange(len(queries)), fold)
             )
-            lessons.append(np.sort(order[: round(share * len(order))]))
-        if min(int(teaches[lesson].sum()) for lesson in lessons) >= _FEWEST:
-            for lesson, fold in zip(lessons, folds, strict=True):
-                yield share, lesson, fold
+            parts.append(np.sort(order[: round(share * len(order))]))
+        if min(int(teaches[training].sum()) for training in parts) >= _FEWEST:
+            for training, fold in zip(parts, folds, strict=True):
+                yield share, training, fold

@@ -23,7 +23,7 @@ from localrank_training.evaluation import rank_all
 from localrank_training.parallel import in_parallel
 from localrank_training.pipeline import build
 from localrank_training.progress import silent
-from localrank_training.run.choosing import folds_of
+from localrank_training.run.choosing import Split, folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,17 +96,19 @@ def removals(
 
 def _examined(queries: QuerySet, fold: int, what: str, draw: int, seed: int) -> Vector:
     """Return the figures of one fold's queries, learned from the others with something taken away."""
-    held = folds_of(len(queries), _FOLDS, seed)[fold]
-    lesson, exam = queries.select(np.setdiff1d(np.arange(len(queries)), held)), queries.select(held)
+    split = Split(queries, folds_of(len(queries), _FOLDS, seed)[fold])
+    training, held_out = split.training, split.held_out
     if what:
         # Draws come in pairs: the second takes away what the first has left.
         rng = np.random.default_rng([seed, fold, draw // 2, *what.encode()])
-        lesson, exam = REMOVALS[what][1](lesson, exam, rng, draw % 2)
+        training, held_out = REMOVALS[what][1](training, held_out, rng, draw % 2)
     method, overrides = _LEARNER
     missing = ["contract.missing='median'"] if np.isnan(queries.documents).any() else []
     config = TrainingConfig.read(method="global", learner=method, overrides=[*overrides, *missing])
-    built = build(lesson, config, config.learner.candidates()[0])
-    (found,) = measure(exam.labels, rank_all(built.ranker, exam).scores, exam.offsets, [METRIC], CONVENTION)
+    built = build(training, config, config.learner.candidates()[0])
+    (found,) = measure(
+        held_out.labels, rank_all(built.ranker, held_out).scores, held_out.offsets, [METRIC], CONVENTION
+    )
     return found.per_query
 
 
@@ -117,53 +119,53 @@ def _half(size: int, rng: np.random.Generator, which: int) -> Bits:
 
 
 def _half_the_queries(
-    lesson: QuerySet, exam: QuerySet, rng: np.random.Generator, which: int
+    training: QuerySet, held_out: QuerySet, rng: np.random.Generator, which: int
 ) -> tuple[QuerySet, QuerySet]:
     # Queries that teach something are halved separately, so that some of them are left.
-    teaches = np.array([len(np.unique(lesson.labels_of(query))) > 1 for query in range(len(lesson))])
-    kept = np.zeros(len(lesson), np.bool_)
+    teaches = np.array([len(np.unique(training.labels_of(query))) > 1 for query in range(len(training))])
+    kept = np.zeros(len(training), np.bool_)
     for some in (np.flatnonzero(teaches), np.flatnonzero(~teaches)):
         kept[some] = _half(len(some), rng, which)
-    return lesson.select(np.flatnonzero(kept)), exam
+    return training.select(np.flatnonzero(kept)), held_out
 
 
 def _half_the_documents(
-    lesson: QuerySet, exam: QuerySet, rng: np.random.Generator, which: int
+    training: QuerySet, held_out: QuerySet, rng: np.random.Generator, which: int
 ) -> tuple[QuerySet, QuerySet]:
-    kept = np.concatenate([_half(int(length), rng, which) for length in lesson.lengths])
-    lengths = np.add.reduceat(kept, lesson.offsets[:-1], dtype=np.int64)
+    kept = np.concatenate([_half(int(length), rng, which) for length in training.lengths])
+    lengths = np.add.reduceat(kept, training.offsets[:-1], dtype=np.int64)
     return replace(
-        lesson,
-        documents=np.ascontiguousarray(lesson.documents[kept]),
-        labels=lesson.labels[kept],
+        training,
+        documents=np.ascontiguousarray(training.documents[kept]),
+        labels=training.labels[kept],
         offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        lines=lesson.lines[kept],
+        lines=training.lines[kept],
         comments=None,
-    ), exam
+    ), held_out
 
 
 def _half_the_features(
-    lesson: QuerySet, exam: QuerySet, rng: np.random.Generator, which: int
+    training: QuerySet, held_out: QuerySet, rng: np.random.Generator, which: int
 ) -> tuple[QuerySet, QuerySet]:
-    kept = np.flatnonzero(_half(lesson.n_features, rng, which))
-    names = tuple(lesson.feature_names[feature] for feature in kept)
+    kept = np.flatnonzero(_half(training.n_features, rng, which))
+    names = tuple(training.feature_names[feature] for feature in kept)
     first, second = (
         replace(one, documents=np.ascontiguousarray(one.documents[:, kept]), feature_names=names)
-        for one in (lesson, exam)
+        for one in (training, held_out)
     )
     return first, second
 
 
 def _redrawn_labels(
-    lesson: QuerySet, exam: QuerySet, rng: np.random.Generator, which: int
+    training: QuerySet, held_out: QuerySet, rng: np.random.Generator, which: int
 ) -> tuple[QuerySet, QuerySet]:
     rng = np.random.default_rng([int(rng.integers(2**32)), which])
-    labels = lesson.labels.copy()
-    for query in range(len(lesson)):
-        own = lesson.labels_of(query)
+    labels = training.labels.copy()
+    for query in range(len(training)):
+        own = training.labels_of(query)
         wrong = rng.random(len(own)) < _REDRAWN
-        labels[lesson.span(query)][wrong] = rng.choice(own, int(wrong.sum()))
-    return replace(lesson, labels=labels), exam
+        labels[training.span(query)][wrong] = rng.choice(own, int(wrong.sum()))
+    return replace(training, labels=labels), held_out
 
 
 #: For each removal: its text, and a function that changes the training queries and the examined queries.

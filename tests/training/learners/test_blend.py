@@ -17,7 +17,7 @@ from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
-from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Tried, parts_of
+from localrank_training.learners.out_of_fold import OutOfFold, Tried, parts_of
 from localrank_training.learners.seen import scores_of
 from localrank_training.prototypes import Locality
 
@@ -388,23 +388,6 @@ def test_of_few_queries_a_member_has_the_setting_in_the_middle(
     expected = LeastSquares(ridge=middle, blocks="raw").fit(Lesson(queries))
     assert isinstance(scorer.rankers[0], LinearScorer)
     np.testing.assert_array_equal(expected.weights, scorer.rankers[0].weights)
-
-
-@pytest.mark.parametrize(
-    ("latency", "members"), [(None, (0, 1)), (101, (0, 1)), (100, (0, 1)), (99, (1,)), (3, (1,))]
-)
-def test_as_many_members_stay_as_the_latency_allows(
-    queries: QuerySet, latency: int | None, members: tuple[int, ...]
-) -> None:
-    found = scored_by(blend(), Lesson(queries))
-    frontier = [Frontier((0, 1), 100.0, 0.5), Frontier((1,), 9.0, 0.4)]
-
-    with collected() as notes:
-        kept = blend(latency=latency).affordable(found, frontier)
-
-    assert tuple(found.tried[position] for position in members) == kept.tried
-    said = [f"1 of 2 members together stay within {latency} microseconds (about 9)"]
-    assert (said if len(members) == 1 else []) == [one.text for one in notes]
 
 
 def test_a_blend_settles_to_the_members_that_could_learn(queries: QuerySet) -> None:

@@ -13,7 +13,7 @@ from localrank.__main__ import main
 from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.blend import Blend
-from localrank_training.learners.budget import Fits, Plan, plan_fits, seconds_of, without
+from localrank_training.learners.budget import plan_fits, seconds_of, without
 from localrank_training.learners.catalogue import make
 from localrank_training.run.train import plan_for, train
 
@@ -63,12 +63,6 @@ def test_the_last_member_stays_however_small_the_budget() -> None:
     assert [one.member for one in plan.members] == ["linear on zscore"]
     assert plan.blend.local == 1
     assert plan.seconds > 1e-9
-
-
-def test_the_local_member_is_followed() -> None:
-    assert without(blend(), 0).local == 2
-    assert without(blend(), 2).local == 0
-    assert without(blend(), 5).local == 3
 
 
 def test_time_grows_with_the_work() -> None:
@@ -281,22 +275,6 @@ def test_boosting_takes_time_for_each_round_document_and_number() -> None:
         seconds_of(make("linear", {"blocks": blocks}), 1000, 5) for blocks in ("raw", "[raw, list]")
     )
     assert raw == listed == seconds_of(make("linear", {"blocks": "list"}), 1000, 5)
-
-
-def test_a_plan_is_told_as_a_table_and_as_json() -> None:
-    fits = Fits("linear on raw", 2, 9, 1.26)
-    free = Plan(of_members(NARROW), (fits,), 12.6)
-    cut = Plan(of_members(NARROW, budget=20.0), (fits,), 12.6, ("one seed", "half the rounds"))
-
-    assert "Plan: about 13 processor seconds" == free.table()[0]
-    title, header, rows = cut.table()
-    assert "Plan: about 13 processor seconds of 20; cut: one seed, half the rounds" == title
-    assert ("member", "candidates", "fits", "CPU s") == header
-    assert [("linear on raw", 2, 9, "1.3")] == rows
-    kept = {"member": "linear on raw", "candidates": 2, "fits": 9, "seconds": 1.26}
-    assert {
-        "budget": 20.0, "seconds": 12.6, "members": [kept], "cuts": ["one seed", "half the rounds"],
-    } == cut.to_json()  # fmt: skip
 
 
 @pytest.mark.parametrize(("local", "expected"), [(0, 0), (1, 1), (2, 0), (3, 2), (4, 3)])

@@ -36,7 +36,7 @@ from localrank_training.run import guarding
 from localrank_training.steps import ClusteringSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from localrank.arrays import Indices, Vector
     from localrank.features.contract import FeatureContract
@@ -309,7 +309,7 @@ class Candidates:
 
     def global_scorer(self, number: int) -> tuple[Scorer | None, list[Note]]:
         """Return the global scorer of a combination on the first split, and what was noted of it."""
-        self._fit_globals([(number, 0)])
+        self._fit_globals([0])
         fitted, learner = self._globals[0], self.choices[number].number
         return fitted.scorers[learner], fitted.notes[learner]
 
@@ -323,7 +323,7 @@ class Candidates:
 
         Combinations of the same clusters share one plan for each split, which is dropped after them.
         """
-        self._fit_globals(places)
+        self._fit_globals(split for _, split in places)
         plans: dict[int, Plan] = {}
         for _, together in itertools.groupby(places, lambda place: self.choices[place[0]].config.clustering):
             alike = list(together)
@@ -341,30 +341,13 @@ class Candidates:
                 pieces.append((self.splits[split], choice, scorer, plans[split]))
             yield from each_in_parallel(_examine, pieces, workers=self._workers)
 
-    def _fit_globals(self, places: Sequence[tuple[int, int]]) -> None:
-        """Fit the global scorers that these need, each from that of the learner before."""
-        last: dict[int, int] = {}
-        for number, split in places:
-            last[split] = max(last.get(split, 0), self.choices[number].number)
+    def _fit_globals(self, splits: Iterable[int]) -> None:
+        """Fit the global scorers of these splits, each learner's from that of the one before."""
+        missing = [split for split in dict.fromkeys(splits) if split not in self._globals]
         learners = {choice.number: choice.learner for choice in self.choices}
-        missing = [
-            split
-            for split, number in last.items()
-            if split not in self._globals or number not in self._globals[split].scorers
-        ]
-        pieces = [
-            (
-                self.splits[split],
-                self.choices[0].config,
-                {number: learners[number] for number in sorted(learners) if number <= last[split]},
-            )
-            for split in missing
-        ]
-        if not pieces:
-            return
         fitted = in_parallel(
             _fit_globals,
-            pieces,
+            [(self.splits[split], self.choices[0].config, learners) for split in missing],
             workers=self._workers,
             progress=lambda done, total: self._progress("global scorers", done, total),
         )
