@@ -9,7 +9,7 @@ drawn anew each time; what counts is the CPU time of all threads, shadows includ
 installation, such as that of an earlier version, which has to cost the same as this one without experiments. The exit code is 1 if the
 median of the ratios to the service without experiments is off by more than `SAME` with an empty file, or with ``--beside``.
 
-``--statistics`` simulates users who click (`localrank_training.clicks.users`), and looks at every experiment after each twentieth of
+``--statistics`` simulates users who click (`benchmarks.users`), and looks at every experiment after each twentieth of
 it: how often there is a verdict although both rankers are equally good, and how often the better one is found if there is one, with as
 many impressions as are said to be needed for a power of 0.8. The exit code is 1 if the first is significantly above the level, or the
 second below the power.
@@ -32,16 +32,16 @@ import numpy as np
 
 from benchmarks import results, served_models, servers
 from benchmarks.impressions import served
+from benchmarks.users import Cascade, PositionBiased
 from localrank.commands.output import print_table
 from localrank.rankings import METHODS, balanced_preference, team_preference
 from localrank.sequential import Sample, log_wealth, needed
-from localrank_training.clicks.users import Cascade, PositionBiased
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from benchmarks.users import User
     from localrank.arrays import Vector
-    from localrank_training.clicks.users import User
 
 #: How far a service that does the same may be off.
 SAME = 0.03

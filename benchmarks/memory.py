@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,13 +69,13 @@ def main() -> int:
 
 def costs(n_queries: int, learners: list[str], folder: Path, options: argparse.Namespace) -> Iterator[Row]:
     """Yield what every step costs."""
-    written, mapped, models = folder / "queries.parquet", folder / "mapped", folder / "models"
+    written, mapped, models = folder / "queries.parquet", folder / "mapped.arrow", folder / "models"
     numbers = ["--queries", str(n_queries), "--documents", str(DOCUMENTS), "--features", str(FEATURES)]
     yield {"learner": "", "queries": n_queries} | watched(
         "data", "synthesize", *numbers, "--out", str(written), step="synthesize"
     )
     yield {"learner": "", "queries": n_queries} | watched(
-        "data", "convert", str(written), "--out", str(mapped), "--to", "mapped", step="convert"
+        "data", "convert", str(written), "--out", str(mapped), step="convert"
     )
     written.unlink()
     for learner in learners:
@@ -88,7 +87,7 @@ def costs(n_queries: int, learners: list[str], folder: Path, options: argparse.N
         yield {"learner": learner, "queries": n_queries} | watched(
             "models", "verify", learner, "--models-dir", str(models), step="verify"
         )
-    shutil.rmtree(mapped)
+    mapped.unlink()
 
 
 def watched(*arguments: str, step: str) -> Row:

@@ -17,7 +17,7 @@ from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Judgements, Measured, measure
 from localrank_training.comparisons import compare
 from localrank_training.config import TrainingConfig
-from localrank_training.data.truncation import with_shorter_lists
+from localrank_training.data.preparing import with_shorter_lists
 from localrank_training.evaluation import rank_all
 from localrank_training.parallel import available_cores
 from localrank_training.run.train import train

@@ -41,7 +41,7 @@ NOT_RUN = {
     "locust ": "tests/end_to_end/test_load.py runs the locust file",
     "dask ": "needs other machines; tests/training/test_dask_workers.py has real workers on this one",
     "localrank train data/train.txt --name web --dask tcp:": "as above",
-    "localrank data convert data/train.txt --to mapped --out /mnt": "needs a volume that machines share; tests/training/test_dask_files.py has one on this machine",
+    "localrank data convert data/train.txt --out /mnt": "needs a volume that machines share; tests/training/test_dask_mapped.py has one on this machine",
     "localrank train /mnt": "as above, and tests/training/test_dask_trees.py",
     "java ": "needs RankLib; tests/training/origins/test_origins.py evaluates its models by hand",
     "curl -X POST localhost:9200": "needs an Elasticsearch with its plug-in; tests/core/exports evaluate the body as it does",

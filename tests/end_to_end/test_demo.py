@@ -14,7 +14,7 @@ from localrank import Ranker, load
 from localrank.artifact import verify
 from localrank.metrics import Judgements
 from localrank_training.cli.demo import demo
-from localrank_training.data.demo import demo_queries
+from localrank_training.data.synthetic import demo_queries
 from localrank_training.evaluation import rank_all
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"

@@ -34,7 +34,7 @@ from localrank.client import Client
 from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 from tests.pages import ROOT, Block, blocks, commands, reason
-from tests.training.clicks.log import Log
+from tests.training.data.clicks.log import Log
 from tests.training.origins.test_origins import LAMBDAMART
 
 if TYPE_CHECKING:

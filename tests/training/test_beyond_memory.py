@@ -14,10 +14,9 @@ import pytest
 from localrank.features import columns
 from localrank_training.config import TrainingConfig
 from localrank_training.data import rows
-from localrank_training.data.mapped import write_mapped
-from localrank_training.data.queries import default_names
+from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import read
-from localrank_training.data.rows import Rows
+from localrank_training.data.rows import Rows, scratch
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.data.writing import write
 from localrank_training.journal import fingerprint
@@ -48,13 +47,13 @@ def test_models_are_the_same_however_much_is_held(
         }
     )
     made, _ = synthesize(30, Recipe(documents=(6, 12), features=5, missing=0.05))
-    write(made, tmp_path / "mapped", to="mapped")
+    write(made, tmp_path / "mapped.arrow")
     expected = train(replace(made, origin=None), config)
     monkeypatch.setattr(rows, "HELD", 0)
     monkeypatch.setattr(rows, "HELD_OF_MAPPED", 0)
     monkeypatch.setattr(columns, "CELLS", 300)
 
-    found = train(read([tmp_path / "mapped"]), config)
+    found = train(read([tmp_path / "mapped.arrow"]), config)
 
     assert isinstance(found.held_out.queries.documents, Rows)
     assert expected.built.ranker.contract.digest == found.built.ranker.contract.digest
@@ -98,26 +97,24 @@ print(json.dumps({"code": code, "grown": peak[0] - before}))
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
     n_queries, n_docs, n_features = 4000, 100, 200
-    folder = tmp_path / "large"
-    folder.mkdir()
     random = np.random.default_rng(0)
-    documents = write_mapped(
-        folder,
-        labels=random.integers(0, 3, n_queries * n_docs).astype(np.float64),
-        offsets=np.arange(n_queries + 1) * n_docs,
-        lines=np.arange(n_queries * n_docs),
-        query_ids=[str(query) for query in range(n_queries)],
-        feature_names=default_names(n_features),
-        comments=None,
-    )
+    documents = scratch(n_queries * n_docs, n_features)
     for begin in range(0, len(documents), 50_000):
         documents[begin : begin + 50_000] = random.random((50_000, n_features), np.float32)
-    documents.flush()
+    queries = QuerySet(
+        documents=documents,
+        labels=random.integers(0, 3, n_queries * n_docs).astype(np.float64),
+        offsets=np.arange(n_queries + 1) * n_docs,
+        query_ids=tuple(str(query) for query in range(n_queries)),
+        feature_names=default_names(n_features),
+        lines=np.arange(n_queries * n_docs),
+    )
+    write(queries, tmp_path / "large.arrow")
     size = documents.nbytes
-    del documents
+    del documents, queries
 
     ran = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(folder), str(tmp_path / "models")],
+        [sys.executable, "-c", TRAIN, str(tmp_path / "large.arrow"), str(tmp_path / "models")],
         capture_output=True,
         text=True,
         check=True,

@@ -91,10 +91,10 @@ def test_machines_with_addresses_of_their_own_learn_the_model_of_one_machine(
     synthetic = ["--queries", "60", "--documents", "80", "--features", "20", "--kinds", "2"]
     subprocess.run([*localrank, "data", "synthesize", *synthetic, "--out", str(text)], check=True)
     subprocess.run(
-        [*localrank, "data", "convert", str(text), "--to", "mapped", "--out", str(data / "mapped")],
+        [*localrank, "data", "convert", str(text), "--out", str(data / "mapped.arrow")],
         check=True,
     )
-    train = [*localrank, "train", str(data / "mapped"), "--name", "web", "--method", "localrank"]
+    train = [*localrank, "train", str(data / "mapped.arrow"), "--name", "web", "--method", "localrank"]
     train += ["--set", "clustering.candidates=[1,2]", "--set", "learner.C=[1.0]", "--models-dir"]
     subprocess.run([*train, str(tmp_path / "here")], check=True, capture_output=True)
     hidden = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{data}" && exec "$@"', "sh")

@@ -3,7 +3,8 @@
 `dask_workers` connects; inside it everything that `localrank_training.parallel` would do with processes runs on the cluster, and
 the results are the same. Large arrays travel apart from the pieces that need them: an array is sent once, however many
 pieces refer to it, and workers fetch it from each other. What is mapped from a file that all workers see is not sent: they
-read it (`localrank_training.dask_files`). Scheduling is Dask's.
+read it. A piece of work then names file, place and shape. It is the same file if it has the same path and size and the same
+bytes at places spread over it; copies of it on the machines are as good as one shared volume. Scheduling is Dask's.
 
 A worker that dies costs time: its pieces run elsewhere, and arrays that only it held are sent again. What cannot go on (a piece that
 ends every worker, a scheduler that is gone) ends the run with one sentence. Nothing is published before a run is over.
@@ -17,21 +18,20 @@ import pickle
 import platform
 import sys
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from localrank import __version__
+from localrank.arrays import Array  # noqa: TC001
 from localrank.errors import InvalidConfiguration, WorkersLost
-from localrank_training.dask_files import FileGone, Part, part_of, read_part, stamp_of
 from localrank_training.parallel import alone, available_cores, elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from distributed import Client, Future
-
-    from localrank.arrays import Array
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ _PATIENCE = 20.0
 _LARGE = 1 << 18
 #: Pieces that are waiting at the cluster, per thread of it.
 _AHEAD = 2
+#: Places of a file that are compared, and bytes at each.
+_PLACES, _BYTES = 64, 4096
 #: How often a piece is sent again because what it needs was lost.
 _AGAIN = 5
 
@@ -342,3 +344,62 @@ def _versions_there() -> dict[str, str]:
 
 def _first_line(error: object) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+class FileGone(Exception):
+    """A worker does not see the file that it was to read, or another one."""
+
+
+class Part(NamedTuple):
+    """Where an array lies.
+
+    Attributes:
+        path: of the file, absolute.
+        offset: in bytes.
+        dtype, shape: of the array, whose last axis is contiguous.
+        stamp: of the file, see `stamp_of`.
+    """
+
+    path: str
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    stamp: str
+
+
+def part_of(array: Array) -> tuple[str, int] | None:
+    """Return the file and the place in it of an array that is mapped read-only, contiguous as it lies; else ``None``."""
+    if not array.flags.c_contiguous or array.flags.writeable:
+        return None
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    if not isinstance(root, np.memmap) or root.mode != "r" or root.filename is None:
+        return None
+    begin, first = (int(one.__array_interface__["data"][0]) for one in (array, root))
+    return str(Path(str(root.filename)).resolve()), int(root.offset) + begin - first
+
+
+def read_part(part: Part) -> Array:
+    """Map it.
+
+    Raises:
+        FileGone: there is no such file here, or another one.
+    """
+    if stamp_of(part.path) != part.stamp:
+        raise FileGone(part.path)
+    return np.memmap(part.path, np.dtype(part.dtype), "r", part.offset, part.shape)
+
+
+def stamp_of(path: str) -> str:
+    """Return what tells a file from others; empty if it cannot be read."""
+    digest = hashlib.blake2b(digest_size=20)
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, 2)
+            for place in np.linspace(0, max(size - _BYTES, 0), _PLACES).astype(np.int64).tolist():
+                file.seek(place)
+                digest.update(file.read(_BYTES))
+    except OSError:
+        return ""
+    return f"{size} {digest.hexdigest()}"

@@ -28,8 +28,7 @@ from localrank.registry.versions import Registry
 from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
-from localrank_training.data.tables import IDS
-from localrank_training.data.weights import QueryWeights
+from localrank_training.data.tables import IDS, weights_of
 from localrank_training.evaluation import rank_all
 from localrank_training.publishing import publish as publish_trained
 from localrank_training.report.figures import report_of
@@ -284,10 +283,8 @@ def _weights(values: Any, rows: _Rows) -> Vector:
         raise ValueError(
             f"query_weight: expected finite numbers of at least 0, found {found[at]:g} in row {at}"
         )
-    weights = QueryWeights()
     with _as_value_error():
-        weights.add(rows.queries, found, rows.ids, lambda row: f"query_weight: row {row}")
-    return weights.of_queries()
+        return weights_of(rows.queries, found, rows.ids, lambda row: f"query_weight: row {row}")
 
 
 def _grouped(rows: _Rows, labels: Any) -> tuple[QuerySet, Indices]:

@@ -17,8 +17,7 @@ from localrank.arrays import one_line
 from localrank.errors import InvalidData, InvalidDocuments, ScoringFailed
 from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_training.comparisons import compare_family
-from localrank_training.data.alignment import aligned
-from localrank_training.data.usable import placed
+from localrank_training.data.preparing import aligned, placed
 from localrank_training.progress import silent
 
 if TYPE_CHECKING:

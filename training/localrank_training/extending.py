@@ -26,7 +26,7 @@ from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER
 from localrank_training.comparisons import compare_family
 from localrank_training.config import TrainingConfig
-from localrank_training.data.alignment import aligned
+from localrank_training.data.preparing import aligned
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation import rank_all
 from localrank_training.journal import fingerprint

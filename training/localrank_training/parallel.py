@@ -3,21 +3,31 @@
 joblib starts the processes and hands the arrays over through shared memory; nothing of it is ever stored. Each piece
 runs with one BLAS thread: several processes with several threads each would only get in each other's way. `elsewhere` sends
 the pieces to something else, such as a cluster (`localrank_training.dask_workers`).
+
+A cluster's scorer may refer to members of the global one. If it were pickled unchanged, every cluster would come back
+with its own copies of these members, and they would be stored and scored once per cluster. So `packed` sends a scorer
+that both sides know as its number.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from localrank.scorers import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from threadpoolctl import ThreadpoolController
+
+    from localrank.scorers import Scorer
 
 T = TypeVar("T")
 
@@ -86,6 +96,31 @@ def alone(work: Callable[..., T], piece: tuple[Any, ...]) -> T:
     """Do one piece with one BLAS thread."""
     with _controller(len(sys.modules)).limit(limits=1):
         return work(*piece)
+
+
+def packed(scorer: Scorer, known: Scorer) -> bytes:
+    """Return a scorer as bytes that refer to ``known`` and whatever it is made of."""
+    numbers = {id(one): number for number, one in enumerate(distinct([known]))}
+
+    class Packer(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> int | None:
+            return numbers.get(id(obj))
+
+    file = io.BytesIO()
+    Packer(file, pickle.HIGHEST_PROTOCOL).dump(scorer)
+    return file.getvalue()
+
+
+def unpacked(content: bytes, known: Scorer) -> Scorer:
+    """Undo `packed`; what was sent as a number is the scorer itself that ``known`` is made of here."""
+    scorers = distinct([known])
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, pid: int) -> Scorer:
+            return scorers[pid]
+
+    found: Scorer = Unpacker(io.BytesIO(content)).load()
+    return found
 
 
 @lru_cache(1)

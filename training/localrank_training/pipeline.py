@@ -27,15 +27,14 @@ from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
 from localrank_training.clouds import Clouds
 from localrank_training.clustering import NO_CLUSTER, Clustering, cluster, medoids
-from localrank_training.data.truncation import with_shorter_lists
+from localrank_training.data.preparing import with_shorter_lists
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import Note, collected
-from localrank_training.parallel import in_parallel
+from localrank_training.parallel import in_parallel, packed, unpacked
 from localrank_training.progress import silent
 from localrank_training.refining import regrouped
 from localrank_training.representations import labelled_points, make_representation
 from localrank_training.routers import make_router, router_of_part
-from localrank_training.sending import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -96,7 +96,7 @@ def test_split_makes_folds(letor: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (
             ["convert", "x", "--out", "y.csv"],
             1,
-            "y.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or / (",
+            "y.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow, ",
         ),
         (["convert", "x", "--out", "y.TSV.gz"], 1, "found .TSV, which can be read but not written"),
         (["convert", "x", "--out", "y.csv", "--to", "text"], 1, "localrank: x: no such file or folder"),

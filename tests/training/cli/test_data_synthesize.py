@@ -67,7 +67,11 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--noise-features", "6"], 2, "--noise-features: expected fewer than the 6 features, found 6"),
         (["--noise", "inf"], 2, "--noise: expected a number, found inf"),
         (["--shares", "1,1,1,1,inf"], 2, "--shares: expected a list of numbers, found"),
-        (["--out", "made.csv"], 1, "made.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or /"),
+        (
+            ["--out", "made.csv"],
+            1,
+            "made.csv: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow",
+        ),
         (["--out", ""], 2, "expected a path, found nothing"),
     ],
 )

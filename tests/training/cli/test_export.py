@@ -1,4 +1,4 @@
-"""What ``localrank data export`` says; what it writes is tested in tests/training/clicks/test_export.py."""
+"""What ``localrank data export`` says; what it writes is tested in tests/training/data/clicks/test_export.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 from localrank.__main__ import main
 from localrank_training.cli.export import _figures, _print, _time
-from localrank_training.clicks.export import Exported
-from localrank_training.clicks.joining import Joined
-from localrank_training.clicks.propensities import Propensities
+from localrank_training.data.clicks.export import Exported
+from localrank_training.data.clicks.joining import Joined
+from localrank_training.data.clicks.propensities import Propensities
 from localrank_training.data.queries import QuerySet
-from tests.training.clicks.log import Log
+from tests.training.data.clicks.log import Log
 
 
 def queries(n_queries: int, n_documents: int, *, weights: bool = False) -> QuerySet:

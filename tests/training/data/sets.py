@@ -1,16 +1,21 @@
-"""Sets of judged queries for the tests of this room."""
+"""Sets of judged queries, and files of them, for the tests of this room."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from localrank_training.data.queries import QuerySet
-from localrank_training.data.reading import Grouping
+from localrank_training.data.reading import Grouping, read_table
+from localrank_training.data.writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def query_set(
@@ -34,3 +39,30 @@ def query_set(
         lines=grouping.order,
         comments=None if comments is None else tuple(comments[int(i)] for i in grouping.order),
     )
+
+
+def named(names: list[str] | bytes, **columns: Any) -> Any:
+    """Return a table whose schema names the features of its lists."""
+    stored = names if isinstance(names, bytes) else json.dumps(names).encode()
+    return pa.table(columns).replace_schema_metadata({b"localrank.feature_names": stored})
+
+
+def put(path: Path, content: Any, *, plain: bool = False) -> Path:
+    """Write a file: text, bytes, or a table as Parquet or Arrow; ``plain`` Arrow files are as others write them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str | bytes):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+    table = pa.table(content)
+    if path.suffix != ".arrow":
+        pq.write_table(table, path)
+    elif plain:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table, 100)
+    else:
+        labels = table["label"].to_numpy()
+        good = table.set_column(0, "label", pa.array(np.zeros(len(labels))))
+        queries = read_table(good)
+        object.__setattr__(queries, "labels", labels)
+        write(queries, path)
+    return path

@@ -1,27 +1,37 @@
+"""What is read from files and tables: the same queries, whatever holds them."""
+
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from localrank import letor as core
 from localrank.errors import InvalidData
-from localrank_training.data import letor, rows, scanning, sources
-from localrank_training.data.columns import Columns
-from localrank_training.data.queries import QuerySet, concatenated
-from localrank_training.data.reading import read
-from localrank_training.data.writing import convert
+from localrank_training.data import letor, sources, table_text
+from localrank_training.data.queries import Gap, Skipped
+from localrank_training.data.reading import read, read_table
+from localrank_training.data.tables import Columns
+from localrank_training.data.writing import write
+from tests.training.data.sets import named, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from localrank.letor import Lines
+    from localrank_training.data.queries import QuerySet
 
     Compress = Callable[[bytes], bytes]
 
@@ -30,168 +40,154 @@ TINY = """\
 0 qid:b 2:7
 1 qid:a 1:0.25 # d3
 """
+#: The documents of "a" are not adjacent; the third one was not shown.
+TABLE: dict[str, list[Any]] = {
+    "label": [2, 0, 1, 1],
+    "qid": ["a", "b", "a", "b"],
+    "docno": ["d1", "d2", "d3", "d4"],
+    "traffic": [2.5, 1.0, 2.5, 1.0],
+    "place": [3, 1, None, 2],
+    "bm25": [1.5, None, 3.25, -2.0],
+    "url": ["u", "v", "w", "x"],
+    "clicks": [3, 0, 1, 7],
+    "fresh": [True, False, True, False],
+}
+CHOSEN = Columns(weight="traffic", position="place")
+SAID = (
+    "label 'label', query 'qid', document id 'docno', query weight 'traffic', position 'place', 3 features ('bm25', "
+    "'clicks', 'fresh'); left out: 'url' (text)"
+)
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return written(tmp_path / "tiny.txt", TINY)
+def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 30) -> None:
+    monkeypatch.setattr(sources, "BLOCK", size)
+    monkeypatch.setattr(sources, "_PIECE", size)
 
 
-def written(path: Path, text: str | bytes) -> Path:
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
+# ------------------------------------------------------------------------------------------------------------ text
 
 
-def refused(*paths: Path, n_features: int | None = None) -> str:
-    with pytest.raises(InvalidData) as caught:
-        read(paths, n_features=n_features)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-def test_documents_of_a_query_come_together_in_their_order(tiny: Path) -> None:
-    queries = read([tiny])
+def test_documents_of_a_query_come_together_in_their_order(tmp_path: Path) -> None:
+    queries = read(put(tmp_path / "tiny.txt", TINY))
 
     assert ("a", "b") == queries.query_ids
     assert [0, 2, 3] == queries.offsets.tolist()
     assert [[0.5, 0, 1], [0.25, 0, 0], [0, 7, 0]] == queries.documents.tolist()
     assert [2, 1, 0] == queries.labels.tolist()
     assert [0, 2, 1] == queries.lines.tolist()
-    assert (" d1", " d3", "") == queries.comments
+    assert (" d1", " d3", "") == tuple(queries.comments or ())
     assert ("f1", "f2", "f3") == queries.feature_names
     assert np.float32 == queries.documents.dtype
     assert queries.documents.flags.c_contiguous
 
 
-def test_a_single_path_needs_no_list(tiny: Path) -> None:
-    assert 3 == read(tiny).n_docs
-    assert 3 == read(str(tiny)).n_docs
-
-
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    "change",
     [
-        (lambda t: t.replace("\n", "\r\n"), "Windows line ends"),
-        (lambda t: t.rstrip("\n"), "no final line feed"),
-        (lambda t: t.replace("\n", "\n\n \t\n# a remark\n"), "blank lines and remarks"),
-        (lambda t: t.replace(" # ", "   # "), "spaces"),
-        (lambda t: "\ufeff" + t, "a byte order mark"),
+        lambda text: text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n", "\n\n \t\n# a remark\n"),
+        lambda text: text.replace(" # ", "   # "),
+        lambda text: "\ufeff" + text,
     ],
+    ids=["nothing", "Windows", "end", "blank", "spaces", "mark"],
 )
-def test_what_editors_do_to_text_changes_nothing(
-    tmp_path: Path, tiny: Path, change: Callable[[str], str], reason: str
+@pytest.mark.parametrize("size", [3, 17, 1 << 18])
+def test_what_editors_and_packers_do_to_text_changes_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[str], str],
+    compress: Compress,
+    size: int,
 ) -> None:
-    expected = read([tiny])
+    expected = read(put(tmp_path / "tiny.txt", TINY))
+    monkeypatch.setattr(sources, "BLOCK", size)
+    monkeypatch.setattr(sources, "_PIECE", size)
 
-    actual = read([written(tmp_path / "changed.txt", change(TINY))])
+    found = read(put(tmp_path / "changed", compress(change(TINY).encode())))
 
-    np.testing.assert_array_equal(expected.documents, actual.documents, err_msg=reason)
-    np.testing.assert_array_equal(expected.lines, actual.lines)
-    assert expected.comments == actual.comments
+    np.testing.assert_array_equal(expected.documents, found.documents)
+    np.testing.assert_array_equal(expected.lines, found.lines)
+    assert expected.comments == found.comments
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
-def test_compression_is_seen_in_the_bytes_not_in_the_name(
-    tmp_path: Path, tiny: Path, compress: Compress
-) -> None:
-    once = compress(TINY.encode())
-    plain = read([tiny])
+def test_a_compressed_file_may_have_several_parts(tmp_path: Path, compress: Compress) -> None:
+    content = compress(b"\xef\xbb\xbf") + compress(b"1 qid:a 1:1\n") + compress(b"0 qid:b 1:2\n")
 
-    packed = read([written(tmp_path / "data.txt", once)])
-    members = read([written(tmp_path / "data2.txt", once + compress(b"0 qid:c 1:1\n"))])
-
-    np.testing.assert_array_equal(plain.documents, packed.documents)
-    assert (*plain.query_ids, "c") == members.query_ids
+    assert ("a", "b") == read(put(tmp_path / "data.gz", content)).query_ids
 
 
 def test_a_folder_is_its_partitions_in_the_order_of_their_names(tmp_path: Path) -> None:
-    written(tmp_path / "part-2", "0 qid:2 1:1\n")
-    written(tmp_path / "part-1.gz", gzip.compress(b"1 qid:1 1:1\n"))
-    written(tmp_path / "_SUCCESS", "")
-    written(tmp_path / ".part-1.crc", "crc")
+    put(tmp_path / "part-2", "0 qid:2 1:1\n")
+    put(tmp_path / "part-1.gz", gzip.compress(b"1 qid:1 1:1\n"))
+    put(tmp_path / "part-2.names", "x\n")
+    put(tmp_path / "features.txt", "x\n")
+    for name in ("_SUCCESS", ".part-1.crc", "folder/part-3"):
+        put(tmp_path / name, "crc")
 
     queries = read([tmp_path])
 
-    assert ("1", "2") == queries.query_ids
-    assert [1, 0] == queries.labels.tolist()
-    assert [0, 1] == queries.lines.tolist()
+    assert (("1", "2"), ("x",)) == (queries.query_ids, queries.feature_names)
+    assert ([1, 0], [0, 1]) == (queries.labels.tolist(), queries.lines.tolist())
 
 
-def test_names_come_from_the_sidecar_of_a_file_or_of_its_folder(tmp_path: Path, tiny: Path) -> None:
-    written(tmp_path / "features.txt", "bm25\npage rank\nlength\n")
+def test_names_come_from_the_sidecar_of_a_file_or_of_its_folder(tmp_path: Path) -> None:
+    tiny = put(tmp_path / "tiny.txt", TINY)
+    put(tmp_path / "features.txt", "bm25\npage rank\nlength\n")
 
     assert ("bm25", "page rank", "length") == read([tmp_path]).feature_names
     assert ("f1", "f2", "f3") == read([tiny]).feature_names
 
-    written(tmp_path / "tiny.txt.names", "a\nb\nc\nd\n")
+    put(tmp_path / "tiny.txt.names", b"\xef\xbb\xbfa\n b \r\nc\nd")
+    found = read([tiny])
 
-    named = read([tiny])
-    assert ("a", "b", "c", "d") == named.feature_names
-    assert (3, 4) == named.documents.shape
-
-
-def test_features_may_be_more_than_the_text_shows(tiny: Path) -> None:
-    queries = read([tiny], n_features=5)
-
-    assert (3, 5) == queries.documents.shape
-    assert ("f1", "f2", "f3", "f4", "f5") == queries.feature_names
+    assert (("a", "b", "c", "d"), (3, 4)) == (found.feature_names, found.documents.shape)
 
 
-def test_lines_cut_anywhere_by_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    text = "".join(
-        f"{i % 3} qid:{i // 7} " + " ".join(f"{j}:{rng.random():.4f}" for j in range(1, 9)) + f" #d{i}\n"
-        for i in range(200)
-    )
-    path = written(tmp_path / "data.txt", text)
-    expected = read([path])
+def test_names_may_come_after_a_file_without_them(tmp_path: Path) -> None:
+    first = put(tmp_path / "a.txt", "1 qid:1 1:1 2:2\n")
+    second = put(tmp_path / "b.txt", "1 qid:2 1:1 2:2\n")
+    put(tmp_path / "b.txt.names", "x\ny\n")
 
-    for block, piece in ((50, 17), (1000, 64), (1, 1000)):
-        monkeypatch.setattr(sources, "BLOCK", block)
-        monkeypatch.setattr(sources, "_PIECE", piece)
-        actual = read([path])
+    assert ("x", "y") == read([first, second]).feature_names
 
-        np.testing.assert_array_equal(expected.documents, actual.documents)
-        assert expected.comments == actual.comments
-        assert expected.query_ids == actual.query_ids
 
-    bad = written(tmp_path / "bad.txt", text + "1 qid:x 1:oops\n")
-    assert refused(bad).startswith(f"{bad}:201:11: ")
+@pytest.mark.parametrize("n_features", [3, 5, 100_000])
+def test_features_may_be_more_than_the_text_shows(tmp_path: Path, n_features: int) -> None:
+    queries = read(put(tmp_path / "tiny.txt", TINY), n_features=n_features)
+
+    assert (3, n_features) == queries.documents.shape
+    assert f"f{n_features}" == queries.feature_names[-1]
 
 
 def test_a_very_long_line_is_read(tmp_path: Path) -> None:
-    n = 90_000
-    line = "1 qid:1 " + " ".join(f"{i}:0.12345678901234567890" for i in range(1, n + 1)) + "\n"
+    line = "1 qid:1 " + " ".join(f"{i}:0.12345678901234567890" for i in range(1, 90_001)) + "\n"
 
-    queries = read([written(tmp_path / "long.txt", line)])
+    documents = read(put(tmp_path / "long.txt", line)).documents
 
-    assert (1, n) == queries.documents.shape
-    assert bool((queries.documents == np.float32(0.12345678901234567890)).all())
-
-
-def test_progress_counts_bytes_to_the_end(tiny: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-
-    read([tiny], progress=lambda task, done, total: told.append((task, done, total)))
-
-    assert ("reading", len(TINY), len(TINY)) == told[-1]
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert (1, 90_000) == documents.shape
+    assert bool((documents == np.float32(0.12345678901234567890)).all())
 
 
 @pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_equal_to_scikit_learn(tmp_path: Path, density: float, seed: int) -> None:
+def test_equal_to_scikit_learn(
+    tmp_path: Path, density: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(1, 400)), int(rng.integers(1, 60))
     values = rng.standard_normal((n, m)) * 10.0 ** rng.integers(-12, 12, (n, m))
     values[rng.random((n, m)) > density] = 0
-    labels = rng.choice([0, 1, 2.5, 4], n)
-    queries = rng.integers(0, 20, n)
     path = tmp_path / "data.txt"
     with path.open("wb") as file:
-        dump_svmlight_file(values, labels, file, query_id=queries, zero_based=False)
+        dump_svmlight_file(
+            values, rng.choice([0, 1, 2.5, 4], n), file, query_id=rng.integers(0, 20, n), zero_based=False
+        )
     X, y, q = load_svmlight_file(str(path), query_id=True, dtype=np.float32, n_features=m, zero_based=False)
+    small_blocks(monkeypatch, 10 ** (seed + 2))
 
     ours = read([path], n_features=m)
 
@@ -199,211 +195,6 @@ def test_equal_to_scikit_learn(tmp_path: Path, density: float, seed: int) -> Non
     np.testing.assert_array_equal(y[ours.lines], ours.labels)
     assert [str(i) for i in q[ours.lines]] == [ours.query_ids[i] for i in ours.query_of]
 
-
-# ------------------------------------------------------------------------------------------------------ bad input
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'no.txt'}: no such file or folder" == refused(tmp_path / "no.txt")
-
-
-def test_no_paths_are_no_data() -> None:
-    assert "at least one file" in refused()
-
-
-@pytest.mark.parametrize(
-    "content", [b"", gzip.compress(b""), zstandard.compress(b"")], ids=["plain", "gzip", "zstd"]
-)
-def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = written(tmp_path / "empty.txt", content)
-
-    assert f"{path}: expected judged documents, found " in refused(path)
-
-
-def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
-    assert "an empty file" in refused(written(tmp_path / "a", ""))
-    assert "only blank lines and comments" in refused(written(tmp_path / "b", "\n# nothing\n"))
-
-
-@pytest.mark.parametrize(
-    ("head", "found"),
-    [
-        (b"\x7fELF\x02\x01\x00\x00", "a binary file (byte 7 is 0x00)"),
-        (b"PK\x03\x04....", "a zip archive"),
-        (b"BZh91AY", "bzip2"),
-        (b"\xff\xfe1\x00", "UTF-16 text"),
-        (b"\x93NUMPY\x01\x00", "a numpy array"),
-    ],
-)
-def test_a_binary_file_is_refused_by_what_it_is(tmp_path: Path, head: bytes, found: str) -> None:
-    path = written(tmp_path / "data.txt", head)
-
-    assert f"{path}: expected LETOR text or CSV (plain, gzip or zstd), or Parquet, found {found}" == refused(
-        path
-    )
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
-@pytest.mark.parametrize("keep", [0.3, 0.99])
-def test_a_truncated_file_is_refused(tmp_path: Path, compress: Compress, keep: float) -> None:
-    rng = np.random.default_rng(0)
-    packed = compress("".join(f"0 qid:{i} 1:{rng.random()}\n" for i in range(2000)).encode())
-    path = written(tmp_path / "data.txt", packed[: int(len(packed) * keep)])
-
-    assert "found a truncated file" in refused(path)
-    assert str(path) in refused(path)
-
-
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(TINY.encode()))
-    packed[15] ^= 0xFF
-
-    assert "expected a whole gzip file, found " in refused(written(tmp_path / "data.txt.gz", bytes(packed)))
-
-
-def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
-    written(tmp_path / "_SUCCESS", "")
-
-    assert f"{tmp_path}: expected a folder with LETOR text" in refused(tmp_path)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_folder_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0)
-
-    assert f"{folder}: cannot be read: Permission denied" == refused(folder)
-
-
-def test_what_the_system_says_of_a_folder_is_passed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def deny(_self: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", deny)
-
-    assert f"{tmp_path}: cannot be read: Permission denied" == refused(tmp_path)
-
-
-def test_a_query_in_two_files_is_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", "0 qid:1 1:1\n0 qid:2 1:1\n")
-    b = written(tmp_path / "b.txt", "0 qid:3 1:1\n\n0 qid:2 1:1\n")
-
-    expected = f"{b}:3: expected every query in one file, found query '2', which is also in {a}"
-    assert expected == refused(tmp_path)
-    assert expected == refused(a, b)
-
-
-def test_the_same_file_twice_is_refused(tiny: Path) -> None:
-    assert "expected every query in one file" in refused(tiny, tiny)
-
-
-def test_an_index_of_a_million_allocates_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path / "wide.txt", "0 qid:1 1:1\n0 qid:1 1000000:1\n")
-
-    assert f"{path}:2:9: expected at most 100000 features, found index 1000000" == refused(path)
-
-
-def test_a_matrix_that_no_disk_holds_is_refused_before_it_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path / "wide.txt", "0 qid:1 99999:1\n" * 50)
-    monkeypatch.setattr(rows, "HELD", 1 << 20)
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-
-    assert "expected room for 0.0 GiB of documents that do not fit into memory" in refused(path)
-
-
-def test_more_features_than_asked_for_are_refused(tiny: Path, tmp_path: Path) -> None:
-    assert f"{tiny}:1:15: expected at most 2 features, found index 3" == refused(tiny, n_features=2)
-    assert "found 0 asked for" in refused(tiny, n_features=0)
-
-    written(tmp_path / "tiny.txt.names", "a\nb\n")
-    assert f"{tiny}:1:15: expected at most 2 features, found index 3" == refused(tiny)
-
-
-def dense(width: int, query: str, lines: int = 3) -> str:
-    return "".join(
-        f"0 qid:{query} " + " ".join(f"{j}:{j % 2}" for j in range(1, width + 1)) + "\n" for _ in range(lines)
-    )
-
-
-@pytest.mark.parametrize("width", [4, 6])
-def test_a_ragged_line_in_a_dense_file_is_refused(tmp_path: Path, width: int) -> None:
-    path = written(tmp_path / "a.txt", dense(5, "1") + dense(width, "2", 1) + dense(5, "3"))
-
-    assert f"{path}:4: expected 5 features as on most lines" in refused(path)
-    assert f"found {width}; if an absent feature is a zero here, add --sparse" in refused(path)
-
-
-def test_a_sparse_file_may_have_lines_of_any_width(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.txt", "0 qid:1 1:1 2:1 3:1\n0 qid:1 1:1\n0 qid:1\n1 qid:1 3:1\n")
-
-    assert [[1, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 1]] == read([path]).documents.tolist()
-
-
-def test_dense_files_of_different_widths_are_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", dense(5, "1"))
-    b = written(tmp_path / "b.txt", dense(4, "2"))
-
-    assert f"{b}: expected 5 features on every line, as in {a}, found 4" == refused(a, b)
-
-
-def test_a_dense_file_must_have_the_features_that_are_known(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.txt", dense(5, "1"))
-    message = (
-        f"{path}: expected 6 features, found 5 on every line; if absent features are zeros here, add --sparse"
-    )
-
-    assert message == refused(path, n_features=6)
-
-    written(tmp_path / "a.txt.names", "a\nb\nc\nd\ne\nf\n")
-    assert message == refused(path)
-
-
-def test_files_that_name_features_differently_are_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", dense(2, "1"))
-    b = written(tmp_path / "b.txt", dense(2, "2"))
-    written(tmp_path / "a.txt.names", "x\ny\n")
-    written(tmp_path / "b.txt.names", "x\nz\n")
-
-    message = refused(a, b)
-
-    assert f"{b}.names: expected the features of {a}.names" in message
-    assert message.endswith("found 'z' instead of 'y' as feature 2")
-
-
-def test_names_fewer_than_the_features_before_are_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", "0 qid:1 3:1\n")
-    b = written(tmp_path / "b.txt", "0 qid:2 1:1\n")
-    written(tmp_path / "b.txt.names", "x\n")
-
-    assert f"{b}.names: expected the 3 features of the files before it, found 1" == refused(a, b)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("a\n\nb\n", ":2: expected a feature name, found a blank line"),
-        ("a\nb\na\n", ":3: expected every name once, found 'a' as on line 1"),
-        ("", ": expected feature names, found an empty file"),
-        (b"a\nb\xff\n", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
-        (b"\n\xff", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
-        (b"\xef\xbb\xbfa\n\xff", ": expected feature names in UTF-8, found the byte 0xff on line 2"),
-    ],
-)
-def test_bad_names_are_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
-    path = written(tmp_path / "x.names", content)
-
-    with pytest.raises(InvalidData) as caught:
-        scanning.read_names(path)
-
-    assert f"{path}{words}" == str(caught.value)
-
-
-# ------------------------------------------------------------------------------------------------------ real data
 
 COUNTS = {
     "MQ2008": (15_211, 784, 46),
@@ -432,354 +223,738 @@ def test_real_sets_have_their_known_sizes(name: str, real_data: Path) -> None:
     np.testing.assert_array_equal(X[queries.lines], queries.documents)
 
 
-def test_every_document_knows_its_file_and_line(tmp_path: Path) -> None:
-    first = written(tmp_path / "a.txt", "# head\n1 qid:1 1:1\n\n0 qid:2 1:2\n1 qid:1 1:3\n")
-    second = written(tmp_path / "b.csv", "label,qid,f1\n2,3,4\n0,4,5\n")
-
-    queries = read([first, second])
-
-    assert [
-        f"{first}:2, query '1'",
-        f"{first}:5, query '1'",
-        f"{first}:4, query '2'",
-        f"{second}:1, query '3'",
-        f"{second}:2, query '4'",
-    ] == [queries.where(document) for document in range(5)]
-    assert f"{second}:2, query '4'" == queries.select([3, 1]).where(0)
+#: What numbers are made of, and what Arrow or Python take besides.
+PARTS = "0 1 9 . e E + - _ x nan inf infinity 1e999 1e-999 0x1p3".split()  # noqa: SIM905
 
 
-# --------------------------------------------------------------------------------------------------- limits, order
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=6).map("".join), st.booleans())
+def test_arrow_and_python_take_the_same_numbers(number: str, label: bool) -> None:  # noqa: FBT001
+    def said(lines: Lines) -> list[bytes]:
+        parts = (lines.labels, lines.queries, lines.counts, lines.columns, lines.values, lines.line_numbers)  # noqa: PD011
+        return [part.tobytes() for part in parts]
 
-
-@pytest.mark.parametrize("n", [1, 100_000])
-def test_one_feature_to_a_hundred_thousand_may_be_asked_for(tmp_path: Path, n: int) -> None:
-    path = written(tmp_path / "a.txt", "1 qid:1 1:1\n")
-
-    if n == 1:
-        assert (1, 1) == read([path], n_features=n).documents.shape
-    with pytest.raises(InvalidData, match=f"expected 1 to 100000 features, found {n + 100_000} asked for"):
-        read([path], n_features=n + 100_000)
-    with pytest.raises(InvalidData, match="found -1 asked for"):
-        read([path], n_features=-1)
-
-
-def test_text_without_any_value_has_no_features(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.txt", "1 qid:1\n0 qid:1\n")
-
-    assert f"{path}: expected at least one feature, found none" == refused(path)
-    assert [[0, 0], [0, 0]] == read([path], n_features=2, columns=Columns(sparse=True)).documents.tolist()
-
-
-def test_progress_goes_on_from_file_to_file(tmp_path: Path) -> None:
-    first = written(tmp_path / "a.txt", "1 qid:1 1:1\n" * 3)
-    second = written(tmp_path / "b.txt", "1 qid:2 1:1\n" * 5)
-    told: list[tuple[str, int, int]] = []
-
-    read([first, second], progress=lambda task, done, total: told.append((task, done, total)))
-
-    assert {("reading", 96)} == {(task, total) for task, _, total in told}
-    assert {36, 96} <= {done for _, done, _ in told}
-    assert min(done for _, done, _ in told) >= 36
-    assert ("reading", 96, 96) == told[-1]
-
-
-def names_in(tmp_path: Path, name: str, query: str, names: list[str]) -> Path:
-    line = f"1 qid:{query} " + " ".join(f"{i}:{i}" for i in range(1, len(names) + 1)) + "\n"
-    written(tmp_path / f"{name}.names", "\n".join(names) + "\n")
-    return written(tmp_path / name, line)
+    line = f"{number} qid:1 1:1\n" if label else f"1 qid:1 1:{number} 2:0.25\n"
+    try:
+        expected = core.parse(line.encode(), max_features=2)
+    except core.WrongLineError:
+        with pytest.raises(InvalidData):
+            letor.parse(line.encode(), name="x", max_features=2)
+    else:
+        assert said(expected) == said(letor.parse(line.encode(), name="x", max_features=2))
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("rows", "gap"),
     [
-        (["x", "y"], "found nothing instead of 'z' as feature 3"),
-        (["x", "y", "z", "w"], "found 'w' instead of nothing as feature 4"),
-        (["y", "x", "z"], "found 'y' instead of 'x' as feature 1"),
+        # Half of the lines are complete: nothing shows that the file is dense.
+        (["1:1 2:2", "1:3 2:0", "2:0", "2:4"], None),
+        (["1:1 2:2", "1:3 2:0", "1:5 2:6", "2:4"], (4, 1, 1, 4)),
+        (["1:1 2:2", "1:0 2:0", "1:5 2:6", "2:4"], (4, 1, 1, 4)),  # one line writes zeros
+        (["1:1 2:2", "1:3 2:-0", "1:0 2:6", "2:4"], (4, 1, 1, 4)),  # -0 would not be left out
+        (["1:1 2:2", "1:3 2:1", "", "2:4", "1:1 2:1"], (3, 1, 2, 5)),
     ],
 )
-def test_the_first_name_that_differs_is_named(tmp_path: Path, names: list[str], words: str) -> None:
-    a = names_in(tmp_path, "a.txt", "1", ["x", "y", "z"])
-    b = names_in(tmp_path, "b.txt", "2", names)
-
-    assert f"{b}.names: expected the features of {a}.names, {words}" == refused(a, b)
-
-
-def test_a_file_before_the_names_may_have_as_many_features(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", "1 qid:1 1:1 2:2\n")
-    b = names_in(tmp_path, "b.txt", "2", ["x", "y"])
-
-    assert ("x", "y") == read([a, b]).feature_names
-    assert [[1, 2], [1, 2]] == read([a, b]).documents.tolist()
-
-
-def test_a_query_that_another_file_has_is_named_with_its_line(tmp_path: Path) -> None:
-    a = written(tmp_path / "a.txt", "0 qid:1 1:1\n")
-    b = written(tmp_path / "b.txt", "# head\n0 qid:3 1:1\n0 qid:3 1:2\n0 qid:1 1:1\n0 qid:1 1:1\n")
-
-    assert f"{b}:4: expected every query in one file, found query '1', which is also in {a}" == refused(a, b)
-
-
-def test_names_may_begin_with_a_byte_order_mark_and_need_no_last_line_feed(tmp_path: Path) -> None:
-    assert ("a", "b") == scanning.read_names(written(tmp_path / "x", b"\xef\xbb\xbfa\n b \r\n"))
-    assert ("a", "b") == scanning.read_names(written(tmp_path / "y", "a\nb"))
-    with pytest.raises(InvalidData, match=r"z: cannot be read: No such file or directory"):
-        scanning.read_names(tmp_path / "z")
-
-
-def test_a_mapped_set_comes_in_the_order_of_its_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [10, 1 << 18])
+def test_sparse_text_that_lacks_a_few_features_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], gap: tuple[int, ...] | None, size: int
 ) -> None:
-    monkeypatch.setattr(scanning, "_CELLS", 4)  # two documents at a time
-    path = written(
-        tmp_path / "a.txt",
-        "2 qid:a 1:1 2:2 # x\n0 qid:b 1:3 2:4\n1 qid:a 1:5 2:6\n0 qid:c 1:7 2:8\n0 qid:b 1:9 2:0\n",
+    small_blocks(monkeypatch, size)
+    path = put(tmp_path / "a.txt", "".join(f"{i % 2} qid:{i // 4} {row}\n" for i, row in enumerate(rows)))
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    assert [Gap(str(path), *one) for one in ([] if gap is None else [gap])] == list(queries.gaps)
+    assert [f"{one}; add --sparse if this is right" for one in queries.gaps] == said
+    assert () == read([path], columns=Columns(sparse=True)).gaps
+
+
+def test_with_sparse_absent_features_are_zeros_on_any_line(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.txt", "1 qid:1 1:0 2:0\n0 qid:1 1:0 2:3\n1 qid:2 1:4\n")
+
+    found = read([path], n_features=3, columns=Columns(sparse=True))
+
+    assert [[0, 0, 0], [0, 3, 0], [4, 0, 0]] == found.documents.tolist()
+
+
+@pytest.mark.parametrize("size", [20, 1 << 18])
+def test_a_file_that_leaves_its_zeros_out_is_sparse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Some blocks look dense."""
+    small_blocks(monkeypatch, size)
+    lines = ["1 qid:a 1:1 2:2 3:3", "0 qid:b 3:7", "2 qid:a 1:8", "1 qid:c", "1 qid:c 1:9 2:1 3:2", ""]
+
+    found = read(put(tmp_path / "a.txt", "\n".join(lines)))
+
+    assert [[1, 2, 3], [8, 0, 0], [0, 0, 7], [0, 0, 0], [9, 1, 2]] == found.documents.tolist()
+    assert [1, 2, 0, 1, 1] == found.labels.tolist()
+
+
+# ---------------------------------------------------------------------------------------------------------- tables
+
+
+def as_csv(path: Path, separator: str = ",", **changed: list[Any]) -> Path:
+    pd.DataFrame(TABLE | changed).to_csv(path, index=False, sep=separator)
+    return path
+
+
+def as_json(path: Path, **changed: list[Any]) -> Path:
+    table = TABLE | changed
+    rows = [dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)]
+    return put(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def as_parquet(path: Path, **changed: list[Any]) -> Path:
+    return put(path, TABLE | changed)
+
+
+def as_feather(path: Path, **changed: list[Any]) -> Path:
+    return put(path.with_suffix(".arrow"), TABLE | changed, plain=True)
+
+
+def assert_table(queries: QuerySet) -> None:
+    expected = [[1.5, 3, 1], [3.25, 1, 1], [np.nan, 0, 0], [-2, 7, 0]]
+    np.testing.assert_array_equal(np.array(expected, np.float32), queries.documents)
+    assert ("bm25", "clicks", "fresh") == queries.feature_names
+    assert [2, 1, 0, 1] == queries.labels.tolist()
+    assert ("a", "b") == queries.query_ids
+    assert ("d1", "d3", "d2", "d4") == tuple(queries.comments or ())
+    assert queries.weights is not None
+    assert queries.positions is not None
+    assert ([2.5, 1], [3, 0, 1, 2]) == (queries.weights.tolist(), queries.positions.tolist())
+
+
+FILES = [as_csv, as_json, as_parquet, as_feather]
+
+
+@pytest.mark.parametrize("make", FILES)
+def test_a_file_of_a_table_is_read_by_the_names_of_its_columns(
+    tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    path = make(tmp_path / "log")
+    said: list[str] = []
+
+    queries = read([path], columns=CHOSEN, say=said.append)
+
+    assert_table(queries)
+    assert [f"{path}: {SAID}"] == said
+    assert [f"{path}:{row}, query '{query}'" for row, query in ((1, "a"), (3, "a"), (2, "b"), (4, "b"))] == [
+        queries.where(document) for document in range(4)
+    ]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_a_table_in_memory_is_read_like_its_file(make: Callable[[Any], object]) -> None:
+    said: list[str] = []
+
+    queries = read_table(make(TABLE), columns=CHOSEN, say=said.append)
+
+    assert_table(queries)
+    assert [f"table: {SAID}"] == said
+    assert "table:3, query 'a'" == queries.where(1)
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_csv_may_be_separated_and_compressed_in_any_way(
+    tmp_path: Path, separator: str, compress: Compress
+) -> None:
+    path = as_csv(tmp_path / "log", separator)
+    path.write_bytes(compress(b"\xef\xbb\xbf" + path.read_bytes()))
+
+    assert_table(read(path, columns=CHOSEN))
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_json_lines_may_be_compressed(tmp_path: Path, compress: Compress) -> None:
+    path = as_json(tmp_path / "log")
+    path.write_bytes(compress(b"\xef\xbb\xbf\n" + path.read_bytes()))
+
+    assert_table(read(path, columns=CHOSEN))
+
+
+@pytest.mark.parametrize("make", FILES)
+def test_options_choose_the_columns(tmp_path: Path, make: Callable[..., Path]) -> None:
+    path = make(tmp_path / "log", grade=[3, 0, 1, 2], shop=[7, 7, 8, 8], label=["u", "v", "w", "x"])
+    chosen = Columns(label="grade", qid="shop", id="qid", ignore=("docno", "place", "traffic", "fresh"))
+
+    queries = read([path], columns=chosen)
+
+    assert ("bm25", "clicks") == queries.feature_names
+    assert (("7", "8"), [3, 0, 1, 2]) == (queries.query_ids, queries.labels.tolist())
+    assert ("a", "b", "a", "b") == tuple(queries.comments or ())
+    assert (None, None) == (queries.weights, queries.positions)
+
+
+@pytest.mark.parametrize("make", FILES)
+def test_labels_are_not_looked_at_if_they_are_not_wanted(tmp_path: Path, make: Callable[..., Path]) -> None:
+    path = make(tmp_path / "log", label=[-1, None, 5, 1])
+    said: list[str] = []
+
+    queries = read(path, columns=Columns(judged=False), say=said.append)
+
+    assert [0, 0, 0, 0] == queries.labels.tolist()
+    assert "'label' (labels, which are not needed)" in said[0]
+    assert "label" not in queries.feature_names
+
+
+def test_types_of_json_are_those_of_the_first_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers may be followed by others, nothing by numbers, and dates by other texts."""
+    small_blocks(monkeypatch, 100)
+    first = {"qid": "2026-01-01", "label": 1, "x": 1, "y": None, "day": "2026-01-01", "more": {"a": 1}}
+    last = {"qid": "b", "label": 0.5, "x": 2.5, "y": 0.25, "day": "soon", "more": {"a": "b"}}
+    path = put(tmp_path / "a.json", (json.dumps(first) + "\n") * 5 + json.dumps(last))
+    said: list[str] = []
+
+    queries = read([path], say=said.append)
+
+    assert ("2026-01-01", "b") == queries.query_ids
+    assert [0.5, 2.5, 0.25] == [queries.labels[-1], *queries.documents[-1].tolist()]
+    assert said[0].endswith("2 features ('x', 'y'); left out: 'day' (text), 'more' (struct<a: int64>)")
+
+
+def test_csv_is_read_as_its_first_values_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_text, "_BLOCK", 128)
+    rows = [
+        "label,qid,flag,whole,empty,day,2020",
+        *["1,007,true,5,,2024-01-02,1"] * 9,
+        "0,07,false,0.25,3,soon,2",
+    ]
+    said: list[str] = []
+
+    queries = read(put(tmp_path / "a.csv", "\n".join(rows)), say=said.append)
+
+    assert ("007", "07") == queries.query_ids
+    assert ("flag", "whole", "empty", "2020") == queries.feature_names
+    assert [0, 0.25, 3, 2] == queries.documents[-1].tolist()
+    assert said[0].endswith("left out: 'day' (text)")
+
+
+@pytest.mark.parametrize(("words", "read_as"), [(51, "text"), (50, "numbers")])
+@pytest.mark.parametrize("number", ["1", "1,5"])
+def test_a_column_is_one_of_numbers_if_half_of_its_values_are(
+    tmp_path: Path, words: int, read_as: str, number: str
+) -> None:
+    """The first word or comma is named then; a column of more words is left out."""
+    cells = [number] * (100 - words) + ["word"] * words
+    path = put(
+        tmp_path / "a.csv", "".join(["label;qid;x;y\n", *(f"1;q;{i};{c}\n" for i, c in enumerate(cells))])
     )
-    expected = read([path])
-    convert([path], tmp_path / "m", to="mapped")
-    other = written(tmp_path / "b.txt", "1 qid:z 1:1 2:1\n")
 
-    found = read([tmp_path / "m", other])
-
-    assert [*expected.lines.tolist(), 5] == found.lines.tolist()
-    np.testing.assert_array_equal(expected.documents, found.documents[:5])
-    assert [*(expected.comments or ()), ""] == list(found.comments or ())
-    assert found.origin is None
-    sizes = [len(block) for block in scanning.blocks_of(expected, np.arange(3))]
-    assert [2, 2, 1] == sizes
-    assert [1, 1, 1, 1, 1] == [len(block) for block in _wide_blocks(expected, monkeypatch)]
+    if read_as == "text":
+        assert ("x",) == read(path).feature_names
+    else:
+        with pytest.raises(
+            InvalidData, match=f"row {51 if number == '1' else 1}, column 'y': expected a number"
+        ):
+            read(path)
 
 
-def _wide_blocks(queries: QuerySet, monkeypatch: pytest.MonkeyPatch) -> list[scanning.Block]:
-    """The blocks of a set that is wider than what is handled at a time."""
-    monkeypatch.setattr(scanning, "_CELLS", 1)
-    return list(scanning.blocks_of(queries, np.arange(len(queries))))
+@pytest.mark.parametrize(
+    ("line", "delimiter"),
+    [
+        (b"1 qid:1 1:1", None),
+        (b"1\tqid:1\t1:1,2", None),
+        (b"1", None),
+        (b"a b c", None),
+        (b"label\tqid", "\t"),
+        (b"a qid,b", ","),
+        (b"qid:1,b", ","),
+        (b"a;b;c,d", ";"),
+        # As many of each: tabs come first, then commas, then semicolons.
+        (b"a,b\tc", "\t"),
+        (b"a;b,c", ","),
+        (b"a|b;c", ";"),
+        (b"1,a,2\r\n", ","),
+    ],
+)
+def test_what_separates_the_columns_is_what_occurs_most(line: bytes, delimiter: str | None) -> None:
+    assert delimiter == table_text.delimiter_of(line, "x")
 
 
-def test_a_mapped_set_has_the_features_asked_for(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.txt", "2 qid:a 1:1 2:2\n")
-    convert([path], tmp_path / "m", to="mapped")
+def test_names_in_a_header_may_be_anything(tmp_path: Path) -> None:
+    content = b'\n#label,qid,"doc,id",2021,\n1,a,7,5,0\n'
 
-    assert 2 == read([tmp_path / "m"], n_features=2).n_features
-    assert f"{tmp_path / 'm'}: expected 3 features, found 2" == refused(tmp_path / "m", n_features=3)
-    # Features with names of their own are not counted.
-    written(tmp_path / "a.txt.names", "x\ny\n")
-    convert([path], tmp_path / "n", to="mapped")
-    assert ("x", "y") == read([tmp_path / "n"], n_features=3).feature_names
+    found = read(put(tmp_path / "a.csv", content), columns=Columns(label="#label"))
+
+    assert ("doc,id", "2021") == found.feature_names
 
 
-def test_rows_of_a_table_are_counted_from_block_to_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("localrank_training.data.parquet._CELLS_READ", 1)
-    n = 150
-    table = {
-        "label": [i % 2 for i in range(n)],
-        "qid": ["a"] * n,
-        "x": list(range(n)),
-        "docid": [f"d{i}" for i in range(n)],
-    }
-    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    pq.write_table(pa.table(table), first)
-    pq.write_table(pa.table({**table, "qid": ["b"] * n}), second)
-    told: list[int] = []
-
-    queries = read([first, second], progress=lambda _task, done, _total: told.append(done))
-
-    assert queries.origin is not None
-    assert [*range(1, n + 1), *range(1, n + 1)] == queries.origin.numbers.tolist()
-    assert [0, n] == queries.origin.starts.tolist()
-    assert (f"{first}:150", f"{second}:1") == (queries.origin.of(149), queries.origin.of(150))
-    # 64 rows at a time: the share of the file that has been read is 64, 128 and 150 of 150.
-    size = first.stat().st_size
-    assert [int(size * 64 / n), int(size * 128 / n), size] == told[:3]
-    assert 2 * size == told[-1]
+# --------------------------------------------------------------------------------------------- what a column is
 
 
-def test_a_block_writes_its_values_into_rows_of_a_wider_matrix() -> None:
-    lines = letor.parse(b"1 qid:1 1:1 3:3\n0 qid:1 2:2\n", name="x")
-    block = scanning.Block(lines.labels, lines.queries, None, lines=lines)
-    dense = scanning.Block(lines.labels, lines.queries, None, matrix=np.ones((2, 2), np.float32))
-
-    assert [[1, 0, 3, 0], [0, 2, 0, 0]] == block.dense(4).tolist()
-    assert [[1, 1, 0], [1, 1, 0]] == dense.dense(3).tolist()
-    assert dense.dense(2) is dense.matrix
-    rows = np.zeros((4, 3), np.float32)
-    block.fill(rows, np.array([3, 0]))
-    assert [[0, 2, 0], [0, 0, 0], [0, 0, 0], [1, 0, 3]] == rows.tolist()
+def said_of(**more: Any) -> str:
+    said: list[str] = []
+    read_table(pa.table({"label": [1, 0], "qid": ["a", "a"], **more}), say=said.append)
+    return said[0]
 
 
-# ------------------------------------------------------------------------------------------------- sets in memory
+def numbers(n: int, name: str) -> dict[str, list[int]]:
+    return {name.format(i): [1, 2] for i in range(n)}
 
 
-@pytest.fixture
-def six() -> QuerySet:
-    """Six queries of 1, 4, 2, 3, 1 and 5 documents of two features, with comments."""
-    lengths = [1, 4, 2, 3, 1, 5]
-    return QuerySet(
-        documents=np.arange(32, dtype=np.float32).reshape(16, 2),
-        labels=np.arange(16.0),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        query_ids=tuple("abcdef"),
-        feature_names=("f1", "f2"),
-        lines=np.arange(16)[::-1].copy(),
-        comments=tuple(f"d{i}" for i in range(16)),
+@pytest.mark.parametrize(
+    ("table", "end"),
+    [
+        (numbers(1, "x{}"), "1 feature ('x0')"),
+        (numbers(6, "x{}"), "6 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5')"),
+        (numbers(7, "x{}"), "7 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …)"),
+        ({"x": [1, 2], **{f"t{i}": ["u", "v"] for i in range(6)}}, "'t5' (text)"),
+        ({"x": [1, 2], **{f"t{i}": ["u", "v"] for i in range(7)}}, "'t5' (text), …"),
+        ({"x": [1, 2], "": [1, 2]}, "left out: '' (without a name)"),
+        ({"x": [1, 2], "when": pa.array([1, 2], pa.date32())}, "left out: 'when' (date32[day])"),
+        # Of the usual names of ids the first of the list counts, not the first of the table.
+        (
+            {"x": [1, 2], "docno": ["d", "e"], "docid": [1, 2]},
+            "document id 'docid', 1 feature ('x'); left out: 'docno' (a document id)",
+        ),
+        (
+            {"x": [1, 2], "features": [[1.0, 2.0], [3.0, 4.0]]},
+            "2 features ('f1', 'f2'); left out: 'x' (beside the list 'features')",
+        ),
+        ({"x": [1, 2], "features": [5.0, 6.0]}, "2 features ('x', 'features')"),
+    ],
+)
+def test_what_was_taken_and_what_was_left_is_said(table: dict[str, Any], end: str) -> None:
+    assert said_of(**table).endswith(end)
+
+
+@pytest.mark.parametrize(
+    "name", ["product_id", "PRODUCT_ID", "docId", "docID", "id", "ID", "Index", "Unnamed: 0"]
+)
+def test_a_feature_that_is_called_like_an_id_is_told(name: str) -> None:
+    expected = f"used as features, though named like ids: {name!r} (--ignore {name} if they are)"
+
+    assert said_of(x=[1, 2], **{name: [1, 2]}).endswith(f"2 features ('x', {name!r}); {expected}")
+
+
+@pytest.mark.parametrize("name", ["valid", "paid", "grid", "GRID", "identity", "idle"])
+def test_a_word_that_ends_in_id_is_not_called_like_an_id(name: str) -> None:
+    assert said_of(x=[1, 2], **{name: [1, 2]}).endswith(f"2 features ('x', {name!r})")
+    assert "like ids" not in said_of(x=[1, 2], is_id=[True, False])
+
+
+def test_up_to_six_features_that_are_called_like_ids_are_listed() -> None:
+    six = [f"k{i}_id" for i in range(6)]
+
+    assert f"{', '.join(map(repr, six))} (--ignore {','.join(six)} if they are)" in said_of(
+        **numbers(7, "k{}_id")
     )
 
 
 @pytest.mark.parametrize(
-    ("cells", "portions"),
+    "kind",
     [
-        (10, [(0, 2), (2, 4), (4, 5), (5, 6)]),  # five documents
-        (12, [(0, 2), (2, 5), (5, 6)]),
-        (8, [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6)]),
-        (1, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]),
-        (1 << 20, [(0, 6)]),
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.int8(),
+        pa.uint64(),
+        pa.dictionary(pa.int8(), pa.string()),
     ],
+    ids=str,
 )
-def test_portions_are_as_many_whole_queries_as_fit(
-    six: QuerySet, cells: int, portions: list[tuple[int, int]]
-) -> None:
-    assert portions == list(six.portions(cells))
+@pytest.mark.parametrize("order", [["1", "2", "1"], ["2", "1", "2"]])
+def test_text_and_integers_of_any_kind_are_ids(kind: Any, order: list[str]) -> None:
+    values = pa.array(list(map(int, order)), pa.int8()) if pa.types.is_integer(kind) else pa.array(order)
+    ids = values.cast(kind) if not pa.types.is_dictionary(kind) else values.dictionary_encode().cast(kind)
+
+    queries = read_table(pa.table({"label": [2, 0, 1], "qid": ids, "doc_id": ids, "x": [1.0, 2.0, 3.0]}))
+
+    assert (order[0], order[1]) == queries.query_ids
+    assert (order[0], order[0], order[1]) == tuple(queries.comments or ())
+    assert [[1], [3], [2]] == queries.documents.tolist()
 
 
-def test_a_set_is_looked_at_query_by_query(six: QuerySet) -> None:
-    assert (6, 16, 2) == (len(six), six.n_docs, six.n_features)
-    assert [1, 4, 2, 3, 1, 5] == six.lengths.tolist()
-    assert [0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 5, 5, 5, 5] == six.query_of.tolist()
-    assert slice(5, 7) == six.span(2)
-    assert [5, 6] == six.labels_of(2).tolist()
-    assert [[10, 11], [12, 13]] == six.documents_of(2).tolist()
-    assert 6 == len(six.lists)
-    assert [1, 4, 2, 3, 1, 5] == [len(cloud) for cloud in six.clouds()]
-    np.testing.assert_array_equal(six.documents_of(5), six.lists[-1])
-    assert [[[10, 11], [12, 13]], [[20, 21]]] == [documents.tolist() for documents in six.lists[2::2]]
-    with pytest.raises(IndexError):
-        six.lists[6]
-    assert six is six.held()
-    assert ["query 'a'", "query 'b'", "query 'b'", "query 'f'"] == [six.where(i) for i in (0, 1, 4, 15)]
+def test_a_dictionary_may_hold_what_no_row_has_and_the_same_text_twice() -> None:
+    ids = pa.DictionaryArray.from_arrays(pa.array([3, 0, 1]), pa.array(["b", "a", "none", "b"]))
 
-
-def test_chosen_queries_keep_everything_of_their_documents(
-    six: QuerySet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for held in (1 << 30, 0):
-        monkeypatch.setattr(rows, "HELD", held)
-
-        chosen = six.select([3, 0])
-
-        assert ("d", "a") == chosen.query_ids
-        assert [0, 3, 4] == chosen.offsets.tolist()
-        assert [7, 8, 9, 0] == chosen.labels.tolist()
-        assert [8, 7, 6, 15] == chosen.lines.tolist()
-        assert [[14, 15], [16, 17], [18, 19], [0, 1]] == chosen.documents[:].tolist()
-        assert chosen.comments is not None
-        assert ["d7", "d8", "d9", "d0"] == list(chosen.comments)
-        assert ("d8", "d9") == tuple(chosen.comments[1:3])
-        assert ("d0", 4) == (chosen.comments[-1], len(chosen.comments))
-        assert isinstance(chosen.comments, tuple) == (held > 0)
-
-
-def test_one_part_is_itself_and_parts_of_other_files_have_no_origin(tmp_path: Path) -> None:
-    a, b = (read([written(tmp_path / name, f"1 qid:{name} 1:1\n")]) for name in ("a", "b"))
-
-    assert a is concatenated([a])
-    joined = concatenated([a, b])
-    assert ("a", "b") == joined.query_ids
-    assert joined.origin is None
-    assert a.origin is concatenated([a, a.select([0])]).origin
-
-
-# --------------------------------------------------------------------------------------------------- kinds of files
+    assert ("b", "a") == read_table(pa.table({"label": [2, 0, 1], "qid": ids, "x": [1, 2, 3]})).query_ids
 
 
 @pytest.mark.parametrize(
-    ("head", "found"),
+    "values",
     [
-        (b"\xfd7zXZ\x00", "xz"),
-        (b"\x80\x04\x95", "a pickle"),
-        (b"\x80\x05\x95", "a pickle"),
-        (b"ARROW1", "an Arrow file"),
-        (b"\x89HDF", "HDF5"),
-        (b"\xfe\xff\x00a", "UTF-16 text"),
-        (b"  \n{", "JSON"),
-        (b"[1]", "JSON"),
-        (b"1 qid:1 1:1\n\x00", "a binary file (byte 13 is 0x00)"),
+        pa.array([1, 2], pa.uint8()),
+        pa.array([1.0, 2.0], pa.float16()),
+        pa.array([1, 2], pa.decimal128(5, 2)),
+        pa.array([2**53 + 1, 2**53]),
     ],
+    ids=lambda values: str(values.type),
 )
-def test_other_files_are_called_what_they_are(tmp_path: Path, head: bytes, found: str) -> None:
-    assert refused(written(tmp_path / "data", head)).endswith(f", found {found}")
+def test_numbers_of_any_kind_are_features_labels_and_weights(values: Any) -> None:
+    table = {"label": values, "qid": ["a", "b"], "x": values, "w": values}
+
+    queries = read_table(pa.table(table), columns=Columns(weight="w"))
+
+    expected = [float(value) for value in values.to_pylist()]
+    assert queries.weights is not None
+    assert expected == queries.labels.tolist() == queries.documents[:, 0].tolist() == queries.weights.tolist()
 
 
-def test_what_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float64(), 2), pa.list_(pa.float32()), pa.large_list(pa.int32())]
+)
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_one_list_column_holds_the_features(tmp_path: Path, kind: Any, suffix: str) -> None:
+    table = {"features": pa.array([[1, 2], [3, None]], kind), "label": [1, 0], "qid": ["a", "b"]}
 
-    assert (
-        f"{tmp_path / 'pipe'}: expected a file or a folder, which can be read twice, found neither"
-        == refused(tmp_path / "pipe")
+    for queries in (read(put(tmp_path / f"a.{suffix}", table, plain=True)), read_table(table)):
+        assert ("f1", "f2") == queries.feature_names
+        np.testing.assert_array_equal([[1, 2], [3, np.nan]], queries.documents)
+
+
+def test_a_list_in_json_holds_the_features(tmp_path: Path) -> None:
+    path = put(
+        tmp_path / "a",
+        '{"qid": 7, "label": 1, "features": [1, 2.5]}\n{"qid": 8, "label": 0, "features": [3, null]}',
     )
-    with pytest.raises(InvalidData, match="expected the path of a file or folder, found nothing"):
-        read("")
+
+    queries = read(path)
+
+    assert (("f1", "f2"), ("7", "8")) == (queries.feature_names, queries.query_ids)
+    np.testing.assert_array_equal([[1, 2.5], [3, np.nan]], queries.documents)
 
 
-def test_names_and_folders_in_a_folder_are_no_data(tmp_path: Path) -> None:
-    names_in(tmp_path, "a.txt", "1", ["x", "y"])
-    written(tmp_path / "features.txt", "u\nv\n")
-    written(tmp_path / "b.txt", "1 qid:2 1:1 2:2\n")
-    (tmp_path / "folder").mkdir()
-    written(tmp_path / "folder" / "c.txt", "1 qid:3 1:1 2:2\n")
+def test_files_may_order_their_features_differently(tmp_path: Path) -> None:
+    put(tmp_path / "a.parquet", {"label": [1], "qid": ["a"], "x": [1.0], "y": [2.0]})
+    put(tmp_path / "b.csv", "y,qid,label,x\n4,b,1,3\n")
+    put(tmp_path / "c.jsonl", '{"y": 6, "x": 5, "label": 1, "qid": "c"}\n')
+    put(tmp_path / "d.parquet", named(["y", "x"], label=[1], qid=["d"], features=[[8.0, 7.0]]))
+    put(tmp_path / "e.txt", "1 qid:e 1:9 2:10\n")
 
-    found = {source.path.name: source.names for source in sources.locate([tmp_path])}
+    queries = read([tmp_path])
 
-    assert {"a.txt": tmp_path / "a.txt.names", "b.txt": tmp_path / "features.txt"} == found
-
-
-def test_the_size_of_a_source_is_that_of_its_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.txt", "1 qid:1 1:1\n")
-    convert([path], tmp_path / "m", to="mapped")
-
-    assert [12, 0] == [source.size for source in sources.locate([path, tmp_path / "m"])]
+    assert ("x", "y") == queries.feature_names
+    assert [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]] == queries.documents.tolist()
+    assert tuple("abcde") == queries.query_ids
 
 
-@pytest.mark.parametrize("first", ["# long\n0 qid:1 1:1\n0 qid:1 1:", "0 qid:1 1:1\n#\n#"])
-def test_a_line_that_never_ends_is_refused(tmp_path: Path, first: str) -> None:
-    """A small compressed file may hold a line larger than the memory; nobody reads on to the end of it."""
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(first.encode() + b"1" * 2**25, 1, mtime=0)[:-9])
+def test_comments_that_are_all_empty_are_none() -> None:
+    table = {"label": [1, 0], "qid": ["a", "a"], "x": [1, 2]}
+
+    assert read_table({**table, "docid": ["", None]}).comments is None
+    assert ("", "d") == tuple(read_table({**table, "docid": ["", "d"]}).comments or ())
+
+
+def test_more_features_than_any_format_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localrank_training.data.tables.MAX_FEATURES", 2)
+
+    assert "2 features" in said_of(**numbers(2, "x{}"))
+    with pytest.raises(InvalidData, match="table: expected at most 2 features, found 3"):
+        said_of(**numbers(3, "x{}"))
+
+
+# ----------------------------------------------------------------------------------------------- Parquet and Arrow
+
+
+def test_what_was_read_of_parquet_is_not_kept(tmp_path: Path) -> None:
+    n_rows, n_features = 320_000, 32
+    values = np.random.default_rng(0).random((n_features, n_rows), np.float32)
+    table = {"label": np.zeros(n_rows), "qid": np.repeat(np.arange(n_rows // 100), 100).astype(str)}
+    pq.write_table(
+        pa.table(table | {f"f{number}": column for number, column in enumerate(values)}),
+        tmp_path / "large.parquet",
+        row_group_size=n_rows // 16,
+    )
+    before, most = pa.total_allocated_bytes(), [0]
+
+    def look(*_: object) -> None:
+        most[0] = max(most[0], pa.total_allocated_bytes() - before)
+
+    assert n_rows == read(tmp_path / "large.parquet", progress=look).n_docs
+    assert 0 < most[0] < values.nbytes / 2
+
+
+@pytest.mark.parametrize("group", [0, 1, 2])
+def test_damage_of_parquet_is_placed_in_its_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int
+) -> None:
+    monkeypatch.setattr("localrank_training.data.columnar._CELLS_READ", 100)
+    path = tmp_path / "a.parquet"
+    table = {"label": np.zeros(300), "qid": ["q"] * 300, "x": np.random.default_rng(0).random(300)}
+    pq.write_table(pa.table(table), path, row_group_size=100, compression="zstd", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    column = pq.read_metadata(path).row_group(group).column(2)
+    content[column.data_page_offset : column.data_page_offset + 300] = b"\xff" * 300
+    path.write_bytes(content)
 
     with pytest.raises(InvalidData) as caught:
         read(path)
 
-    assert f"{path}:3: expected at most 6416384 bytes on a line, found more" == str(caught.value)
+    expected = f"expected a whole Parquet file, found damage after row {100 * group}, in row group {group + 1} of 3 ("
+    assert str(caught.value).startswith(f"{path}: {expected}")
 
 
-def test_a_row_that_never_ends_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(
-        gzip.compress(b"label,qid,f1\n" + b"1,a,0\n" * 2**18 + b"1,a," + b"1" * 2**25, 1, mtime=0)
-    )
+@pytest.mark.parametrize("keep", [10, 200, -20, -1])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_cut_file_is_refused(tmp_path: Path, suffix: str, keep: int) -> None:
+    path = put(tmp_path / f"a.{suffix}", {"label": [1], "qid": ["a"], "x": [1.0]}, plain=True)
+    path.write_bytes(path.read_bytes()[:keep])
 
     with pytest.raises(InvalidData) as caught:
         read(path)
 
-    assert f"{path}: expected at most 4194304 bytes in a row, found more" == str(caught.value)
+    assert str(caught.value).startswith(
+        f"{path}: expected a whole {suffix.capitalize()} file, found damage ("
+    )
 
 
-def test_pieces_of_a_file_are_blocks_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BLOCK", 8)
-    monkeypatch.setattr(sources, "_PIECE", 8)
-    (source,) = sources.locate([written(tmp_path / "a.txt", "1 qid:1 1:12\n1 qid:1 1:1234567890123\n")])
-    told: list[int] = []
+def test_an_arrow_file_of_our_own_is_mapped(tmp_path: Path) -> None:
+    queries = read_table(pa.table(TABLE), columns=CHOSEN)
+    write(queries, tmp_path / "a.arrow")
+    said: list[str] = []
 
-    assert [b"1 qid:1 1:12\n", b"1 qid:1 1:1234567890123\n"] == list(sources.blocks(source, told.append))
-    assert [8, 16, 24, 32, 37, 37] == told
+    found = read(tmp_path / "a.arrow", say=said.append)
+
+    assert_table(found)
+    assert [0, 2, 1, 3] == found.lines.tolist()
+    assert isinstance(found.documents, np.memmap)
+    assert found.documents.mode == "r"
+    taken = "label 'label', query 'qid', document id 'comment', query weight 'weight', position 'position', 3 features"
+    assert [f"{tmp_path / 'a.arrow'}: {taken} ('bm25', 'clicks', 'fresh')"] == said
+    # Beside another file it is read.
+    write(read_table(pa.table(TABLE | {"qid": list("cdcd")}), columns=CHOSEN), tmp_path / "b.arrow")
+    both = read([tmp_path / "a.arrow", tmp_path / "b.arrow"])
+    assert (8, tuple("abcd")) == (both.n_docs, both.query_ids)
+    np.testing.assert_array_equal(found.documents, both.documents[4:])
+    assert f"{tmp_path / 'b.arrow'}:1, query 'c'" == both.where(4)
 
 
-def test_the_first_line_is_neither_blank_nor_a_comment(tmp_path: Path) -> None:
-    for text, first in (
-        ("\n  # c\n\t\n1 qid:1 1:1\n0 qid:1 1:2\n", b"1 qid:1 1:1"),
-        ("# c\n", b""),
-        ("", b""),
-        ("label,x", b"label,x"),
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.set_column(1, "qid", pa.array(["a", "b", "a", "b"])),
+        lambda table: table.set_column(
+            2, "features", table["features"].combine_chunks().cast(pa.list_(pa.float64(), 3))
+        ),
+        lambda table: table.set_column(
+            2, "features", pa.array([[1, 2, None]] * 4, pa.list_(pa.float32(), 3))
+        ),
+        lambda table: table.replace_schema_metadata(None),
+        lambda table: pa.concat_tables([table.slice(0, 1), table.slice(1)]),
+    ],
+    ids=["apart", "doubles", "nulls", "unnamed", "batches"],
+)
+def test_other_arrow_files_are_read_and_not_mapped(tmp_path: Path, change: Callable[[Any], Any]) -> None:
+    features = pa.array([[1.0, 2.0, 3.0]] * 4, pa.list_(pa.float32(), 3))
+    table = change(
+        named(list("xyz"), label=[1.0, 0.0, 1.0, 0.0], qid=["a", "a", "b", "b"], features=features)
+    )
+    with pa.OSFile(str(tmp_path / "a"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+    found = read(tmp_path / "a")
+
+    assert not isinstance(found.documents, np.memmap)
+    assert [1, 2] == found.documents[0, :2].tolist()
+    assert (2, 4) == (len(found), found.n_docs)
+
+
+def test_a_compressed_arrow_file_is_read(tmp_path: Path) -> None:
+    pl.DataFrame(TABLE).write_ipc(tmp_path / "a.arrow", compression="zstd")
+
+    assert_table(read(tmp_path / "a.arrow", columns=CHOSEN))
+
+
+@pytest.mark.parametrize("lines", [[0, 0], [-1, 0], [1, 2], [0.0, 1.0], [None, 0]])
+def test_places_in_an_earlier_input_are_whole(tmp_path: Path, lines: list[Any]) -> None:
+    table = named(
+        ["x"], label=[1.0, 0.0], qid=["a", "b"], features=pa.array([[1], [2]], pa.list_(pa.float32(), 1))
+    )
+    table = table.append_column("at", pa.array(lines))
+    put(
+        tmp_path / "a.arrow",
+        table.replace_schema_metadata({**table.schema.metadata, b"localrank.line": b"at"}),
+        plain=True,
+    )
+
+    with pytest.raises(InvalidData) as caught:
+        read(tmp_path / "a.arrow")
+
+    expected = "column 'at': expected each position from 0 to 1 once, found other values"
+    assert f"{tmp_path / 'a.arrow'}: {expected}" == str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------------- many files
+
+
+def test_progress_goes_on_from_file_to_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_text, "_BLOCK", 64)
+    small_blocks(monkeypatch)
+    head = "label,qid,f1\n"
+    for name, content in (
+        ("a.txt", "1 qid:1 1:1\n" * 3),
+        ("b.csv", head + "1,2,1\n" * 99),
+        ("c.parquet", None),
     ):
-        (source,) = sources.locate([written(tmp_path / "a.txt", text)])
-        assert first == sources.first_line(source)
+        put(tmp_path / name, content or {"label": [1], "qid": ["3"], "f1": [1]})
+    sizes = np.cumsum([(tmp_path / name).stat().st_size for name in ("a.txt", "b.csv", "c.parquet")]).tolist()
+
+    for skip in (False, True):
+        told: list[tuple[str, int, int]] = []
+        read([tmp_path], skip=skip, progress=lambda *one, told=told: told.append(one))
+
+        assert {("reading", sizes[-1])} == {(task, total) for task, _, total in told}
+        done = [done for _, done, _ in told]
+        assert sorted(done) == done
+        assert set(sizes) <= set(done)
+
+
+def test_the_same_columns_are_described_once_however_many_files_have_them(tmp_path: Path) -> None:
+    for name in "ab":
+        put(tmp_path / f"{name}.csv", f"label,qid,x\n1,{name},1\n")
+    put(tmp_path / "c.csv", "label,qid,url,x\n1,c,u,1\n")
+    said: list[str] = []
+
+    read([tmp_path], say=said.append)
+
+    assert [f"{tmp_path / 'a.csv'}", f"{tmp_path / 'c.csv'}"] == [
+        sentence.partition(": ")[0] for sentence in said
+    ]
+
+
+def weighed(path: Path, query: str, weight: float | None, value: float = 1.0) -> Path:
+    columns: dict[str, Any] = {"label": [1.0, 0.0], "qid": [query] * 2, "x": [1.0, value]}
+    table = pa.table(columns | ({} if weight is None else {"w": [weight] * 2}))
+    return put(
+        path, table.replace_schema_metadata({b"localrank.weight": b"w"} if weight is not None else None)
+    )
+
+
+@pytest.mark.parametrize("weights", [(None, 2.0), (2.0, None)])
+def test_all_inputs_have_weights_or_none(tmp_path: Path, weights: tuple[float | None, float | None]) -> None:
+    for name, weight in zip("ab", weights, strict=True):
+        weighed(tmp_path / f"{name}.parquet", name, weight)
+
+    with pytest.raises(InvalidData) as caught:
+        read([tmp_path])
+
+    found = "none" if weights[1] is None else "some"
+    expected = (
+        f"expected query weights in all inputs or in none, found {found}, unlike in {tmp_path / 'a.parquet'}"
+    )
+    assert f"{tmp_path / 'b.parquet'}: {expected}" == str(caught.value)
+
+
+#: A file that is wrong, and one that would be wrong after it if anything of it were kept: names, width, queries, weights.
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "queries": ("1 qid:2 1:1\n0 qid:1 1:x\n", "1 qid:1 1:1\n0 qid:2 1:4\n"),
+    "width of text": ("1 qid:1 1:1 9:2\n0 qid:2 1:x\n", "1 qid:2 2:2\n0 qid:1 1:3\n"),
+    "width of a table": (
+        "label,qid,f1,f2,f3\n1,a,1,2,3\n0,a,1,2,inf\n",
+        "label,qid,f1,f2\n1,a,1,2\n0,a,3,4\n",
+    ),
+    "names": ("label,qid,x\n1,a,1\n0,a,inf\n", "label,qid,y\n1,a,1\n0,a,3\n"),
+    "zeros": ("1 qid:1 1:1 2:0\n" * 3 + "1 qid:1 1:x\n", "1 qid:1 1:1 2:3\n1 qid:1 1:1\n1 qid:2 2:7\n"),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+@pytest.mark.parametrize("held", [None, 0])
+def test_nothing_of_a_file_that_is_left_out_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, held: int | None
+) -> None:
+    small_blocks(monkeypatch, 12)
+    monkeypatch.setattr(table_text, "_BLOCK", 32)
+    bad, good = (put(tmp_path / name, content) for name, content in zip("ab", PAIRS[case], strict=True))
+    said: list[str] = []
+
+    found = read([bad, good], skip=True, say=said.append, held=held)
+
+    alone_said: list[str] = []
+    alone = read([good], say=alone_said.append)
+    assert [str(bad)] == [one.file for one in found.skipped]
+    assert [f"skipped: {found.skipped[0].reason}", *alone_said] == said
+    assert (alone.feature_names, alone.query_ids) == (found.feature_names, found.query_ids)
+    np.testing.assert_array_equal(alone.documents, found.documents)
+    assert alone.gaps == found.gaps
+
+
+def test_weights_of_a_file_that_is_left_out_are_forgotten(tmp_path: Path) -> None:
+    weighed(tmp_path / "a.parquet", "q", 3.0, np.inf)
+    weighed(tmp_path / "b.parquet", "q", None)
+
+    found = read([tmp_path], skip=True)
+
+    assert (None, 1) == (found.weights, len(found.skipped))
+
+
+def test_files_that_are_left_out_are_kept_in_the_order_of_the_input(tmp_path: Path) -> None:
+    put(tmp_path / "a.zip", b"PK\x03\x04")
+    put(tmp_path / "b.txt", "1 qid:1 1:x\n")
+    put(tmp_path / "c.txt", "1 qid:1 1:1\n")
+
+    found = read([tmp_path], skip=True)
+
+    assert [str(tmp_path / "a.zip"), str(tmp_path / "b.txt")] == [one.file for one in found.skipped]
+    assert isinstance(found.skipped[0], Skipped)
+    with pytest.raises(InvalidData, match="found a zip archive"):  # a file that is named is never left out
+        read([tmp_path / "a.zip", tmp_path / "c.txt"], skip=True)
+    (tmp_path / "c.txt").unlink()
+    with pytest.raises(InvalidData) as caught:
+        read([tmp_path], skip=True)
+    first = f"{tmp_path / 'a.zip'}: expected LETOR text"
+    assert str(caught.value).startswith(
+        f"expected a file that can be read, found none; the first of 2: {first}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- damage
+
+CHARACTERS = np.frombuffer(b'0123456789:.-+eE#?qid \n\t\rnaf{}[]",', np.uint8)
+
+
+def hurt(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change, cut or put in a few bytes."""
+    changed = bytearray(content)
+    for _ in range(int(rng.integers(1, 4))):
+        at, kind = int(rng.integers(len(changed))), int(rng.integers(4))
+        if kind == 0:
+            changed[at] = int(rng.integers(256))
+        elif kind == 1:
+            changed[at] = int(rng.choice(CHARACTERS))
+        elif kind == 2 and at > 0:
+            del changed[at : at + int(rng.integers(1, 30))]
+        else:
+            changed[at:at] = rng.bytes(int(rng.integers(1, 5)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("times", [150, pytest.param(20_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", ["text", "gz", "zst", "parquet", "arrow", "csv", "json", "feather"])
+def test_damage_is_read_or_refused(tmp_path: Path, kind: str, times: int) -> None:
+    rng = np.random.default_rng(0)
+    makers: dict[str, Any] = {"csv": as_csv, "json": as_json, "feather": as_feather}
+    if kind in makers:
+        source = makers[kind](tmp_path / "whole")
+    else:
+        lines = [
+            f"{i % 3} qid:{i // 5} 1:{rng.random():.4f} 2:{rng.random():.3f} # doc é{i}\n" for i in range(60)
+        ]
+        source = tmp_path / "whole"
+        write(read(put(tmp_path / "source.txt", "".join(lines))), source, to=kind)  # type: ignore[arg-type]
+    whole, damaged, messages = source.read_bytes(), tmp_path / "damaged", []
+
+    for _ in range(times):
+        damaged.write_bytes(hurt(whole, rng))
+        try:
+            found = read(damaged)
+            list(found.comments or ())
+            np.isnan(found.documents).any()
+        except InvalidData as error:
+            messages.append(str(error))
+
+    assert messages
+    assert not [message for message in messages if "\n" in message or not message.startswith(str(damaged))]
+
+
+def test_a_comment_cut_within_a_letter_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"label": [1.0], "qid": ["q"], "f1": [0.5], "comment": ["caf\u00e9"]})
+    offsets = pa.py_buffer(np.array([0, 4], np.int32))
+    broken = table.set_column(3, "comment", pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"caf\xc3")))
+
+    for name in ("a.parquet", "a.arrow"):
+        with pytest.raises(InvalidData, match=rf"{name}: expected a whole \w+ file, found damage"):
+            read(put(tmp_path / name, broken, plain=True))

@@ -10,8 +10,17 @@ from localrank.errors import InvalidConfiguration
 from localrank.metrics import measure
 from localrank_training.config import TrainingConfig
 from localrank_training.data import synthetic
-from localrank_training.data.demo import FEATURES, KINDS, demo_queries, hidden_kinds
-from localrank_training.data.synthetic import STRENGTHS, Drawn, Kinds, Recipe, synthesize
+from localrank_training.data.synthetic import (
+    DEMO_FEATURES,
+    DEMO_KINDS,
+    DEMO_RECIPE,
+    STRENGTHS,
+    Drawn,
+    Kinds,
+    Recipe,
+    demo_queries,
+    synthesize,
+)
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.pipeline import build
@@ -265,9 +274,9 @@ def test_the_demos_routed_model_beats_its_global_model_by_far() -> None:
 def test_the_demos_features_have_names_and_units() -> None:
     lesson, validation, exam = demo_queries()
 
-    assert tuple(feature.name for feature in FEATURES) == lesson.feature_names == exam.feature_names
+    assert tuple(feature.name for feature in DEMO_FEATURES) == lesson.feature_names == exam.feature_names
     assert [200, 100, 200] == [len(lesson), len(validation), len(exam)]
-    means = np.array([feature.mean for feature in FEATURES])
+    means = np.array([feature.mean for feature in DEMO_FEATURES])
     np.testing.assert_allclose(lesson.documents.mean(axis=0), means, rtol=0.05)
     assert (lesson.documents >= 0).all()
     url_length = lesson.documents[:, lesson.feature_names.index("url_length")]
@@ -275,23 +284,58 @@ def test_the_demos_features_have_names_and_units() -> None:
 
 
 def test_the_demos_kinds_name_features_that_exist() -> None:
-    names = {feature.name for feature in FEATURES}
+    names = {feature.name for feature in DEMO_FEATURES}
 
-    assert all(set(kind) <= names for kind in KINDS.values())
-    assert [50, 50, 50, 50] == np.bincount(hidden_kinds()[0]).tolist()
+    assert all(set(kind) <= names for kind in DEMO_KINDS.values())
+    assert [50, 50, 50, 50] == np.bincount(Drawn(200, DEMO_RECIPE).kind_of).tolist()
 
 
 def test_the_demos_scorers_show_what_their_kind_looks_for() -> None:
     """The feature a kind wants most, before all others, has a positive weight in the scorer learned for it alone."""
     lesson, _, _ = demo_queries()
-    kinds = hidden_kinds()[0]
-    scale = np.array([feature.spread for feature in FEATURES], np.float32)
+    kinds = Drawn(200, DEMO_RECIPE).kind_of
+    scale = np.array([feature.spread for feature in DEMO_FEATURES], np.float32)
     lesson = replace(lesson, documents=lesson.documents / scale)
 
-    for number, wanted in enumerate(KINDS.values()):
+    for number, wanted in enumerate(DEMO_KINDS.values()):
         scorer = RankSvm().fit(Lesson(lesson.select(np.flatnonzero(kinds == number))))
         favourite = next(iter(wanted))
         assert scorer.weights[lesson.feature_names.index(favourite)] > 0.5 * np.abs(scorer.weights).max()
+
+
+#: Our own output, rounded to four decimals. To write it anew, print the same things.
+FIRST = {
+    0: [11.81, 0.308, 0.421, 76.0, 0.5775, 6.02, 0.406, 0.498, 109.1, 0.658],
+    1: [11.78, 0.467, 0.515, 75.0, 0.3032, 8.03, 0.55, 0.421, 124.4, 0.562],
+}
+LABELS = [[3095, 1563, 784, 403, 224], [1492, 765, 349, 187, 94], [3044, 1496, 758, 437, 181]]
+
+
+def test_the_seed_is_zero_by_default() -> None:
+    queries = demo_queries()
+
+    assert np.array_equal(queries[0].documents, demo_queries(0)[0].documents)
+    assert LABELS == [np.bincount(part.labels.astype(int)).tolist() for part in queries]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_first_document_is_known(seed: int) -> None:
+    train, _, _ = demo_queries(seed)
+
+    np.testing.assert_allclose(train.documents[0], FIRST[seed], rtol=1e-6)
+
+
+def test_values_deviate_by_about_three_units_of_their_spread_and_are_so_round() -> None:
+    train, validation, test = demo_queries()
+
+    assert (20, 40) == (train.lengths.min(), train.lengths.max())
+    documents = np.concatenate([train.documents, validation.documents, test.documents]).astype(np.float64)
+    for column, feature in zip(documents.T, DEMO_FEATURES, strict=True):
+        assert 2.5 < column.std() / feature.spread < 3.0
+        scaled = column * 10**feature.decimals
+        np.testing.assert_allclose(np.round(scaled), scaled, atol=0.01)
+        assert np.abs(scaled / 10 - np.round(scaled / 10)).max() > 0.05
+        assert 0.95 < column.mean() / feature.mean < 1.05
 
 
 # ---------------------------------------------------------------------------------------------------------- limits

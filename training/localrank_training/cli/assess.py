@@ -7,7 +7,7 @@ import typer
 from localrank.commands.output import print_json
 from localrank_training.cli.arguments import Judged, Workers, say
 from localrank_training.cli.output import AsJson, Report, page_path, progress, write_page
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 
 def assess(

@@ -14,7 +14,7 @@ from localrank.errors import InvalidConfiguration
 from localrank_training.cli.arguments import Overwrite, SkipBadFiles, add, say
 from localrank_training.cli.export import export
 from localrank_training.cli.output import AsJson, given, progress
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ app = typer.Typer(
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="LETOR text or CSV (plain, gzip or zstd), Parquet, the mapped form, or folders of these.",
+        help="LETOR text, CSV or JSON lines (plain, gzip or zstd), Parquet, Arrow, or folders of these.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,7 @@ class To(StrEnum):
     gz = "gz"
     zst = "zst"
     parquet = "parquet"
-    mapped = "mapped"
+    arrow = "arrow"
 
 
 def inspect(
@@ -79,9 +79,7 @@ def convert(
     *,
     out: Annotated[
         str,
-        typer.Option(
-            help="The file to write; a folder for the mapped form.", show_default=False, callback=given
-        ),
+        typer.Option(help="The file to write.", show_default=False, callback=given),
     ],
     to: Annotated[To | None, typer.Option(help="The format (default: by the name of --out).")] = None,
     dense: Annotated[
@@ -100,7 +98,7 @@ def convert(
       localrank data convert data/train.txt --out train.parquet
       localrank data convert log.csv --label grade --qid query --out train.txt
       localrank data convert S1.txt S2.txt S3.txt --out train.txt.zst
-      localrank data convert huge.txt.gz --out huge/ --to mapped
+      localrank data convert huge.txt.gz --out huge.arrow
     """
     from localrank_training.data.writing import convert as write
 
@@ -138,7 +136,7 @@ def split(
       localrank data split data.txt --out parts --fractions 0.6,0.2,0.2
       localrank data split data.txt --out folds --folds 5 --seed 1
     """
-    from localrank_training.data.splitting import split as deal
+    from localrank_training.data.writing import split as deal
 
     with progress() as advance:
         report = deal(

@@ -25,7 +25,7 @@ def demo(models_dir: ModelsDir = "models") -> None:
     """
     from localrank.registry.versions import Registry
     from localrank_training.config import TrainingConfig
-    from localrank_training.data.demo import demo_queries
+    from localrank_training.data.synthetic import demo_queries
     from localrank_training.parallel import available_cores
     from localrank_training.publishing import publish
     from localrank_training.report.figures import report_of

@@ -20,7 +20,7 @@ from localrank_training.cli.output import (
     where,
     write_page,
 )
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 from localrank_training.files import whole_file
 
 if TYPE_CHECKING:

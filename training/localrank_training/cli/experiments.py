@@ -68,9 +68,8 @@ def report(
       localrank experiments report impressions --experiment web-mixed --effect 0.02 --json
     """
     from localrank.journal import Logged
-    from localrank_training.clicks.joining import judged
-    from localrank_training.clicks.outcomes import outcomes_of
-    from localrank_training.clicks.verdicts import sentences, verdict
+    from localrank_training.data.clicks.joining import judged
+    from localrank_training.data.clicks.outcomes import outcomes_of, sentences, verdict
 
     found = [
         verdict(one, alpha=alpha, power=power, effect=effect, minimum=minimum)

@@ -17,7 +17,7 @@ from localrank_training.cli.arguments import Overwrite
 from localrank_training.cli.output import AsJson, given
 
 if TYPE_CHECKING:
-    from localrank_training.clicks.export import Exported
+    from localrank_training.data.clicks.export import Exported
 
 
 class Unjudged(StrEnum):
@@ -85,8 +85,8 @@ def export(
       localrank data export impressions --out october.parquet --since 2026-10-01 --until 2026-11-01
       localrank data export impressions --out clicks.parquet --propensities em --write-propensities places.json
     """
-    from localrank_training.clicks.export import export as write
-    from localrank_training.clicks.joining import Which
+    from localrank_training.data.clicks.export import export as write
+    from localrank_training.data.clicks.joining import Which
 
     if write_propensities is not None and propensities is None:
         raise typer.BadParameter(

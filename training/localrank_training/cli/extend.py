@@ -11,7 +11,7 @@ import typer
 from localrank.commands.output import print_json, print_table
 from localrank_training.cli.arguments import Model, Promote, say
 from localrank_training.cli.output import AsJson, ModelsDir, progress, where
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 #: More clusters than this are summed up in a line.
 _CLUSTERS_SHOWN = 20

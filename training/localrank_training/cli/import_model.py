@@ -12,7 +12,7 @@ from localrank.commands.output import print_json, print_notes
 from localrank.commands.wrong_use import not_one_of
 from localrank_training.cli.arguments import Promote, say
 from localrank_training.cli.output import AsJson, ModelsDir, given, progress, where
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 #: Bytes of a file of names.
 _LARGEST_NAMES = 1 << 24

@@ -10,7 +10,7 @@ import typer
 
 from localrank_training.cli.arguments import Model, say
 from localrank_training.cli.output import ModelsDir, given, progress
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 from localrank_training.files import whole_file
 
 
@@ -40,7 +40,7 @@ def rank(
 
     from localrank.artifact import load
     from localrank.registry.versions import Registry
-    from localrank_training.data.alignment import aligned
+    from localrank_training.data.preparing import aligned
     from localrank_training.data.reading import read
 
     columns = replace(columns, judged=False)

@@ -29,7 +29,7 @@ from localrank_training.cli.output import (
     where,
     write_page,
 )
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
     from localrank.registry.versions import Reference, Registry

@@ -12,7 +12,7 @@ import typer
 from localrank.commands.output import print_json
 from localrank_training.cli.arguments import Dask, Learner, Overrides, Workers, say, working
 from localrank_training.cli.output import AsJson, progress, write_page
-from localrank_training.data.columns import Columns
+from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
     from localrank_training.run.tune import Tuned

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from localrank.arrays import one_line
 from localrank.features.columns import forget
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank.arrays import Indices, Matrix, Vector
+
+#: A wider matrix is refused: one stray index would otherwise ask for terabytes.
+MAX_FEATURES = 100_000
+#: Texts that are decoded at a time.
+_TEXTS = 1 << 12
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
@@ -96,6 +103,55 @@ class Skipped(NamedTuple):
 
     file: str
     reason: str
+
+
+class Texts(Sequence[str]):
+    """Texts in an Arrow array, in any order; a file that is mapped may hold them.
+
+    Args:
+        array: of strings; null is an empty text.
+        rows: which of them; None for all.
+    """
+
+    def __init__(self, array: Any, rows: Indices | None = None) -> None:
+        self.array, self._rows = array, rows
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """Return texts as these."""
+        return texts if isinstance(texts, cls) else cls(pa.array(texts, pa.large_string()))
+
+    def take(self, rows: Indices) -> Texts:
+        """Return some of them, in that order; nothing is copied."""
+        return Texts(self.array, rows if self._rows is None else self._rows[rows])
+
+    def arrow(self, rows: Indices) -> Any:
+        """Return some of them as an Arrow array without nulls."""
+        found = self.array.take(pa.array(rows if self._rows is None else self._rows[rows]))
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        return pc.fill_null(found, "")
+
+    def __len__(self) -> int:
+        return len(self.array) if self._rows is None else len(self._rows)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, position: int | slice) -> str | tuple[str, ...]:
+        if isinstance(position, slice):
+            return tuple(self.arrow(np.arange(*position.indices(len(self)))).to_pylist())
+        row = range(len(self))[position]
+        return self.array[row if self._rows is None else int(self._rows[row])].as_py() or ""
+
+    def __iter__(self) -> Iterator[str]:
+        for begin in range(0, len(self), _TEXTS):
+            yield from self[begin : begin + _TEXTS]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(str.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,7 +285,7 @@ class QuerySet:
             query_ids=tuple(self.query_ids[q] for q in chosen),
             feature_names=self.feature_names,
             lines=self.lines[rows],
-            comments=None if self.comments is None else _chosen(self.comments, rows, few=few),
+            comments=None if self.comments is None else Texts.of(self.comments).take(rows),
             origin=self.origin,
             weights=None if self.weights is None else self.weights[chosen],
             positions=None if self.positions is None else self.positions[rows],
@@ -263,30 +319,6 @@ def _below_each_other(parts: Sequence[Matrix]) -> Matrix:
     if all(fits(part, n_docs) for part in parts):
         return np.concatenate(parts)
     return Joined(parts).as_matrix
-
-
-def _chosen(comments: Sequence[str], rows: Indices, *, few: bool) -> Sequence[str]:
-    chosen = _Chosen(comments, rows)
-    return tuple(chosen) if few else chosen
-
-
-class _Chosen(Sequence[str]):
-    """Some of many comments."""
-
-    def __init__(self, comments: Sequence[str], rows: Indices) -> None:
-        self._comments, self._rows = comments, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, position: int) -> str: ...
-    @overload
-    def __getitem__(self, position: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, position: int | slice) -> str | tuple[str, ...]:
-        if isinstance(position, slice):
-            return tuple(self._comments[row] for row in self._rows[position].tolist())
-        return self._comments[int(self._rows[position])]
 
 
 class _Lists(Sequence["Matrix"]):

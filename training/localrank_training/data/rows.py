@@ -8,14 +8,13 @@ an unnamed file in the folder for temporary files, not in memory.
 
 from __future__ import annotations
 
-import mmap
+import math
 import os
 import shutil
 import tempfile
 import weakref
 from abc import abstractmethod
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from localrank.arrays import Indices, Matrix
+    from localrank.arrays import Array, Indices, Matrix
 
 #: Numbers that are looked at at a time.
 CELLS = 1 << 20
@@ -46,17 +45,26 @@ def unheld(documents: object) -> Rows | None:
     return documents if isinstance(documents, Rows) else None
 
 
+def room(n_rows: int, n_columns: int) -> Matrix:
+    """Return a matrix of zeros, in memory or, if it is too large for that, in an unnamed temporary file.
+
+    Raises:
+        InvalidData: there is no room for it.
+    """
+    if 4 * n_rows * n_columns <= HELD:
+        return np.zeros((n_rows, n_columns), np.float32)
+    return scratch(n_rows, n_columns)
+
+
 def scratch(n_rows: int, n_columns: int) -> Matrix:
     """Return a matrix of zeros in an unnamed temporary file.
 
     Raises:
         InvalidData: there is no room for it.
     """
-    size = 4 * n_rows * n_columns
     with tempfile.TemporaryFile(prefix="localrank-") as file:
-        _reserve(file.fileno(), 0, size)
-        mapped = mmap.mmap(file.fileno(), max(size, 1))
-        return np.frombuffer(mapped, np.float32, n_rows * n_columns).reshape(n_rows, n_columns)
+        _reserve(file.fileno(), 0, 4 * n_rows * n_columns)
+        return np.memmap(file, np.float32, "r+", 0, (n_rows, n_columns))
 
 
 def _reserve(file: int, begin: int, size: int) -> None:
@@ -205,61 +213,41 @@ class Selected(Rows):
         return found
 
 
-class Spill:
-    """A temporary file of rows, written block by block; it is removed when it is no longer needed."""
+class Store:
+    """An unnamed temporary file of arrays, one after the other."""
 
     def __init__(self) -> None:
-        handle, name = tempfile.mkstemp(prefix="localrank-")
-        self._file = os.fdopen(handle, "wb")
-        self._path = Path(name)
-        self._end = 0
-        weakref.finalize(self, _remove, self._file, self._path)
+        # It has no name and is gone when the last map of it is.
+        self._file = tempfile.TemporaryFile(prefix="localrank-")  # noqa: SIM115
+        self.end = 0
+        weakref.finalize(self, self._file.close)
 
-    def add(self, matrix: Matrix) -> Matrix:
-        """Write some rows; return a matrix that reads them from the file.
+    def add(self, array: Array) -> int:
+        """Write an array; return where it begins.
 
         Raises:
-            InvalidData: there is no room for them.
+            InvalidData: there is no room for it.
         """
-        _reserve(self._file.fileno(), 4 * self._end, 4 * matrix.size)
-        np.ascontiguousarray(matrix, np.float32).tofile(self._file)
+        begin = self._file.seek(self.end)
+        _reserve(self._file.fileno(), begin, array.nbytes)
+        array.tofile(self._file)
         self._file.flush()
-        written = _Written(self, self._path, self._end, matrix.shape)
-        self._end += matrix.size
-        return written.as_matrix
+        self.end += array.nbytes
+        return begin
 
-    def empty(self, n_rows: int, n_columns: int) -> Matrix:
-        """Return a matrix of zeros in the file, to be filled."""
-        _reserve(self._file.fileno(), 0, 4 * n_rows * n_columns)
-        self._file.close()
-        return np.memmap(self._path, np.float32, "r+", 0, (n_rows, n_columns))
+    def cut(self, end: int) -> None:
+        """Forget what lies behind ``end``."""
+        self.end = self._file.seek(end)
+        self._file.truncate()
 
-    def whole(self, n_rows: int, n_columns: int) -> Matrix:
-        """Return everything that was written as one mapped matrix."""
-        self._file.close()
-        found = np.memmap(self._path, np.float32, "r", 0, (n_rows, n_columns))
-        weakref.finalize(found, lambda _: None, self)  # the file is there as long as the matrix
-        return found
+    def read(self, begin: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Any:
+        """Return an array that was written."""
+        self._file.seek(begin)
+        return np.fromfile(self._file, dtype, math.prod(shape)).reshape(shape)
 
-
-def _remove(file: BinaryIO, path: Path) -> None:
-    file.close()
-    path.unlink(missing_ok=True)
-
-
-class _Written(Rows):
-    """Some rows of a `Spill`, which it keeps."""
-
-    def __init__(self, spill: Spill, path: Path, begin: int, shape: tuple[int, ...]) -> None:
-        super().__init__(shape[0], shape[1])
-        self._spill, self._path, self._begin = spill, path, begin
-
-    def between(self, begin: int, end: int) -> Matrix:
-        width = self.shape[1]
-        found = np.fromfile(
-            self._path, np.float32, (end - begin) * width, offset=4 * (self._begin + begin * width)
-        )
-        return found.reshape(end - begin, width)
+    def mapped(self, begin: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Any:
+        """Return an array that was written, mapped read-only."""
+        return np.memmap(self._file, dtype, "r", begin, shape)
 
 
 class Joined(Rows):

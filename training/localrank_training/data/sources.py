@@ -1,4 +1,4 @@
-"""Where judged queries lie: files and folders, what each one is, and its bytes in bounded pieces.
+"""Where judged queries lie: files and folders, what each one is, its bytes in bounded pieces, and names beside it.
 
 What a file is follows from its first bytes, never from its name. Nothing here knows what a line means.
 """
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from localrank.errors import InvalidData
-from localrank_training.data.letor import LONGEST_LINE
+from localrank.letor import longest_line
+from localrank_training.data.queries import MAX_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "mapped"]
+Kind: TypeAlias = Literal["text", "gzip", "zstd", "parquet", "arrow"]
 
+#: Bytes of a line, whoever reads it.
+LONGEST_LINE = longest_line(MAX_FEATURES)
 #: Bytes of text parsed at a time: large enough for vectorised work, small enough for the caches.
 BLOCK = 1 << 20
-#: Its presence makes a folder the mapped form.
-MAPPED_INDEX = "queryset.json"
 #: Names the features of all files of its folder, one per line.
 NAMES_FILE = "features.txt"
 
@@ -32,6 +33,7 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"PAR1", "parquet"),
+    (b"ARROW1", "arrow"),
 )
 _OTHER = (
     (b"PK\x03\x04", "a zip archive"),
@@ -40,17 +42,16 @@ _OTHER = (
     (b"\x93NUMPY", "a numpy array"),
     (b"\x80\x04\x95", "a pickle"),
     (b"\x80\x05\x95", "a pickle"),
-    (b"ARROW1", "an Arrow file"),
     (b"\x89HDF", "HDF5"),
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
-_EXPECTED = "LETOR text or CSV (plain, gzip or zstd), or Parquet"
+_EXPECTED = "LETOR text, CSV or JSON lines (plain, gzip or zstd), Parquet or Arrow"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file (or mapped folder), what it is, and the file that names its features, if there is one."""
+    """One file, what it is, and the file that names its features, if there is one."""
 
     path: Path
     kind: Kind
@@ -59,7 +60,7 @@ class Source:
     @property
     def size(self) -> int:
         """Bytes as stored."""
-        return self.path.stat().st_size if self.path.is_file() else 0
+        return self.path.stat().st_size
 
 
 def locate(
@@ -95,8 +96,6 @@ def _locate(path: Path, skip: Callable[[Path, InvalidData], None] | None) -> lis
 
 
 def _partitions(folder: Path, skip: Callable[[Path, InvalidData], None] | None) -> list[Source]:
-    if (folder / MAPPED_INDEX).exists():
-        return [Source(folder, "mapped", None)]
     files = sorted(
         entry
         for entry in folder.iterdir()
@@ -134,8 +133,8 @@ def _kind(path: Path) -> Kind:
     for magic, what in _OTHER:
         if head.startswith(magic):
             raise InvalidData(f"{path}: expected {_EXPECTED}, found {what}")
-    if head.lstrip()[:1] in (b"{", b"["):
-        raise InvalidData(f"{path}: expected {_EXPECTED}, found JSON")
+    if head.lstrip().startswith(b"["):
+        raise InvalidData(f"{path}: expected {_EXPECTED}, found a JSON array; write each object on a line")
     if b"\x00" in head:
         raise InvalidData(
             f"{path}: expected {_EXPECTED}, found a binary file (byte {head.index(0) + 1} is 0x00)"
@@ -213,3 +212,33 @@ def _read(stream: Any, source: Source) -> bytes:
         found = "a truncated file" if truncated else f"damage ({error})"
         raise InvalidData(f"{source.path}: expected a whole {source.kind} file, found {found}") from None
     return piece
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """Read feature names, one per line.
+
+    Raises:
+        InvalidData: a name is empty or there twice, or the file is not UTF-8 text.
+    """
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        # Its positions count from behind a byte order mark.
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"the byte 0x{error.object[error.start]:02x} on line {line}"
+        raise InvalidData(f"{path}: expected feature names in UTF-8, found {found}") from None
+    except OSError as error:
+        raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
+    names = tuple(line.strip() for line in lines)
+    if names == ("",):
+        raise InvalidData(f"{path}: expected feature names, found an empty file")
+    first: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise InvalidData(f"{path}:{number}: expected a feature name, found a blank line")
+        if name in first:
+            raise InvalidData(
+                f"{path}:{number}: expected every name once, found {name!r} as on line {first[name]}"
+            )
+        first[name] = number
+    return names

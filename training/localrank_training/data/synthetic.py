@@ -24,21 +24,22 @@ Numbers are rounded, so that a seed gives the same queries on processors whose l
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from localrank.errors import InvalidConfiguration
 from localrank.settings import setting, settle
-from localrank_training.data.letor import MAX_FEATURES
-from localrank_training.data.queries import QuerySet, default_names
+from localrank_training.data.queries import MAX_FEATURES, QuerySet, Texts, default_names
+from localrank_training.data.rows import room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from localrank.arrays import Indices, Vector
+    from localrank.arrays import Indices, Matrix, Vector
 
 #: What feature values are rounded to.
 DECIMALS = 4
@@ -173,19 +174,9 @@ def synthesize(
         feature_names: by default ``f1``, ``f2``, ....
     """
     drawn = Drawn(n_queries, recipe, seed=seed, sample=sample, kinds=kinds)
-    documents = np.empty((drawn.offsets[-1], drawn.recipe.features), np.float32)
-    labels = np.empty(len(documents))
-    for query, (rows, of_query) in enumerate(drawn):
-        span = slice(drawn.offsets[query], drawn.offsets[query + 1])
-        documents[span], labels[span] = rows, of_query
-    queries = QuerySet(
-        documents=documents,
-        labels=labels,
-        offsets=drawn.offsets,
-        query_ids=tuple(drawn.query_ids),
-        feature_names=tuple(feature_names or default_names(drawn.recipe.features)),
-        lines=np.arange(len(documents)),
-    )
+    queries = replace(drawn.whole(), comments=None)
+    if feature_names is not None:
+        queries = replace(queries, feature_names=tuple(feature_names))
     return queries, drawn.kind_of
 
 
@@ -196,6 +187,7 @@ class Drawn:
         recipe: what they are like.
         kind_of: ``[n_queries]`` the hidden kind of each.
         offsets: ``[n_queries + 1]`` where the documents of each begin.
+        query_ids: ``[n_queries]``.
     """
 
     def __init__(
@@ -209,17 +201,35 @@ class Drawn:
     ) -> None:
         self.recipe = recipe or Recipe()
         self._kinds = kinds or Kinds.draw(self.recipe, seed)
-        self._sample = sample
         rng = np.random.default_rng([seed, 1, sample])
         self.kind_of: Indices = rng.permutation(np.arange(n_queries) % self.recipe.kinds)
         fewest, most = self.recipe.documents
         lengths = rng.integers(fewest, most, n_queries, endpoint=True)
         self.offsets: Indices = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rng = rng
+        self.query_ids = [str(sample * 1_000_000 + query + 1) for query in range(n_queries)]
 
-    @property
-    def query_ids(self) -> list[str]:
-        return [str(self._sample * 1_000_000 + query + 1) for query in range(len(self.kind_of))]
+    def comment_of(self, query: int) -> str:
+        """Return what a document of this query says of its kind."""
+        return f"kind={self.kind_of[query]}"
+
+    def whole(self) -> QuerySet:
+        """Return all queries, with the kind of each as comments."""
+        documents = room(int(self.offsets[-1]), self.recipe.features)
+        labels = np.empty(len(documents))
+        for query, (rows, of_query) in enumerate(self):
+            span = slice(self.offsets[query], self.offsets[query + 1])
+            documents[span], labels[span] = rows, of_query
+        kinds = pa.array([self.comment_of(query) for query in range(len(self.kind_of))], pa.large_string())
+        return QuerySet(
+            documents=documents,
+            labels=labels,
+            offsets=self.offsets,
+            query_ids=tuple(self.query_ids),
+            feature_names=default_names(self.recipe.features),
+            lines=np.arange(len(documents)),
+            comments=Texts(kinds, np.repeat(np.arange(len(self.kind_of)), np.diff(self.offsets))),
+        )
 
     def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
         """Yield the documents and the labels of each query."""
@@ -278,3 +288,85 @@ def _across(weights: Vector, directions: Vector) -> Vector:
 def _deviation(weights: Vector, directions: Vector) -> float:
     """Return the standard deviation of the weighted sum within a query."""
     return float(np.sqrt(weights @ weights + np.sum((directions @ weights) ** 2)))
+
+
+# ---------------------------------------------------------------------------------------------------- the demo
+#
+# Four kinds of web search with features that one can imagine: only their names and units are borrowed. What a kind looks
+# for is written down here, so that a reader can hold the weights of the learned models against it.
+
+
+class DemoFeature(NamedTuple):
+    """One column: its values have this mean, deviate by about three units of ``spread``, and are so round.
+
+    ``matters`` is its weight for every kind of query.
+    """
+
+    name: str
+    mean: float
+    spread: float
+    decimals: int
+    matters: float
+
+
+DEMO_FEATURES = (
+    DemoFeature("bm25", 18.0, 1.5, 2, 0.5),
+    DemoFeature("title_match", 0.5, 0.04, 3, 0.5),
+    DemoFeature("body_match", 0.5, 0.04, 3, 0.5),
+    DemoFeature("url_length", 70.0, 5.0, 0, -0.3),
+    DemoFeature("pagerank", 0.5, 0.04, 4, 0.3),
+    DemoFeature("inlinks", 6.0, 0.5, 2, 0.3),
+    DemoFeature("freshness", 0.5, 0.04, 3, 0.3),
+    DemoFeature("clicks", 0.5, 0.04, 3, 0.5),
+    DemoFeature("dwell_time", 90.0, 7.0, 1, 0.5),
+    DemoFeature("spam", 0.5, 0.04, 3, -1.0),
+)
+
+#: What is relevant for one kind of query only, by feature.
+DEMO_KINDS: dict[str, dict[str, float]] = {
+    "navigational": {"title_match": 1.0, "url_length": -1.0, "pagerank": 0.8},
+    "informational": {"bm25": 1.0, "body_match": 1.0, "dwell_time": 0.8, "url_length": 0.4},
+    "news": {"freshness": 1.0, "clicks": 0.8, "inlinks": -0.5},
+    "reference": {"inlinks": 1.0, "pagerank": 0.6, "freshness": -0.6, "clicks": -0.4},
+}
+
+DEMO_RECIPE = Recipe(
+    documents=(20, 40),
+    features=len(DEMO_FEATURES),
+    kinds=len(DEMO_KINDS),
+    separation=0.5,
+    shapes=1.0,
+    noise=0.4,
+)
+
+#: Training, validation and test queries.
+_DEMO_SIZES = (200, 100, 200)
+
+
+def demo_queries(seed: int = 0) -> tuple[QuerySet, QuerySet, QuerySet]:
+    """Return training, validation and test queries: the same kinds, other queries."""
+    kinds = _demo_world(seed)
+    train, validation, test = (
+        _in_units(synthesize(size, DEMO_RECIPE, seed=seed, sample=sample, kinds=kinds)[0])
+        for sample, size in enumerate(_DEMO_SIZES)
+    )
+    return train, validation, test
+
+
+def _demo_world(seed: int) -> Kinds:
+    common = np.array([feature.matters for feature in DEMO_FEATURES])
+    own = np.array(
+        [[kind.get(feature.name, 0.0) for feature in DEMO_FEATURES] for kind in DEMO_KINDS.values()]
+    )
+    return Kinds.of(DEMO_RECIPE, common, own, np.random.default_rng([seed, 0]))
+
+
+def _in_units(queries: QuerySet) -> QuerySet:
+    """Give every feature its scale, none of them below zero; labels were decided without it."""
+    documents: Matrix = np.empty_like(queries.documents)
+    for column, feature in enumerate(DEMO_FEATURES):
+        values = feature.mean + feature.spread * queries.documents[:, column].astype(np.float64)
+        documents[:, column] = np.round(np.maximum(values, 0.0), feature.decimals)
+    return replace(
+        queries, documents=documents, feature_names=tuple(feature.name for feature in DEMO_FEATURES)
+    )

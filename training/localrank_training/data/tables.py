@@ -1,8 +1,9 @@
-"""Judged queries as a table: a row per document, a column per feature, from Parquet or delimited text.
+"""Judged queries as a table: a row per document, a column per feature.
 
-`Layout` decides once per file what each column is, and says so; `rows` turns Arrow's batches into arrays and names the
-row and the column of whatever is wrong. How a file is opened: `localrank_training.data.parquet` and
-`localrank_training.data.delimited`. Docs: docs/use/data.md, "Tables".
+`Columns` says what the user wants, and `Layout` decides once per file what each column is. `rows` turns Arrow's batches
+into arrays and names the row and the column of whatever is wrong. How a file is opened:
+`localrank_training.data.table_text` (CSV, JSON lines) and `localrank_training.data.columnar` (Parquet, Arrow). Docs:
+docs/use/data.md, "Tables".
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
-from localrank_training.data.letor import MAX_FEATURES
-from localrank_training.data.queries import default_names, repeated
+from localrank.settings import setting
+from localrank_training.data.queries import MAX_FEATURES, default_names, repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from localrank.arrays import Indices, Matrix, Vector
-    from localrank_training.data.columns import Columns
 
 #: One column of lists may hold all features, instead of a column each.
 FEATURES = "features"
@@ -34,6 +36,8 @@ FEATURES = "features"
 NAMES = b"localrank.feature_names"
 #: Where the schema says that a column holds the weights of the queries, or the places of the documents.
 WEIGHT, POSITION = b"localrank.weight", b"localrank.position"
+#: Where it says that a column holds the place of each document in an earlier input, in whose order answers go back.
+LINE = b"localrank.line"
 #: Columns that hold the id of a document if nothing else is said; the first that is there counts.
 IDS = ("comment", "document_id", "doc_id", "docid", "docno")
 
@@ -42,17 +46,89 @@ IDS = ("comment", "document_id", "doc_id", "docid", "docno")
 _LAST_PLACE = 2**31 - 1
 
 
-class Batch(NamedTuple):
-    """Some rows: ``labels`` and ``queries`` (positions in ``query_ids``) ``[n_docs]``, ``matrix`` by columns of the set.
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of a table hold, and what an absent feature of a text line is.
 
-    ``weights`` of the queries and ``positions`` of the documents, ``[n_docs]``, if there are columns of these.
+    The command line has an option for each setting.
+
+    Attributes:
+        judged: labels are wanted; otherwise a table may lack them, and all are 0.
+    """
+
+    label: str = setting("label", meaning="Column of the labels (CSV, Parquet).")
+    qid: str = setting("qid", meaning="Column of the query ids (CSV, Parquet).")
+    id: str | None = setting(
+        None,
+        meaning="Column of the document ids (CSV, Parquet; default: comment, document_id, doc_id, docid or docno).",
+    )
+    weight: str | None = setting(
+        None,
+        meaning="Column of the query weights: how much each query counts in training (CSV, Parquet).",
+    )
+    position: str | None = setting(
+        None, meaning="Column of the place at which each document was shown, from 1 (CSV, Parquet)."
+    )
+    ignore: tuple[str, ...] = setting(
+        (), meaning="Columns that are not features, separated by commas (CSV, Parquet)."
+    )
+    sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
+    judged: bool = True
+
+
+#: The usual names.
+AS_NAMED = Columns()
+
+
+class Sparse(NamedTuple):
+    """Values of documents that leave zeros out.
+
+    Attributes:
+        counts: ``[n_docs]`` how many each has.
+        columns: ``[n_values]`` from 0.
+        values: ``[n_values]``.
+    """
+
+    counts: Indices
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some documents in the order of the input: what every reader yields, checked.
+
+    Attributes:
+        labels: ``[n_docs]``.
+        queries: ``[n_docs]`` position in ``query_ids``.
+        query_ids: in the order of their first appearance here.
+        numbers: ``[n_docs]`` line or row of each document in its file.
+        values: ``[n_docs, n_columns]``.
+        comments: ``[n_docs]`` an Arrow string array; None without comments.
+        weights: ``[n_docs]`` of each document's query; None if all queries count the same.
+        positions: ``[n_docs]`` where each document was shown, 0 for nowhere; None if the file does not say.
     """
 
     labels: Vector
     queries: Indices
     query_ids: Sequence[str]
+    numbers: Indices
+    values: Matrix | Sparse
+    comments: Any = None
+    weights: Vector | None = None
+    positions: Indices | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Piece(NamedTuple):
+    """Some documents to be written, ``query_ids`` ``[n_docs]``; the rest as in `Batch`."""
+
+    labels: Vector
+    query_ids: Sequence[str]
+    documents: Matrix
     comments: Any
-    matrix: Matrix
     weights: Vector | None
     positions: Indices | None
 
@@ -111,7 +187,8 @@ class Layout:
             and FEATURES not in columns.ignore
             and _is_list(schema.field(FEATURES).type)
         )
-        used = {self.label, self.qid, self.id, self.weight, self.position}
+        line = _chosen(None, schema, LINE)
+        used = {self.label, self.qid, self.id, self.weight, self.position, line}
         self.left_out: list[tuple[str, str]] = []
         self.doubtful: list[str] = []
         features = []
@@ -273,7 +350,7 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
         batch: with the columns of ``layout``.
         row: the number of its first row.
         layout: of its file.
-        names: the features, in the order wanted.
+        names: the features, in the order wanted; none leaves the values out.
         order: the position in ``layout.names`` of each.
     """
     for column in (layout.label, layout.qid, layout.weight):
@@ -285,24 +362,75 @@ def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequ
         if layout.label is None
         else _at_least_zero(batch, row, layout, layout.label, "a finite label of at least 0")
     )
-    encoded = batch[layout.qid].cast(pa.string()).dictionary_encode()
-    comments = None
-    if layout.id is not None:
-        comments = pc.fill_null(batch[layout.id].cast(pa.string()), "")
-        comments.validate(full=True)  # not every damage shows before the text is decoded
-        if not pc.any(pc.not_equal(comments, "")).as_py():
-            comments = None
+    queries, query_ids = _encoded(batch[layout.qid])
     return Batch(
         labels=labels,
-        queries=encoded.indices.to_numpy().astype(np.int64),
-        query_ids=encoded.dictionary.to_pylist(),
-        comments=comments,
-        matrix=_matrix(batch, row, layout, names, order),
+        queries=queries,
+        query_ids=query_ids,
+        numbers=np.arange(row, row + batch.num_rows),
+        values=_matrix(batch, row, layout, names, order),
+        comments=None if layout.id is None else _comments(batch[layout.id]),
         weights=None
         if layout.weight is None
         else _at_least_zero(batch, row, layout, layout.weight, "a finite weight of at least 0"),
         positions=_positions(batch, row, layout),
     )
+
+
+def list_width(table: Any) -> int | None:
+    """Return how many values the first list of features has; None without such a column."""
+    position = table.schema.get_field_index(FEATURES)
+    first = table.column(position)[0].as_py() if position >= 0 else None
+    return len(first) if isinstance(first, list) else None
+
+
+def weights_of(
+    queries: Indices, weights: Vector, query_ids: Sequence[str], at: Callable[[int], str]
+) -> Vector:
+    """Return ``[n_queries]`` the weight of each query, which a column repeats on each of its documents.
+
+    Args:
+        queries: ``[n_docs]`` positions in ``query_ids``.
+        weights: ``[n_docs]``.
+        query_ids: of all queries.
+        at: says where one of these documents stands.
+
+    Raises:
+        InvalidData: two documents of a query say different things.
+    """
+    found = np.full(len(query_ids), np.nan)
+    numbers, first = np.unique(queries, return_index=True)
+    found[numbers] = weights[first]
+    wrong = np.flatnonzero(weights != found[queries])
+    if len(wrong):
+        row = int(wrong[0])
+        query = int(queries[row])
+        raise InvalidData(
+            f"{at(row)}: expected one weight for all documents of query {query_ids[query]!r}, found "
+            f"{weights[row]:g} after {found[query]:g}"
+        )
+    return found
+
+
+def _encoded(column: Any) -> tuple[Indices, Sequence[str]]:
+    """Return which query each row has, and the queries in the order of their first appearance."""
+    if pa.types.is_dictionary(column.type):
+        codes, ids = column.indices.to_numpy(), column.dictionary.cast(pa.string()).to_pylist()
+        steps = np.diff(codes, prepend=-1)
+        if bool(((steps == 0) | (steps == 1)).all()) and len(ids) == len(set(ids)) == codes[-1] + 1:
+            return codes.astype(np.int64), ids
+    encoded = column.cast(pa.string()).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _comments(column: Any) -> Any:
+    """Return comments as strings; None if all are empty."""
+    if not pa.types.is_large_string(column.type):
+        column = column.cast(pa.string())
+    if column.null_count:
+        column = pc.fill_null(column, "")
+    column.validate(full=True)  # not every damage shows before the text is decoded
+    return column if pc.any(pc.not_equal(column, "")).as_py() else None
 
 
 def _at_least_zero(batch: Any, row: int, layout: Layout, column: str, expected: str) -> Vector:
@@ -330,6 +458,8 @@ def _positions(batch: Any, row: int, layout: Layout) -> Indices | None:
 
 def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Matrix:
     matrix = np.empty((batch.num_rows, len(names)), np.float32)
+    if not names:
+        return matrix
     with np.errstate(over="ignore"):
         if layout.listed:
             matrix[:] = _list_values(batch[FEATURES], row, layout)[:, list(order)]

@@ -1,71 +1,70 @@
-"""Write judged queries: text, Parquet or the mapped form; convert one into another.
+"""Write judged queries, convert one format into another, and split a set into parts.
 
-What is written reads back as the same values, labels, order, comments and names. Everything is read and checked once
+What is written reads back as the same values, labels, order, comments and names. The whole input is read and checked
 before the first byte is written, and what is written gets its name when it is whole: a failure leaves nothing behind.
-Memory holds labels, comments and one block of values.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from localrank.errors import InvalidData
+from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.features.columns import forget
-from localrank_training.data.columns import AS_NAMED, Columns
-from localrank_training.data.letor_writer import LetorWriter, check_feature_names, check_query_ids
-from localrank_training.data.mapped import StoredComments, write_mapped
-from localrank_training.data.parquet import ParquetWriter
-from localrank_training.data.queries import default_names, repeated
-from localrank_training.data.reading import Grouping, located
-from localrank_training.data.replacing import replacing, telling
+from localrank_training.data.columnar import ParquetWriter, write_arrow
+from localrank_training.data.letor import LetorWriter, check_feature_names, check_query_ids
+from localrank_training.data.queries import Texts, default_names, repeated
+from localrank_training.data.reading import read
 from localrank_training.data.rows import CELLS
-from localrank_training.data.scanning import Block, Scan, blocks_of
+from localrank_training.data.tables import AS_NAMED, Columns, Piece
+from localrank_training.files import replacing, telling
 from localrank_training.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
     from localrank_training.data.synthetic import Drawn
 
-Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "mapped"]
+Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES: dict[Format, str] = {
     "text": ".txt",
     "gz": ".txt.gz",
     "zst": ".txt.zst",
     "parquet": ".parquet",
-    "mapped": "",
+    "arrow": ".arrow",
 }
 
 
 #: The names of tables of text.
-_TABLE = re.compile(r"(\.(csv|tsv))(\.gz|\.zst)?$", re.IGNORECASE)
+_TABLE = re.compile(r"(\.(csv|tsv|json|jsonl))(\.gz|\.zst)?$", re.IGNORECASE)
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format that a name asks for: ``.gz``, ``.zst``, ``.parquet``, a final ``/`` (mapped), else text.
+    """Return the format that a name asks for: ``.gz``, ``.zst``, ``.parquet``, ``.arrow``, else text.
 
     Raises:
-        InvalidData: it asks for CSV, which can only be read.
+        InvalidData: it asks for CSV or JSON, which can only be read.
     """
-    if str(path).endswith(("/", os.sep)):
-        return "mapped"
     if table := _TABLE.search(str(path)):
         raise InvalidData(
-            f"{path}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or / (a folder, mapped), found {table[1]}, which "
+            f"{path}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow, found {table[1]}, which "
             "can be read but not written"
         )
     suffix = Path(path).suffix.removeprefix(".")
-    return cast("Format", suffix) if suffix in {"gz", "zst", "parquet"} else "text"
+    return cast("Format", suffix) if suffix in {"gz", "zst", "parquet", "arrow"} else "text"
+
+
+#: Bytes of documents that are held while they are converted.
+_HELD = 1 << 24
+_TEXT = frozenset({"text", "gz", "zst"})
 
 
 def write(
@@ -76,60 +75,54 @@ def write(
     sparse: bool | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a set that is in memory, documents in the order of ``lines``.
+    """Write a set, documents in the order of ``lines``; the file gets its name when it is whole.
 
     Args:
         queries: what to write.
-        path: where to; for the mapped form a folder.
+        path: where to.
         to: the format; None takes it from the name.
         sparse: whether text leaves zeros out; None does so where most values are zero.
         overwrite: replace what is there.
+
+    Raises:
+        InvalidData: the format cannot hold it, or the file cannot be written.
     """
-    codes = np.arange(len(queries))
-    write_blocks(
-        path,
-        format_of(path) if to is None else to,
-        lambda: blocks_of(queries, codes),
-        query_ids=queries.query_ids,
-        names=queries.feature_names,
-        comments=queries.comments is not None,
-        weights=queries.weights is not None,
-        positions=queries.positions is not None,
-        sparse=sparse,
-        overwrite=overwrite,
-    )
+    path, to = Path(path), format_of(path) if to is None else to
+    if to in _TEXT and (queries.weights is not None or queries.positions is not None):
+        found = "positions" if queries.weights is None else "query weights"
+        raise InvalidData(
+            f"{path}: expected a format that keeps {found} (--to parquet or arrow), found LETOR text"
+        )
+    names, kept = queries.feature_names, (queries.comments, queries.weights, queries.positions)
+    with _opened(path, to, queries.query_ids, names, overwrite=overwrite) as temporary:
+        if to == "arrow":
+            write_arrow(temporary, queries)
+        elif to == "parquet":
+            comments, weights, positions = (one is not None for one in kept)
+            _fill(
+                ParquetWriter(temporary, names, comments=comments, weights=weights, positions=positions),
+                _pieces(queries),
+            )
+        else:
+            _fill(LetorWriter(temporary, to, len(names), sparse=sparse), _pieces(queries))
 
 
 def write_drawn(drawn: Drawn, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write synthetic queries while they are drawn, with the kind of each as comments; the name decides the format."""
-    write_blocks(
-        path,
-        format_of(path),
-        lambda: _blocks_of_drawn(drawn),
-        query_ids=drawn.query_ids,
-        names=default_names(drawn.recipe.features),
-        comments=True,
-        weights=False,
-        positions=False,
-        sparse=None,
-        overwrite=overwrite,
-    )
+    """Write synthetic queries, with the kind of each as comments; the name decides the format.
 
-
-def _blocks_of_drawn(drawn: Drawn) -> Iterator[Block]:
-    most = max(1, CELLS // drawn.recipe.features)
-    rows: list[Matrix] = []
-    labels: list[Vector] = []
-    first = 0
-    for query, (documents, of_query) in enumerate(drawn):
-        rows.append(documents.astype(np.float32))
-        labels.append(of_query.astype(np.float64))
-        last = query + 1
-        if drawn.offsets[last] - drawn.offsets[first] >= most or last == len(drawn.kind_of):
-            query_of = np.repeat(np.arange(first, last), np.diff(drawn.offsets[first : last + 1]))
-            comments = pa.array([f"kind={drawn.kind_of[one]}" for one in query_of], pa.string())
-            yield Block(np.concatenate(labels), query_of, comments, matrix=np.concatenate(rows))
-            rows, labels, first = [], [], last
+    Text and Parquet are written while the queries are drawn.
+    """
+    path, to = Path(path), format_of(path)
+    names = default_names(drawn.recipe.features)
+    with _opened(path, to, drawn.query_ids, names, overwrite=overwrite) as temporary:
+        if to == "arrow":
+            write_arrow(temporary, drawn.whole())
+        elif to == "parquet":
+            _fill(
+                ParquetWriter(temporary, names, comments=True, weights=False, positions=False), _drawn(drawn)
+            )
+        else:
+            _fill(LetorWriter(temporary, to, len(names), sparse=None), _drawn(drawn))
 
 
 def convert(
@@ -144,198 +137,185 @@ def convert(
     say: Callable[[str], None] = lambda _: None,
     skip: bool = False,
 ) -> int:
-    """Write what the paths hold in another form; return the number of documents. See `write`.
-
-    With ``skip``, files with which something is wrong are left out, and ``say`` is told of each.
-    """
+    """Write what the paths hold in another form; return the number of documents. See `write` and `read`."""
     form = format_of(out) if to is None else to
-    checked = Checked(paths, progress, columns, say, skip=skip)
-    write_blocks(
-        out,
-        form,
-        checked.blocks,
-        query_ids=checked.query_ids,
-        names=checked.names,
-        comments=checked.comments,
-        weights=checked.weights,
-        positions=checked.positions,
-        sparse=sparse,
-        overwrite=overwrite,
-    )
-    return checked.n_docs
+    queries = read(paths, progress=progress, columns=columns, say=say, skip=skip, held=_HELD)
+    write(queries, out, to=form, sparse=sparse, overwrite=overwrite)
+    return queries.n_docs
 
 
-class Checked:
-    """Sources that were read once and are good; ``blocks`` reads them again."""
-
-    def __init__(
-        self,
-        paths: Sequence[str | Path],
-        progress: Progress,
-        columns: Columns,
-        say: Callable[[str], None],
-        *,
-        skip: bool = False,
-    ) -> None:
-        self._sources, skipped = located(paths, say, skip=skip)
-        self._progress = progress
-        self._columns = columns
-        scan = Scan(
-            self._sources,
-            lambda _task, done, total: progress("checking", done, total),
-            columns=columns,
-            say=say,
-            skip=skip,
-            skipped=skipped,
-        )
-        queries = []
-        self.comments = self.weights = self.positions = False
-        for block in scan:
-            queries.append(block.queries)
-            self.weights = block.weights is not None
-            self.positions = self.positions or block.positions is not None
-            self.comments = self.comments or block.comments is not None
-        self.queries = np.concatenate(queries)
-        self.names = scan.names()
-        self.query_ids = tuple(scan.query_ids)
-        self.n_docs = len(self.queries)
-        bad = {one.file for one in scan.skipped}
-        self._sources = [source for source in self._sources if str(source.path) not in bad]
-
-    def blocks(self) -> Iterator[Block]:
-        scan = Scan(
-            self._sources,
-            lambda _task, done, total: self._progress("converting", done, total),
-            columns=self._columns,
-        )
-        seen = 0
-        for block in scan:
-            here = self.queries[seen : seen + len(block)]
-            if not np.array_equal(block.queries, here) or scan.n_columns > len(self.names):
-                raise InvalidData(
-                    f"{self._sources[0].path}: expected input that does not change while it is read twice, found a change"
-                )
-            seen += len(block)
-            yield block
-        if seen != self.n_docs or scan.names() != self.names:
-            raise InvalidData(
-                f"{self._sources[0].path}: expected input that does not change while it is read twice, found a change"
-            )
-
-
-class _Writer(Protocol):
-    def write(self, block: Block, query_ids: Sequence[str]) -> None: ...
-    def close(self) -> None: ...
-
-
-def write_blocks(
-    path: str | Path,
-    to: Format,
-    blocks: Callable[[], Iterable[Block]],
+def split(
+    paths: Sequence[str | Path],
+    out: str | Path,
     *,
-    query_ids: Sequence[str],
-    names: Sequence[str],
-    comments: bool,
-    weights: bool,
-    positions: bool,
-    sparse: bool | None,
-    overwrite: bool,
-) -> None:
-    """Write blocks of documents; the file or folder gets its name when it is whole.
+    fractions: Sequence[float] | None = None,
+    folds: int | None = None,
+    seed: int = 0,
+    to: Format = "text",
+    progress: Progress = silent,
+    columns: Columns = AS_NAMED,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, tuple[int, int]]:
+    """Deal the queries into files of a new folder, whole queries at random.
 
     Args:
-        path: where to; for the mapped form a folder.
-        to: the format.
-        blocks: yields the documents; the mapped form asks twice.
-        query_ids: of the queries that the blocks number.
-        names: of the features.
-        comments: whether there are any.
-        weights: whether there are any.
-        positions: whether there are any.
-        sparse: whether text leaves zeros out; None does so where most values are zero.
-        overwrite: replace what is there.
+        paths: what to split.
+        out: the folder; it must not exist.
+        fractions: of the queries; two are train and test, three are train, validation and test.
+        folds: K parts ``S1..SK``; ``FoldK/`` has ``train`` (K - 2 parts), ``validation`` and ``test``, rotating as LETOR's
+            official folds do.
+        seed: of the shuffle; the same queries in the same order split in the same way.
+        to: the format of the files.
+        progress: told the bytes read.
+        columns: what the columns of tables hold, and whether text leaves zeros out.
+        say: told what was taken from a table and what was left out.
 
-    Raises:
-        InvalidData: the format cannot hold it, or the file cannot be written.
+    Returns:
+        Queries and documents of every file, by its name in the folder.
     """
-    path = Path(path)
+    # What costs nothing to check comes before the data are read, which may take minutes.
+    if (fractions is None) == (folds is None):
+        raise InvalidConfiguration("expected either fractions or folds to split by, found both or neither")
+    names = None if fractions is None else _parts(fractions)
+    out = Path(out)
+    if out.exists():
+        kind = "one" if out.is_dir() else "a file"
+        raise InvalidData(f"{out}: expected a folder that does not exist yet, found {kind}")
+    queries = read(paths, progress=progress, columns=columns, say=say, held=_HELD)
+    if fractions is not None and names is not None:
+        sizes, files = _by_fractions(fractions, names, len(queries))
+    else:
+        sizes, files = _by_folds(cast("int", folds), len(queries))
+    order = np.random.default_rng(seed).permutation(len(queries))
+    part_of = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(order)]
+    report: dict[str, tuple[int, int]] = {}
+    with telling(out), replacing(out, overwrite=False) as temporary:
+        temporary.mkdir()
+        for name, parts in files.items():
+            part = queries.select(np.flatnonzero(np.isin(part_of, parts)))
+            path = temporary / (name + SUFFIXES[to])
+            path.parent.mkdir(exist_ok=True)
+            write(part, path, to=to)
+            report[name + SUFFIXES[to]] = (len(part), part.n_docs)
+    return report
+
+
+def _parts(fractions: Sequence[float]) -> list[str]:
+    """Return the names of the parts."""
+    names = {2: ["train", "test"], 3: ["train", "validation", "test"]}.get(len(fractions))
+    # NaN is neither above 0 nor close to a sum of 1.
+    if names is None or not (all(part > 0 for part in fractions) and abs(sum(fractions) - 1) <= 1e-9):
+        raise InvalidConfiguration(
+            f"expected two or three fractions above 0 that add up to 1, found {', '.join(map(str, fractions))}"
+        )
+    return names
+
+
+def _by_fractions(
+    fractions: Sequence[float], names: Sequence[str], n_queries: int
+) -> tuple[Indices, dict[str, list[int]]]:
+    # Largest remainders: whole numbers that add up, each within one of its share.
+    shares = np.array(fractions) * n_queries
+    sizes = np.floor(shares).astype(np.int64)
+    sizes[np.argsort(sizes - shares, kind="stable")[: n_queries - int(sizes.sum())]] += 1
+    if int(sizes.min()) == 0:
+        raise InvalidData(
+            f"expected at least one query in each of {len(names)} parts, found {n_queries} queries"
+        )
+    return sizes, {name: [part] for part, name in enumerate(names)}
+
+
+def _by_folds(folds: int, n_queries: int) -> tuple[Indices, dict[str, list[int]]]:
+    if not 3 <= folds <= n_queries:
+        raise InvalidData(f"expected 3 to {n_queries} folds of {n_queries} queries, found {folds}")
+    sizes = np.full(folds, n_queries // folds)
+    sizes[: n_queries % folds] += 1
+    files = {}
+    for fold in range(folds):
+        order = [(fold + part) % folds for part in range(folds)]
+        files[f"Fold{fold + 1}/train"] = order[:-2]
+        files[f"Fold{fold + 1}/validation"] = order[-2:-1]
+        files[f"Fold{fold + 1}/test"] = order[-1:]
+    return sizes, files
+
+
+@contextmanager
+def _opened(
+    path: Path, to: Format, query_ids: Sequence[str], names: Sequence[str], *, overwrite: bool
+) -> Iterator[Path]:
+    """Yield a name to write to; the file gets its own when it is whole, and so do names beside it."""
     if to not in FORMATS:
         raise InvalidData(f"expected one of {', '.join(FORMATS)} as format, found {to!r}")
-    if to in {"text", "gz", "zst"} and (weights or positions):
-        found = "query weights" if weights else "positions"
-        raise InvalidData(
-            f"{path}: expected a format that keeps {found} (--to parquet or mapped), found LETOR text"
-        )
     for what, given in (("feature name", names), ("query id", query_ids)):
         if (twice := repeated(given)) is not None:
             raise InvalidData(f"{path}: expected every {what} once, found {twice!r} again")
     if not path.parent.is_dir():
         raise InvalidData(f"{path}: expected an existing folder to write into, found none at {path.parent}")
     beside = path.with_name(path.name + ".names")
-    needs_names = to in {"text", "gz", "zst"} and tuple(names) != default_names(len(names))
+    needs_names = to in _TEXT and tuple(names) != default_names(len(names))
     with ExitStack() as stack:
         stack.enter_context(telling(path))
         temporary = stack.enter_context(replacing(path, overwrite=overwrite))
+        if to in _TEXT:
+            check_query_ids(query_ids)
         # Left in reverse order: the names are there before the data are.
         if needs_names:
             check_feature_names(names)
             stack.enter_context(replacing(beside, overwrite=overwrite)).write_text(
                 "".join(name + "\n" for name in names), "utf-8"
             )
-        if to == "mapped":
-            temporary.mkdir()
-            _fill_mapped(temporary, blocks, query_ids=query_ids, names=names)
-        else:
-            ids = np.array(query_ids, object)
-            writer: _Writer
-            if to == "parquet":
-                writer = ParquetWriter(
-                    temporary, names, comments=comments, weights=weights, positions=positions
-                )
-            else:
-                check_query_ids(query_ids)
-                writer = LetorWriter(temporary, to, len(names), sparse=sparse)
-            try:
-                for block in blocks():
-                    writer.write(block, ids[block.queries].tolist())
-            finally:
-                writer.close()
-    if to in {"text", "gz", "zst", "parquet"} and not needs_names:
+        yield temporary
+    if not needs_names:
         beside.unlink(missing_ok=True)
 
 
-def _fill_mapped(
-    folder: Path, blocks: Callable[[], Iterable[Block]], *, query_ids: Sequence[str], names: Sequence[str]
-) -> None:
-    labels, queries, comments = [], [], []
-    weights = np.full(len(query_ids), np.nan)
-    positions: list[Indices] = []
-    shown = False
-    for block in blocks():
-        labels.append(block.labels)
-        queries.append(block.queries)
-        shown = shown or block.positions is not None
-        if block.weights is not None:
-            weights[block.queries] = block.weights
-        positions.append(np.zeros(len(block), np.int64) if block.positions is None else block.positions)
-        comments.append(pa.nulls(len(block), pa.string()) if block.comments is None else block.comments)
-    grouping = Grouping(np.concatenate(queries), len(query_ids))
-    documents = write_mapped(
-        folder,
-        labels=np.concatenate(labels)[grouping.order],
-        offsets=grouping.offsets,
-        lines=grouping.order,
-        query_ids=query_ids,
-        feature_names=names,
-        comments=StoredComments.of(comments, grouping.order),
-        weights=None if np.isnan(weights).any() else weights,
-        positions=np.concatenate(positions)[grouping.order] if shown else None,
-    )
-    done = 0
-    for block in blocks():
-        rows = grouping.rows(done, len(block))
-        block.fill(documents, rows)
-        if isinstance(rows, slice):
-            forget(documents, rows.start, rows.stop)
-        done += len(block)
-    documents.flush()
+def _fill(writer: ParquetWriter | LetorWriter, pieces: Iterator[Piece]) -> None:
+    try:
+        for piece in pieces:
+            writer.write(piece)
+    finally:
+        writer.close()
+
+
+def _pieces(queries: QuerySet) -> Iterator[Piece]:
+    """Yield a set's documents in the order of their input."""
+    order = np.argsort(queries.lines, kind="stable")
+    ids = np.array(queries.query_ids, object)
+    query_of = queries.query_of
+    comments = None if queries.comments is None else Texts.of(queries.comments)
+    size = max(CELLS // queries.n_features, 1)
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        of = query_of[rows]
+        yield Piece(
+            labels=queries.labels[rows],
+            query_ids=ids[of].tolist(),
+            documents=np.asarray(queries.documents[rows]),
+            comments=None if comments is None else comments.arrow(rows),
+            weights=None if queries.weights is None else queries.weights[of],
+            positions=None if queries.positions is None else queries.positions[rows],
+        )
+        forget(queries.documents, int(rows.min()), int(rows.max()) + 1)
+
+
+def _drawn(drawn: Drawn) -> Iterator[Piece]:
+    """Yield synthetic queries while they are drawn."""
+    most = max(1, CELLS // drawn.recipe.features)
+    documents: list[Matrix] = []
+    labels: list[Vector] = []
+    first = 0
+    for query, (some, of_query) in enumerate(drawn):
+        documents.append(some.astype(np.float32))
+        labels.append(of_query.astype(np.float64))
+        last = query + 1
+        if drawn.offsets[last] - drawn.offsets[first] >= most or last == len(drawn.kind_of):
+            query_of = np.repeat(np.arange(first, last), np.diff(drawn.offsets[first : last + 1]))
+            yield Piece(
+                labels=np.concatenate(labels),
+                query_ids=[drawn.query_ids[one] for one in query_of],
+                documents=np.concatenate(documents),
+                comments=pa.array([drawn.comment_of(int(one)) for one in query_of], pa.string()),
+                weights=None,
+                positions=None,
+            )
+            documents, labels, first = [], [], last

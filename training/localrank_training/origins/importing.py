@@ -16,7 +16,7 @@ from localrank.features.contract import FeatureContract
 from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
-from localrank_training.data.alignment import aligned
+from localrank_training.data.preparing import aligned
 from localrank_training.data.queries import default_names
 from localrank_training.origins.asking import LIBRARIES, origin_scores
 from localrank_training.origins.checking import check, expected_scores

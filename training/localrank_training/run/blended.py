@@ -35,7 +35,7 @@ from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.learners.weights import standardised_within
-from localrank_training.parallel import in_parallel
+from localrank_training.parallel import in_parallel, unpacked
 from localrank_training.pipeline import (
     Built,
     learn_cluster,
@@ -48,7 +48,6 @@ from localrank_training.pipeline import (
 from localrank_training.progress import silent
 from localrank_training.prototypes import Locality, local_weights, similarities_to
 from localrank_training.run.choosing import Trial, open_settings
-from localrank_training.sending import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-r"""Choosing the thresholds of a guard (`localrank.routing.guard`) on queries that the models were not built from.
+r"""Choosing the thresholds of a guard (`localrank.routing.router.guard`) on queries that the models were not built from.
 
 A threshold :math:`t` of one measure sends the held-out queries beyond it down one rung of the chain. Let :math:`g_q` be
 the change of the metric of query :math:`q`, zero for queries that are not beyond it. The threshold is accepted if
@@ -19,7 +19,7 @@ import numpy as np
 from localrank.metrics import Judgements
 from localrank.routing.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
 from localrank_training.comparisons import clearly_above
-from localrank_training.data.alignment import aligned
+from localrank_training.data.preparing import aligned
 from localrank_training.evaluation import Ranked, rank_all
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from localrank.arrays import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import CONVENTIONS, Judgements
 from localrank_training.comparisons import clearly_above, standard_error
+from localrank_training.data.preparing import placed, refuse_missing
 from localrank_training.data.queries import concatenated
-from localrank_training.data.usable import placed, refuse_missing
 from localrank_training.evaluation import Ranked, rank_all
 from localrank_training.journal import Journal, fingerprint, libraries
 from localrank_training.learners.budget import plan_fits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_training.clicks.users import Cascade, PositionBiased, User
+from benchmarks.users import Cascade, PositionBiased, User
 
 ATTRACTIONS = np.array([0.9, 0.5, 1.0, 0.8])
 DRAWS = 1500

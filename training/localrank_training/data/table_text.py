@@ -1,8 +1,12 @@
-"""Judged queries in delimited text: commas, tabs, semicolons or bars, with a header. Docs: docs/use/data.md, "CSV"."""
+"""Judged queries in tables of text. Docs: docs/use/data.md, "CSV" and "JSON lines".
+
+CSV is delimited by commas, tabs, semicolons or bars, and has a header. JSON lines have an object on each line.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shlex
 from contextlib import contextmanager, suppress
@@ -11,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
 
 from localrank.errors import InvalidData
 from localrank.letor import decimal
-from localrank_training.data.sources import first_line, opened
-from localrank_training.data.tables import IDS, Batch, Layout, check_names, is_number, rows
+from localrank_training.data.sources import blocks, first_line, opened
+from localrank_training.data.tables import IDS, Layout, check_names, is_number, list_width, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from localrank_training.data.columns import Columns
     from localrank_training.data.sources import Source
+    from localrank_training.data.tables import Batch, Columns
 
 _DELIMITERS = (b"\t", b",", b";", b"|")
 #: What stands for a missing value.
@@ -38,6 +43,9 @@ _CELL = re.compile(
     r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): (?:invalid value '(.*)')?"
 )
 _ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
+#: How Arrow says which value or object is wrong. It counts rows from 0.
+_VALUE = re.compile(r"JSON parse error: Column\(/?([^/)]*)[^)]*\) changed from (\w+) to (\w+) in row (\d+)")
+_OBJECT = re.compile(r"JSON parse error: (.*?)\.? in row (\d+)")
 
 
 def delimiter_of(line: bytes, name: str) -> str | None:
@@ -203,6 +211,118 @@ class DelimitedReader:
         advice = "" if name in self._wanted else f"; --ignore {shlex.quote(name)} leaves the column out"
         return InvalidData(
             f"{self._source.path}: row {row + 1}, column {name!r}: expected a number{like}, found {shown!r}{advice}"
+        )
+
+
+class JsonReader:
+    """One file of JSON lines; the columns are those of its first block.
+
+    Attributes:
+        layout: what each column is.
+    """
+
+    def __init__(self, source: Source, columns: Columns) -> None:
+        self._source = source
+        #: The type that each column is read with, until the first block has shown the others.
+        self._ids = {columns.qid, columns.id, *IDS}
+        self._types = self._texts()
+        first = next(self._tables(lambda _: None), None)
+        if first is None:
+            raise InvalidData(f"{source.path}: expected judged documents, found no objects")
+        self.layout = Layout(source.path, first.schema, columns, list_width(first))
+        self._types = {field.name: field.type for field in first.schema if not pa.types.is_struct(field.type)}
+
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
+        """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
+        order = [self.layout.names.index(name) for name in names]
+        row, done = 1, [0]
+
+        def advance(position: int) -> None:
+            done[0] = position
+
+        for table in self._tables(advance):
+            self._refuse_further(table, row)
+            for batch in table.select(self.layout.columns).combine_chunks().to_batches():
+                yield rows(batch, row, self.layout, names, order), done[0] / max(self._source.size, 1)
+                row += batch.num_rows
+
+    def _texts(self) -> dict[str, Any]:
+        """Return the types of ids that are text: Arrow would take some for dates."""
+        try:
+            first = json.loads(first_line(self._source))
+        except ValueError:
+            return {}  # Arrow says what is wrong
+        return {name: pa.string() for name in self._ids if name and isinstance(first.get(name), str)}
+
+    def _type(self, name: str, found: Any) -> Any:
+        """Return the type with which a column is read, from that of its first block."""
+        kinds = pa.types
+        if kinds.is_list(found) and (is_number(found.value_type) or kinds.is_null(found.value_type)):
+            return pa.list_(pa.float64())
+        if kinds.is_timestamp(found):
+            return pa.string()
+        if kinds.is_null(found) or (kinds.is_integer(found) and name not in self._ids):
+            return pa.float64()
+        return found
+
+    def _tables(self, advance: Callable[[int], None]) -> Iterator[Any]:
+        """Yield the file in blocks of whole lines, numbers as doubles and whole numbers of ids as they are."""
+        row = 0
+        for block in blocks(self._source, advance):
+            if not block.strip():
+                continue
+            try:
+                block.decode()
+            except UnicodeDecodeError as error:
+                at = row + block[: error.start].count(b"\n") + 1
+                found = f"the byte 0x{block[error.start]:02x}"
+                raise InvalidData(
+                    f"{self._source.path}: row {at}: expected UTF-8 text, found {found}"
+                ) from None
+            schema = pa.schema([pa.field(name, kind) for name, kind in self._types.items()])
+            try:
+                table = pa_json.read_json(
+                    pa.BufferReader(block),
+                    read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block)),
+                    parse_options=pa_json.ParseOptions(explicit_schema=schema),
+                )
+            except (pa.ArrowException, ValueError) as error:
+                raise self._explained(str(error), row) from None
+            row += table.num_rows
+            kinds = [
+                self._types.get(field.name) or self._type(field.name, field.type) for field in table.schema
+            ]
+            yield table.cast(pa.schema(map(pa.field, table.schema.names, kinds)), safe=False)
+
+    def _refuse_further(self, table: Any, row: int) -> None:
+        """Refuse numbers under a name that the first block does not have."""
+        for name in table.schema.names:
+            if name not in self._types and is_number(table.schema.field(name).type):
+                at = row + int(pc.index(table[name].is_valid(), pa.scalar(value=True)).as_py())
+                raise InvalidData(
+                    f"{self._source.path}: row {at}, column {name!r}: expected the columns of the first rows, found "
+                    "another one"
+                )
+
+    def _explained(self, error: str, row: int) -> InvalidData:
+        """Return Arrow's error in our words, with row and column if there are any."""
+        if value := _VALUE.match(error):
+            name, was, now, at = value[1], value[2], value[3], row + int(value[4]) + 1
+            if not name:
+                return InvalidData(
+                    f"{self._source.path}: row {at}: expected an object on each line, found {now}"
+                )
+            words = {"string": "text"}
+            found = f"expected {words.get(was, was)}, as before, found {words.get(now, now)}"
+            return InvalidData(f"{self._source.path}: row {at}, column {name!r}: {found}")
+        if wrong := _OBJECT.match(error):
+            at = row + int(wrong[2]) + 1
+            return InvalidData(
+                f"{self._source.path}: row {at}: expected an object on each line, found: {wrong[1]}"
+            )
+        return InvalidData(
+            f"{self._source.path}: after row {row}: expected an object on each line, found: "
+            f"{error.splitlines()[0][:200]}"
         )
 
 

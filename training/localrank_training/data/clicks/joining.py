@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank_training.clicks.propensities import Tally
+from localrank_training.data.clicks.propensities import Tally
 from localrank_training.data.queries import QuerySet, default_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.journal import Logged
-    from localrank_training.clicks.propensities import Propensities
+    from localrank_training.data.clicks.propensities import Propensities
 
 #: What becomes of documents that were shown and not judged.
 Rest: TypeAlias = Literal["zero", "drop"]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.journal import Logged
-from localrank_training.clicks.joining import ALL, Joined, join, tally
-from localrank_training.clicks.propensities import Propensities, fit, from_power
+from localrank_training.data.clicks.joining import ALL, Joined, join, tally
+from localrank_training.data.clicks.propensities import Propensities, fit, from_power
 from localrank_training.data.writing import format_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank_training.clicks.joining import Rest, Which
+    from localrank_training.data.clicks.joining import Rest, Which
     from localrank_training.data.queries import QuerySet
 
 _POWER = re.compile(r"power:(?P<eta>[0-9]+(?:\.[0-9]+)?)")
@@ -63,7 +63,7 @@ def export(
     max_weight: float = 10.0,
     overwrite: bool = False,
 ) -> Exported:
-    """Join impressions and feedback and write them; see `localrank_training.clicks.joining.join`.
+    """Join impressions and feedback and write them; see `localrank_training.data.clicks.joining.join`.
 
     Args:
         paths: files of the log, or folders of them.
@@ -76,7 +76,7 @@ def export(
         overwrite: replace what is there.
     """
     out = Path(out)
-    is_table = out.suffix in _CSV or format_of(out) in {"parquet", "mapped"}
+    is_table = out.suffix in _CSV or format_of(out) in {"parquet", "arrow"}
     if propensities is not None and not is_table:
         raise InvalidData(
             f"{out}: expected a format that keeps query weights (.parquet or .csv), found LETOR text; only "

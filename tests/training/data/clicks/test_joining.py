@@ -9,14 +9,14 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.journal import Logged
-from localrank_training.clicks.joining import Which, join, judged, tally
-from localrank_training.clicks.propensities import Propensities
-from tests.training.clicks.log import Log
+from localrank_training.data.clicks.joining import Which, join, judged, tally
+from localrank_training.data.clicks.propensities import Propensities
+from tests.training.data.clicks.log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localrank_training.clicks.joining import Joined
+    from localrank_training.data.clicks.joining import Joined
 
 RATIOS = Propensities(np.array([1.0, 0.5, 0.05]), 3, "test")
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from localrank.errors import InvalidData
-from localrank_training.clicks.propensities import Propensities, Tally, fit, from_power
+from localrank_training.data.clicks.propensities import Propensities, Tally, fit, from_power
 
 
 def simulated(looks: np.ndarray, *, impressions: int, seed: int = 0, swaps: bool = True) -> Tally:

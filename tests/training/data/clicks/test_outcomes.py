@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_training.clicks.joining import Judged
-from localrank_training.clicks.outcomes import METRICS, outcomes_of
+from localrank_training.data.clicks.joining import Judged
+from localrank_training.data.clicks.outcomes import METRICS, outcomes_of
 
 GOOD: dict[str, Any] = {"name": "test", "arm": "baseline", "unit": "s", "share": 0.5}
 

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from benchmarks.users import Cascade, PositionBiased
 from localrank.__main__ import main
 from localrank.journal import FEEDBACK, IMPRESSIONS, file_name, frame
 from localrank.rankings import METHODS
 from localrank.sequential import Sample, log_wealth, needed
-from localrank_training.clicks.joining import Judged
-from localrank_training.clicks.outcomes import Outcomes, outcomes_of
-from localrank_training.clicks.users import Cascade, PositionBiased
-from localrank_training.clicks.verdicts import Verdict, sentences, verdict
+from localrank_training.data.clicks.joining import Judged
+from localrank_training.data.clicks.outcomes import Outcomes, Verdict, outcomes_of, sentences, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from benchmarks.users import User
     from localrank.arrays import Indices, Vector
-    from localrank_training.clicks.users import User
 
 N_DOCUMENTS = 10
 USERS: list[User] = [PositionBiased(1.0), Cascade(0.7)]

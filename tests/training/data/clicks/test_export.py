@@ -12,12 +12,12 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.journal import Logged, file_name
-from localrank_training.clicks.export import export
-from localrank_training.clicks.joining import Which, join, tally
-from localrank_training.clicks.propensities import Propensities
-from localrank_training.data.columns import AS_NAMED, Columns
+from localrank_training.data.clicks.export import export
+from localrank_training.data.clicks.joining import Which, join, tally
+from localrank_training.data.clicks.propensities import Propensities
 from localrank_training.data.reading import read
-from tests.training.clicks.log import Log
+from localrank_training.data.tables import AS_NAMED, Columns
+from tests.training.data.clicks.log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
