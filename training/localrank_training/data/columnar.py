@@ -123,8 +123,12 @@ class ArrowReader:
             mapped = pa.memory_map(str(path))
             self._file = pa.ipc.open_file(mapped)
             self._batches = [self._file.get_batch(at) for at in range(self._file.num_record_batches)]
+            _ = self._file.schema.names  # are decoded
             for batch in self._batches:
                 batch.validate(full=True)
+                for column in batch.columns:
+                    if pa.types.is_dictionary(column.type):
+                        column.dictionary.validate(full=True)
             mapped.seek(0)
             whole = mapped.read_buffer()
         except _DAMAGE as error:
