@@ -41,13 +41,12 @@ from benchmarks.routing import KINDS, TABLES, draw
 from localrank.commands.output import print_table
 from localrank.points.similarity import all_pairs
 from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import cluster, linked, medoids
-from localrank_training.comparing import most_similar
-from localrank_training.config import TrainingConfig
-from localrank_training.pipeline import learn_contract
-from localrank_training.representations import make_representation
-from localrank_training.steps import ClusteringSettings
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.clustering import cluster, linked, medoids, most_similar
+from localrank_training.grouping.representations import make_representation
+from localrank_training.run.pipeline import learn_contract
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import ClusteringSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
-from localrank_training.evaluation import rank_all
+from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -30,8 +30,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from benchmarks import results
 from benchmarks.folds import as_published, data_dir
 from localrank.metrics import Judgements
-from localrank_training.comparisons import ENOUGH
 from localrank_training.data.reading import read
+from localrank_training.evaluation.comparisons import ENOUGH
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 
@@ -80,7 +80,7 @@ def student(draws: Vector, level: float = 0.95) -> Ends:
 
 
 def ours(draws: Vector, level: float = 0.95) -> Ends:
-    """`localrank_training.comparisons.interval_of`, for all draws at once."""
+    """`localrank_training.evaluation.comparisons.interval_of`, for all draws at once."""
     changed = np.count_nonzero(np.abs(draws) > _TIE, axis=1)
     quantile = stdtrit(np.maximum(changed - 1, 1), (1 + level) / 2)
     half = np.where(changed >= ENOUGH, quantile * draws.std(axis=1, ddof=1) / draws.shape[1] ** 0.5, np.nan)

@@ -19,16 +19,16 @@ import numpy as np
 from distributed import LocalCluster
 
 from localrank.commands.output import print_table
-from localrank_training.config import TrainingConfig
-from localrank_training.dask_workers import dask_workers
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.parallel import in_parallel
+from localrank_training.parallel.dask_workers import dask_workers
+from localrank_training.parallel.processes import in_parallel
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank_training.dask_workers import DaskWorkers
     from localrank_training.data.queries import QuerySet
+    from localrank_training.parallel.dask_workers import DaskWorkers
 
 #: The client's own part does not become shorter: 1.5 is what was measured.
 LEAST_SPEED_UP = 1.4

@@ -24,10 +24,10 @@ from benchmarks import results
 from benchmarks.folds import data_dir, shuffled
 from localrank.artifact import load
 from localrank.registry.versions import Registry
-from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
-from localrank_training.publishing import publish
+from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 MOST = {"CPU s to learn": 60.0, "peak MB": 2000.0, "artifact MB": 20.0, "best ms to rank": 2.0}
 _DOCUMENTS, _LISTS = 100, 20

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from localrank.commands.output import print_table
 from localrank.features.contract import FeatureContract
 from localrank.scorers import BlendScorer, LinearScorer
-from localrank_training.learners.plain_trees import from_lightgbm
+from localrank_training.learners.forests import from_lightgbm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

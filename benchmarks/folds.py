@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localrank.features.contract import FeatureContract
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.reading import read
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from localrank.commands.output import print_table
 from localrank.points.signature import Signatures
 from localrank.registry.versions import Registry
 from localrank.routing.search import HyperplaneTables, automatic_planes, draw_planes
-from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
-from localrank_training.extending import against_retraining, extend
-from localrank_training.parallel import available_cores
-from localrank_training.publishing import publish
+from localrank_training.parallel.processes import available_cores
+from localrank_training.publishing.extend import against_retraining, extend
+from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,12 +19,12 @@ from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Measured, measure
 from localrank.ranker import Ranker
 from localrank.routing.guard import GuardedRanker
-from localrank_training.comparisons import compare
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
-from localrank_training.evaluation import rank_all
-from localrank_training.parallel import available_cores
+from localrank_training.evaluation.comparisons import compare
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.parallel.processes import available_cores
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

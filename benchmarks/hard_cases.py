@@ -32,14 +32,14 @@ from benchmarks import results
 from benchmarks.contestants import CONTESTANTS, figures_of
 from benchmarks.folds import data_dir, shuffled
 from benchmarks.quality import MARGIN, rehearsals
-from localrank_training.comparisons import lower_bound
-from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.evaluation import rank_all
+from localrank_training.evaluation.comparisons import lower_bound
+from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.learners.blend import LOCAL, MEMBERS
 from localrank_training.run.blended import cross_fit
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Measured, measure
-from localrank_training.comparisons import compare_family
-from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import rank_all
-from localrank_training.parallel import available_cores
+from localrank_training.evaluation.comparisons import compare_family
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.parallel.processes import available_cores
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

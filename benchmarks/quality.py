@@ -40,9 +40,9 @@ from benchmarks.contestants import CONTESTANTS, METRICS, Answer, figures_of
 from benchmarks.folds import data_dir, folds, shuffled
 from localrank.errors import InvalidData
 from localrank.metrics import measure
-from localrank_training.comparisons import holm, interval_of, lower_bound, sign_flip_test
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
+from localrank_training.evaluation.comparisons import holm, interval_of, lower_bound, sign_flip_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.folds import CONVENTIONS, as_published, folds
 from localrank.metrics import Judgements, Measured
-from localrank_training.comparisons import interval_of
+from localrank_training.evaluation.comparisons import interval_of
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
-from localrank_training.parallel import available_cores, in_parallel
+from localrank_training.parallel.processes import available_cores, in_parallel
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -20,12 +20,12 @@ from threadpoolctl import threadpool_limits
 
 from localrank.commands.output import print_table
 from localrank.points.gaussian import GaussianRepresentation
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.reading import read
-from localrank_training.pipeline import learn_contract
-from localrank_training.representations import pooled_covariance
-from localrank_training.steps import RepresentationSettings
+from localrank_training.grouping.representations import pooled_covariance
+from localrank_training.run.pipeline import learn_contract
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import RepresentationSettings
 
 SETS = ("MQ2008", "OHSUMED")
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)

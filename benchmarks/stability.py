@@ -3,7 +3,7 @@
     LOCALRANK_DATA=… python -m benchmarks.stability [--sets OHSUMED MQ2008] [--clusters 5] [--learner linear]
 
 Every combination of similarity, number of components, clustering and routing, normalisation: trained on each official
-fold's training queries, flip rates and figures on its test queries (see `localrank_training.stability`). Nothing is
+fold's training queries, flip rates and figures on its test queries (see `localrank_training.evaluation.stability`). Nothing is
 chosen by these figures: settings of the learner are fixed, so that only what stands in the table differs. ``chance`` is
 how often two training queries drawn at random are in different clusters: uneven clusters flip less of themselves.
 """
@@ -21,11 +21,11 @@ import numpy as np
 from benchmarks.folds import folds
 from localrank.metrics import Measured, measure
 from localrank.points.signature import SIMILARITIES
-from localrank_training.comparisons import compare_family
-from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import rank_all
-from localrank_training.pipeline import build
-from localrank_training.stability import flip_rates
+from localrank_training.evaluation.comparisons import compare_family
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.evaluation.stability import flip_rates
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -14,10 +14,10 @@ import sys
 import numpy as np
 
 from localrank.metrics import measure
-from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 
 FAR, NOTHING = 0.10, 0.01
 RECIPES = {

@@ -26,12 +26,12 @@ from localrank_papers.transductive import (
     rank_by_neighbours,
     rank_transductively,
 )
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.representations import make_representation
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.seen import scores_of
-from localrank_training.pipeline import learn_contract, lesson_of
-from localrank_training.representations import make_representation
+from localrank_training.run.pipeline import learn_contract, lesson_of
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

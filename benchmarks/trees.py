@@ -24,7 +24,7 @@ import numpy as np
 
 from localrank.native.library import library as kernels
 from localrank.scorers.walk import ForestLayout, NumpyWalk
-from localrank_training.learners.plain_trees import from_lightgbm
+from localrank_training.learners.forests import from_lightgbm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.folds import CONVENTIONS, folds
 from localrank.metrics import Judgements, Measured, measure
-from localrank_training.comparisons import compare
-from localrank_training.config import TrainingConfig
 from localrank_training.data.preparing import with_shorter_lists
-from localrank_training.evaluation import rank_all
-from localrank_training.parallel import available_cores
+from localrank_training.evaluation.comparisons import compare
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.evaluation.stability import flip_rates
+from localrank_training.parallel.processes import available_cores
 from localrank_training.run.train import train
-from localrank_training.stability import flip_rates
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

@@ -17,9 +17,9 @@ from dataclasses import replace
 from benchmarks.folds import folds
 from localrank.commands.output import print_table
 from localrank.routing.routers import LshRouter
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
-from localrank_training.pipeline import learn_contract, plan_of
+from localrank_training.data.clouds import Clouds
+from localrank_training.run.pipeline import learn_contract, plan_of
+from localrank_training.settings.config import TrainingConfig
 
 SEEDS = range(3)
 #: Tables per component, and hyperplanes per table.

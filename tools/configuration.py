@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.settings import plain, settings_of
 from localrank_service.process.settings import PREFIX, Settings
-from localrank_training.config import TrainingConfig, to_toml, value_text
 from localrank_training.learners.catalogue import LEARNERS
-from localrank_training.methods import METHODS
+from localrank_training.settings.config import TrainingConfig, to_toml, value_text
+from localrank_training.settings.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

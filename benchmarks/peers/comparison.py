@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks import arrivals, results, served_models, servers
 from benchmarks.peers.catalogue import OURS, PEERS, PLAIN, NotInstalled, Place, environment
 from localrank.commands.output import print_table
-from localrank_training.learners.plain_trees import from_lightgbm
+from localrank_training.learners.forests import from_lightgbm
 
 N_FEATURES = 136
 N_QUERIES = 1000

@@ -24,8 +24,7 @@ from localrank.errors import InvalidData
 from localrank.points.similarity import one_to_many
 from localrank.settings import setting, settle
 from localrank_training.learners.seen import scores_of
-from localrank_training.parallel import in_parallel
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import in_parallel, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
 
 #: A kernel component below this share of the first is rounding.
 _RANK = 1e-9

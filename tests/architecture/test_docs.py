@@ -9,8 +9,8 @@ import pytest
 
 from localrank.settings import settings_of
 from localrank_service.process.settings import Settings
-from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
+from localrank_training.settings.config import TrainingConfig
 from tools.configuration import pages
 
 ROOT = Path(__file__).parents[2]

@@ -66,7 +66,7 @@ def test_the_service_imports_neither_training_nor_an_exporter_of_spans() -> None
 
 
 def test_training_does_not_import_the_service() -> None:
-    imported = imported_by("import localrank_training.pipeline, localrank_training.cli")
+    imported = imported_by("import localrank_training.run.pipeline, localrank_training.cli")
 
     assert not {*ONLINE, "localrank_papers"} & imported
     assert "localrank_training" in imported
@@ -81,7 +81,7 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
 
 
 def test_training_loads_only_plugins_that_a_configuration_names() -> None:
-    named = "from localrank_training.config import TrainingConfig; TrainingConfig.read(learner={})"
+    named = "from localrank_training.settings.config import TrainingConfig; TrainingConfig.read(learner={})"
 
     assert "localrank_papers" not in imported_by(named.format("'lambdamart'"))
     assert "localrank_papers" in imported_by(named.format("'mhr'"))

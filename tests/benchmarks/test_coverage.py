@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.coverage import INTERVALS, Population, bca, by_fold, hierarchical, of_queries, ours, student
-from localrank_training.comparisons import interval_of
+from localrank_training.evaluation.comparisons import interval_of
 
 
 def test_all_draws_at_once_are_the_intervals_that_comparisons_print() -> None:

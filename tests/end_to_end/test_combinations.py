@@ -32,9 +32,9 @@ from localrank_training.combinations import (
 )
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.publishing import publish
+from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
-from localrank_training.steps import MODEL_PER_QUERY, SelectionSettings
+from localrank_training.settings.steps import MODEL_PER_QUERY, SelectionSettings
 from tests.end_to_end.serving import serving
 from tests.training.kinds import two_kinds
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import httpx
 
     from localrank.arrays import Matrix
-    from localrank_training.config import TrainingConfig
+    from localrank_training.settings.config import TrainingConfig
 
 pytestmark = pytest.mark.slow
 

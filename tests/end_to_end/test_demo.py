@@ -15,7 +15,7 @@ from localrank.artifact import verify
 from localrank.metrics import Judgements
 from localrank_training.cli.demo import demo
 from localrank_training.data.synthetic import demo_queries
-from localrank_training.evaluation import rank_all
+from localrank_training.evaluation.evaluating import rank_all
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"
 

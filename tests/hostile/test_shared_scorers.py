@@ -15,8 +15,8 @@ from localrank.errors import ArtifactCorrupt
 from localrank.ladder import rungs_of
 from localrank.scorers import SumScorer, TreesScorer, distinct
 from localrank_service.models.live import LiveModel
-from localrank_training.latency import microseconds
-from localrank_training.parallel import packed, unpacked
+from localrank_training.evaluation.latency import microseconds
+from localrank_training.parallel.processes import packed, unpacked
 from tests.core.examples import provenance, sharing_ranker
 from tests.hostile.folders import edit, put
 

@@ -24,7 +24,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made.answer("localrank_papers.figures.fits.Fits", "fits")
     made.answer("localrank_papers.figures.study.Study", "study")
     made.answer("localrank_papers.figures.running.run", findings)
-    made.answer("localrank_training.parallel.available_cores", 3)
+    made.answer("localrank_training.parallel.processes.available_cores", 3)
     return made
 
 

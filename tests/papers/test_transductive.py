@@ -17,11 +17,11 @@ from localrank_papers.transductive import (
     rank_by_neighbours,
     rank_transductively,
 )
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.seen import scores_of
-from localrank_training.pipeline import learn_contract, lesson_of
+from localrank_training.run.pipeline import learn_contract, lesson_of
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 PLAIN = TrainingConfig.from_tables({"contract": {"normalise": "none"}})

@@ -25,13 +25,13 @@ from localrank.scorers import BlendScorer, LinearScorer
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 from tests.service.conftest import queries_of_three_kinds, three_kinds
 
 if sys.version_info >= (3, 14):

@@ -9,7 +9,7 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank_training.assessment import assess
+from localrank_training.advice.assessment import assess
 from localrank_training.data.reading import read
 from tests.training.kinds import two_kinds
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from localrank.features import columns
-from localrank_training.config import TrainingConfig
 from localrank_training.data import rows
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import read
@@ -21,6 +20,7 @@ from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.data.writing import write
 from localrank_training.journal import fingerprint
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

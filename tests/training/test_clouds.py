@@ -12,14 +12,14 @@ from localrank.features.contract import FeatureContract
 from localrank.metrics import Judgements
 from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
-from localrank_training.pipeline import build, prepared
+from localrank_training.run.pipeline import build, prepared
 from localrank_training.run.train import HeldOut, train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

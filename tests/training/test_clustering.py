@@ -6,8 +6,8 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
 from localrank.points.signature import SIMILARITIES, PcaRepresentation, Signatures, Similarity, all_pairs
-from localrank_training.clustering import cluster, medoids
-from localrank_training.steps import ClusteringSettings
+from localrank_training.grouping.clustering import cluster, medoids
+from localrank_training.settings.steps import ClusteringSettings
 
 
 def signatures_of(n_queries: int, seed: int = 0) -> Signatures:

@@ -8,8 +8,8 @@ import pytest
 from localrank.points.signature import SIMILARITIES, PcaRepresentation
 from localrank.points.similarity import all_pairs, one_to_many
 from localrank.points.vectors import VectorPoints
-from localrank_training import comparing
-from localrank_training.comparing import between, farthest_members, most_similar, total_similarity
+from localrank_training.grouping import clustering as comparing
+from localrank_training.grouping.clustering import between, farthest_members, most_similar, total_similarity
 
 if TYPE_CHECKING:
     from localrank.points.representation import Points

@@ -13,7 +13,7 @@ from scipy import stats
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Measured, measure
-from localrank_training.comparisons import (
+from localrank_training.evaluation.comparisons import (
     ENOUGH,
     Alternative,
     compare,

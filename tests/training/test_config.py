@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank.errors import InvalidConfiguration
-from localrank_training.config import TrainingConfig, annotated, read_tables, to_toml, value_text
 from localrank_training.learners.catalogue import LEARNERS
-from localrank_training.methods import METHODS
-from localrank_training.steps import SelectionSettings
+from localrank_training.settings.config import TrainingConfig, annotated, read_tables, to_toml, value_text
+from localrank_training.settings.methods import METHODS
+from localrank_training.settings.steps import SelectionSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

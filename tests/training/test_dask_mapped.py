@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank_training.dask_workers import FileGone, Part, part_of, read_part, stamp_of
+from localrank_training.parallel.dask_workers import FileGone, Part, part_of, read_part, stamp_of
 
 if TYPE_CHECKING:
     from pathlib import Path

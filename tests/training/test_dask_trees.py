@@ -15,16 +15,16 @@ from distributed import Client
 from localrank.artifact import load
 from localrank.errors import WorkersLost
 from localrank.registry.versions import Registry
-from localrank_training import dask_workers as module
-from localrank_training.config import TrainingConfig
-from localrank_training.dask_trees import Judged, _shares, grown_on_workers
-from localrank_training.dask_workers import dask_workers
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
-from localrank_training.publishing import publish
+from localrank_training.parallel import dask_workers as module
+from localrank_training.parallel.dask_trees import Judged, _shares, grown_on_workers
+from localrank_training.parallel.dask_workers import dask_workers
+from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.dask_cluster import Cluster, started
 
 if TYPE_CHECKING:

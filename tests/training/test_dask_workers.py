@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank.errors import InvalidConfiguration, InvalidData, WorkersLost
-from localrank_training import dask_workers as module
-from localrank_training.config import TrainingConfig
-from localrank_training.dask_workers import DaskWorkers, dask_workers
-from localrank_training.parallel import in_parallel
+from localrank_training.parallel import dask_workers as module
+from localrank_training.parallel.dask_workers import DaskWorkers, dask_workers
+from localrank_training.parallel.processes import in_parallel
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training import dask_pieces
 from tests.training.dask_cluster import Cluster, started
 from tests.training.kinds import two_kinds

@@ -13,11 +13,11 @@ from localrank.errors import InvalidConfiguration, InvalidData, ScoringFailed
 from localrank.metrics import Judgements, measure
 from localrank.ranker import best_first
 from localrank.routing.router import Route
-from localrank_training.comparisons import compare, compare_family
-from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import Routing, evaluate, per_query_table, rank_all, versus
+from localrank_training.evaluation.comparisons import compare, compare_family
+from localrank_training.evaluation.evaluating import Routing, evaluate, per_query_table, rank_all, versus
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_the_oracle_takes_the_best_cluster_of_every_query(
     ranker: Ranker, exam: QuerySet, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     """Cremers et al.: the cluster that performed best for each query, known by its labels."""
-    monkeypatch.setattr("localrank_training.evaluation._TOGETHER", together)
+    monkeypatch.setattr("localrank_training.evaluation.evaluating._TOGETHER", together)
     metrics, conventions = ["map", "ndcg@10"], ["standard", "standard-skip"]
 
     found = evaluate(ranker, exam, metrics, conventions, oracle=True)

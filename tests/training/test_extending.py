@@ -15,8 +15,8 @@ from localrank.points.similarity import all_pairs
 from localrank.registry.versions import Registry
 from localrank.routing.router import AmongQueries, Route
 from localrank.routing.routers import LshRouter
-from localrank_training.config import TrainingConfig
-from localrank_training.extending import (
+from localrank_training.journal import fingerprint
+from localrank_training.publishing.extend import (
     _cluster_of,
     _learned_from,
     _mean_tau,
@@ -25,9 +25,9 @@ from localrank_training.extending import (
     extend,
     publish_extended,
 )
-from localrank_training.journal import fingerprint
-from localrank_training.publishing import described, known_as, publish
+from localrank_training.publishing.publish import described, known_as, publish
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def test_similarities_of_new_and_of_known_queries_are_medians(
     nearest = among.max(axis=1)
 
     whole = extend(known, new)
-    monkeypatch.setattr("localrank_training.extending._LOOKED_AT", 10)
+    monkeypatch.setattr("localrank_training.publishing.extend._LOOKED_AT", 10)
     some = extend(known, new)
 
     assert (
@@ -266,7 +266,7 @@ def test_hash_tables_of_two_planes_too_few_want_a_new_training(
         asked.append(n_queries)
         return planes + more
 
-    monkeypatch.setattr("localrank_training.extending.automatic_planes", wanted)
+    monkeypatch.setattr("localrank_training.publishing.extend.automatic_planes", wanted)
     notes = extend(known, two_kinds(6, seed=3)).notes
 
     assert [30] == asked
@@ -358,7 +358,7 @@ def test_a_fifth_of_the_new_queries_is_held_out_if_that_is_eight(
         asked.append(len(rest))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("localrank_training.extending.extend", stop)
+    monkeypatch.setattr("localrank_training.publishing.extend.extend", stop)
 
     with pytest.raises(KeyboardInterrupt if enough else InvalidData):
         against_retraining(known, two_kinds(), two_kinds(size, seed=9))
@@ -375,7 +375,7 @@ def test_queries_below_the_twentieth_of_the_usual_similarities_are_unlike(
     def similar(*_: Any) -> list[Any]:
         return [SimpleNamespace(query=-1, similarity=next(usual))]
 
-    monkeypatch.setattr("localrank_training.extending.similar_queries", similar)
+    monkeypatch.setattr("localrank_training.publishing.extend.similar_queries", similar)
     routes = [Route("exact", 0, near, 0.1)] * 3
 
     found, median, notes = _similarities(known.ranker, routes)

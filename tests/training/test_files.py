@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localrank.errors import PublishFailed
-from localrank_training.files import check_writable, whole_file
+from localrank_training.data.writing import check_writable, whole_file
 
 
 def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from localrank import Registry
 from localrank.artifact import read_manifest
-from localrank_training import importances
-from localrank_training.config import TrainingConfig
-from localrank_training.importances import _errors, _first, importances_of
-from localrank_training.publishing import publish
+from localrank_training.evaluation import features as importances
+from localrank_training.evaluation.features import _errors, _first, importances_of
+from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.core.examples import example_queries, example_ranker
 from tests.training.kinds import two_kinds
 

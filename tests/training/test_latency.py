@@ -7,7 +7,7 @@ import pytest
 
 from localrank.scorers import BlendScorer, LinearScorer
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.latency import microseconds
+from localrank_training.evaluation.latency import microseconds
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 

@@ -12,8 +12,8 @@ from localrank.errors import ArtifactNotFound
 from localrank.metrics import measure
 from localrank.registry.versions import Registry
 from localrank_training import read_table
-from localrank_training.assessment import assess
-from localrank_training.leaks import suspicion
+from localrank_training.advice.assessment import assess
+from localrank_training.evaluation.features import suspicion
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 
 from localrank.metrics import measure
-from localrank_training import learning_curve as module
-from localrank_training.config import TrainingConfig
+from localrank_training.advice import learning_curve as module
+from localrank_training.advice.learning_curve import (
+    CurvePoint,
+    LearningCurve,
+    learning_curve,
+    seconds_of_curve,
+)
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.evaluation import rank_all
-from localrank_training.learning_curve import CurvePoint, LearningCurve, learning_curve, seconds_of_curve
+from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.run.train import plan_for, train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

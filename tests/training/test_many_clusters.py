@@ -11,15 +11,15 @@ from localrank import Registry, load
 from localrank.__main__ import main
 from localrank.artifact import Cluster, Provenance
 from localrank.probe import choose
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
 from localrank_training.learners.linear import LeastSquares
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localrank_training.pipeline import Built
+    from localrank_training.run.pipeline import Built
 
 QUERIES = 784
 

@@ -10,7 +10,6 @@ import pytest
 from localrank.errors import InvalidConfiguration
 from localrank.features.blocks import parse
 from localrank.settings import setting
-from localrank_training.config import TrainingConfig, annotated
 from localrank_training.learners import catalogue
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
@@ -18,6 +17,7 @@ from localrank_training.learners.role import Learner
 # The settings of a learner are read from its annotations.
 from localrank_training.learners.settings import LearnerSettings  # noqa: TC001
 from localrank_training.run.choosing import choices_of
+from localrank_training.settings.config import TrainingConfig, annotated
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from threadpoolctl import threadpool_info
 
-from localrank_training.parallel import (
+from localrank_training.parallel.processes import (
     alone,
     available_cores,
     each_in_parallel,

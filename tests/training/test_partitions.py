@@ -10,7 +10,7 @@ import pytest
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from localrank_training.partitions import Split, bisecting_kmeans, kmeans, ward
+from localrank_training.grouping.clustering import Split, bisecting_kmeans, kmeans, ward
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix

@@ -14,15 +14,15 @@ from localrank.points.signature import SIMILARITIES
 from localrank.routing.router import ExactRouter, GlobalRouter
 from localrank.routing.routers import LshRouter, MedoidRouter
 from localrank.scorers import LinearScorer, SumScorer
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.boosting import Gbrt
 from localrank_training.learners.lesson import Lesson  # noqa: TC001 -- the settings of a learner are checked by its annotations
 from localrank_training.learners.rankboost import RankBoost
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.role import Learner
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

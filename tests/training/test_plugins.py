@@ -12,9 +12,9 @@ import pytest
 import localrank
 from localrank.__main__ import main
 from localrank.errors import InvalidConfiguration
-from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
-from localrank_training.methods import METHODS
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.methods import METHODS
 from tests.end_to_end.serving import serving
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from localrank.errors import ArtifactNotFound, InvalidData, InvalidDocuments
 from localrank.metrics import Measured, measure
-from localrank_training import promotion
+from localrank_training.publishing import publish as promotion
 from localrank_training.report.figures import CONVENTION, METRICS
 from localrank_training.report.verdict import Verdict
 from tests.training.kinds import two_kinds

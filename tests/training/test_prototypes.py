@@ -12,14 +12,14 @@ from localrank.features.contract import FeatureContract
 from localrank.points.signature import PcaRepresentation, Signatures
 from localrank.points.similarity import all_pairs
 from localrank.scorers import LinearScorer
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import cluster
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.pipeline import build
-from localrank_training.prototypes import Locality, choose_prototypes, local_weights, similarities_to
+from localrank_training.grouping.clustering import cluster
+from localrank_training.grouping.prototypes import Locality, choose_prototypes, local_weights, similarities_to
+from localrank_training.run.pipeline import build
 from localrank_training.run.train import train
-from localrank_training.steps import ClusteringSettings
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import ClusteringSettings
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import pytest
 
 from localrank.artifact import load, read_manifest
 from localrank.registry.versions import Registry
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import Skipped
 from localrank_training.data.reading import read
 from localrank_training.data.writing import write
 from localrank_training.journal import fingerprint
-from localrank_training.publishing import described, publish
+from localrank_training.publishing.publish import described, publish
 from localrank_training.report.figures import report_of
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

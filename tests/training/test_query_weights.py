@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read_table
 from localrank_training.estimator import LocalRanker
 from localrank_training.journal import fingerprint
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

@@ -10,12 +10,11 @@ import pytest
 from localrank.metrics import Judgements, measure
 from localrank.routing.router import ExactRouter
 from localrank.scorers import LinearScorer
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.representations import PROFILE, profile_of
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build, learn_contract, lesson_of
-from localrank_training.profiles import PROFILE, profile_of
-from localrank_training.refining import profiles
+from localrank_training.run.pipeline import build, learn_contract, lesson_of, profiles
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 SETTINGS = {

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from localrank.metrics import measure
-from localrank_training.config import TrainingConfig
+from localrank_training.advice.removals import REMOVALS, removals
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.evaluation import rank_all
-from localrank_training.pipeline import build
-from localrank_training.removals import REMOVALS, removals
+from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.run.choosing import folds_of
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 
 
 def planted(n_queries: int = 60, features: int = 8, seed: int = 3) -> QuerySet:

@@ -11,14 +11,14 @@ from localrank.errors import InvalidConfiguration
 from localrank.metrics import Judgements
 from localrank.points.vectors import TopDocumentsRepresentation, TopScoresPcaRepresentation
 from localrank.probe import choose
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
-from localrank_training.pipeline import build, learn_contract
-from localrank_training.representations import (
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.representations import (
     make_representation,
     performance_profiles,
     pooled_covariance,
 )
+from localrank_training.run.pipeline import build, learn_contract
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

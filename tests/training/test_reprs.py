@@ -9,10 +9,10 @@ import pytest
 
 import localrank
 from localrank.artifact import read_manifest
-from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import evaluate
+from localrank_training.evaluation.evaluating import evaluate
 from localrank_training.report.figures import report_of
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 DEMO = Path(__file__).parents[2] / "models" / "demo" / "1"

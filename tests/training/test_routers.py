@@ -13,14 +13,14 @@ from sklearn.preprocessing import StandardScaler
 from localrank.points.vectors import VectorPoint, VectorPoints
 from localrank.routing.router import ExactRouter
 from localrank.routing.routers import CentroidRouter, ClassifierRouter, FusionRouter, OverlapRouter
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import cluster
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.clustering import cluster
+from localrank_training.grouping.routers import centroids_of, fit_classifier, make_router
 from localrank_training.learners.notes import collected
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build, learn_contract, own_routes, plan_of
-from localrank_training.routers import centroids_of, fit_classifier, make_router
-from localrank_training.steps import ClusteringSettings
+from localrank_training.run.pipeline import build, learn_contract, own_routes, plan_of
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import ClusteringSettings
 from tests.training.kinds import two_kinds
 
 PLAIN = {"contract": {"normalise": "none"}, "representation": {"components": 1}}
@@ -83,7 +83,7 @@ def test_a_query_that_is_not_known_teaches_no_classifier() -> None:
 
 
 def test_a_classifier_that_does_not_settle_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localrank_training.routers._STEPS", 2)
+    monkeypatch.setattr("localrank_training.grouping.routers._STEPS", 2)
 
     with collected() as notes:
         fit_classifier(points_of(90), np.arange(90) % 3, 3, 100.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer
-from localrank_training.parallel import packed, unpacked
+from localrank_training.parallel.processes import packed, unpacked
 from tests.core.clouds import as_cloud
 from tests.core.examples import N_FEATURES, SCORER_EXAMPLES
 

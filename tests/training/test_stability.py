@@ -14,7 +14,7 @@ from localrank.routing.router import ExactRouter, GlobalRouter
 from localrank.routing.routers import MedoidRouter
 from localrank.scorers import LinearScorer
 from localrank_training.data.queries import QuerySet
-from localrank_training.stability import CHANGES, flip_rates, flip_rates_of_known
+from localrank_training.evaluation.stability import CHANGES, flip_rates, flip_rates_of_known
 
 N_FEATURES = 4
 

@@ -10,9 +10,9 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank.settings import checked
-from localrank_training.config import TrainingConfig
-from localrank_training.prototypes import Locality
-from localrank_training.steps import (
+from localrank_training.grouping.prototypes import Locality
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import (
     MODEL_PER_QUERY,
     ClusteringSettings,
     ContractSettings,
@@ -98,7 +98,7 @@ def test_features_that_lack_values_in_training_may_lack_them_later() -> None:
 
 def test_missing_values_are_looked_for_in_every_portion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents beyond memory are read in portions; one row each here."""
-    monkeypatch.setattr("localrank_training.steps.CELLS", 3)
+    monkeypatch.setattr("localrank_training.settings.steps.CELLS", 3)
     documents = np.ones((4, 3), np.float32)
     documents[0, 2] = documents[3, 0] = np.nan
 

@@ -16,16 +16,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.data.reading import read, read_table
     from localrank_training.estimator import LocalRanker
-    from localrank_training.evaluation import evaluate
+    from localrank_training.evaluation.evaluating import evaluate
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
     from localrank_training.origins import read_model
-    from localrank_training.publishing import publish
+    from localrank_training.publishing.publish import publish
     from localrank_training.run.train import train
+    from localrank_training.settings.config import TrainingConfig
 
 __all__ = [
     "Learner",

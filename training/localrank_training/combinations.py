@@ -3,7 +3,7 @@
 python -m localrank_training.combinations > docs/use/combinations.md
 
 The components are those that the settings and the registry of learners name; a new one is in all of this by itself. The
-configuration check alone says what goes together (`localrank_training.steps`).
+configuration check alone says what goes together (`localrank_training.settings.steps`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from localrank.errors import InvalidConfiguration
 from localrank.settings import settings_of
-from localrank_training.config import TrainingConfig
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.steps import (
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import (
     ClusteringSettings,
     RepresentationSettings,
     RoutingSettings,

@@ -25,14 +25,14 @@ from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.frames import as_numbers, columns_of, is_missing, names_of
 from localrank.metrics import Judgements
 from localrank.registry.versions import Registry
-from localrank_training.config import TrainingConfig, read_tables
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
 from localrank_training.data.tables import IDS, weights_of
-from localrank_training.evaluation import rank_all
-from localrank_training.publishing import publish as publish_trained
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.publishing.publish import publish as publish_trained
 from localrank_training.report.figures import report_of
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,7 +4,7 @@
     nearest = "my_package.nearest:Nearest"          # a class, see `localrank_training.learners.role`
 
     [project.entry-points."localrank.methods"]
-    nearest = "my_package.methods:NEAREST"          # a dict of tables, see `localrank_training.methods`
+    nearest = "my_package.methods:NEAREST"          # a dict of tables, see `localrank_training.settings.methods`
 
 Names are listed without an import. A component is imported when a configuration names it. Only training does this: a learner
 returns a scorer of core, so the service never looks for entry points.

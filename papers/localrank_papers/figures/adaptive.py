@@ -36,11 +36,11 @@ from localrank_papers.figures.adaptive_clusters import (
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
 from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side, spread_of
-from localrank_training.comparisons import interval_of
+from localrank_training.evaluation.comparisons import interval_of
+from localrank_training.grouping.representations import PROFILE
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.profiles import PROFILE
 from localrank_training.report import Axis, Line, Plot, Table
 from localrank_training.run.choosing import folds_of
 

@@ -23,13 +23,13 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.points.vectors import VectorPoints
+from localrank_training.grouping.clustering import kmeans, ward
+from localrank_training.grouping.representations import PROFILE, profile_of
+from localrank_training.grouping.routers import fit_classifier
 from localrank_training.learners.best_feature import best_feature
 from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.seen import scores_of
-from localrank_training.partitions import kmeans, ward
-from localrank_training.profiles import PROFILE, profile_of
-from localrank_training.routers import fit_classifier
 from localrank_training.run.choosing import folds_of
 
 if TYPE_CHECKING:

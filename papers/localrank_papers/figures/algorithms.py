@@ -27,10 +27,10 @@ from localrank_papers.figures.study import Findings, Kind, beside, side_by_side,
 from localrank_papers.figures.sweeps import fits_of as sweep_fits
 from localrank_papers.figures.transfer import METRICS, Chosen, School, choose, figures_by, transfers_of
 from localrank_papers.transductive import KernelFeatures, rank_transductively
-from localrank_training.clouds import Clouds
-from localrank_training.comparisons import interval_of
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.queries import default_names
-from localrank_training.neighbours import nearest_queries
+from localrank_training.evaluation.comparisons import interval_of
+from localrank_training.grouping.clustering import nearest_queries
 from localrank_training.report import Axis, Plot, Table
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from localrank_papers.figures.transfer import (
     routed_at_random,
     transfers_of,
 )
+from localrank_training.evaluation.stability import CHANGES
 from localrank_training.report import Axis, Level, Plot, Table
-from localrank_training.stability import CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

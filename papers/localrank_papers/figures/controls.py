@@ -36,9 +36,9 @@ from localrank_papers.figures.transfer import (
     said,
     transfers_of,
 )
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
+from localrank_training.evaluation.stability import CHANGES, flip_rates
 from localrank_training.report import Plot, Table
-from localrank_training.stability import CHANGES, flip_rates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

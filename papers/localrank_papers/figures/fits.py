@@ -21,8 +21,7 @@ import numpy as np
 
 from localrank._version import __version__
 from localrank.errors import InvalidData, PublishFailed
-from localrank_training.parallel import each_in_parallel
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import each_in_parallel, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from localrank_papers.figures.folds import Fold
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
 
 #: What a fit results in.
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"

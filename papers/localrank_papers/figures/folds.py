@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank_training.advice.helping import contested
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
 from localrank_training.journal import fingerprint
-from localrank_training.progress import silent
-from localrank_training.twins import contested
+from localrank_training.parallel.processes import silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from localrank_training.data.queries import QuerySet
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
 
 PARTITIONS = 5
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst")

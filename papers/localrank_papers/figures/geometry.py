@@ -18,10 +18,10 @@ from localrank.points.signature import PcaRepresentation, Signatures, choose_com
 from localrank.points.similarity import all_pairs, one_to_many
 from localrank.points.vectors import VectorPoints
 from localrank_papers.figures.fits import Fit
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import merges
-from localrank_training.config import TrainingConfig
-from localrank_training.representations import make_representation, relevant_means
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.clustering import merges
+from localrank_training.grouping.representations import make_representation, relevant_means
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from localrank.points.representation import Points, Representation
     from localrank_papers.figures.fits import Arrays
     from localrank_papers.figures.folds import Fold
-    from localrank_training.clustering import Link
     from localrank_training.data.queries import QuerySet
+    from localrank_training.grouping.clustering import Link
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from localrank_papers.figures.lgmml_variants import (
 from localrank_papers.figures.paired import Pair, interval_around, paired_table, verdict_of
 from localrank_papers.figures.songs import WAYS, local_metrics, metric_rankers
 from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, beside, side_by_side
-from localrank_training.comparisons import interval_of
+from localrank_training.evaluation.comparisons import interval_of
 from localrank_training.report import Axis, Level, Line, Plot, Table
 
 if TYPE_CHECKING:

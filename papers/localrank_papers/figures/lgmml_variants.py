@@ -33,7 +33,7 @@ from localrank.scorers.anchored import bent
 from localrank_papers.figures.geometry import contract_of
 from localrank_papers.learners.gmml import usable_queries
 from localrank_papers.learners.lgmml import LocalGeometricMeanMetrics, learn_weights, rank_weights
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.seen import scores_of

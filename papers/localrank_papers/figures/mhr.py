@@ -26,7 +26,7 @@ from localrank_papers.figures.hyperplanes import (
 from localrank_papers.figures.paired import Pair, paired_table, verdict_of
 from localrank_papers.figures.study import Experiment, Findings, Kind, Protocol, side_by_side
 from localrank_papers.learners.mhr import MultipleHyperplanes, fit_weights
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.seen import scores_of

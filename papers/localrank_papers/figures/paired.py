@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from localrank_training.comparisons import (
+from localrank_training.evaluation.comparisons import (
     NOTABLE,
     detectable_difference,
     holm,

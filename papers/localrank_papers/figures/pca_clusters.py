@@ -18,17 +18,17 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.points.vectors import top_scores
 from localrank.ranker import Ranker
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.queries import concatenated
+from localrank_training.evaluation.stability import CHANGES, flip_rates
+from localrank_training.grouping.routers import make_router
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
 from localrank_training.learners.seen import scores_of
-from localrank_training.methods import METHODS
-from localrank_training.pipeline import Plan, learn_contract, plan_of
-from localrank_training.routers import make_router
 from localrank_training.run.choosing import folds_of
-from localrank_training.stability import CHANGES, flip_rates
+from localrank_training.run.pipeline import Plan, learn_contract, plan_of
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ def answered(
 
     Returns:
         ``routed [n_metrics, n_queries]``; ``models [n_clusters, n_metrics, n_queries]``; ``route [n_queries]``;
-        ``points [n_known, width]`` and their ``labels``; ``flips`` by the changes of `localrank_training.stability`.
+        ``points [n_known, width]`` and their ``labels``; ``flips`` by the changes of `localrank_training.evaluation.stability`.
     """
     known = _known(fold)
     clouds = Clouds(known, learn_contract(known, _config(1, 1, 1)))

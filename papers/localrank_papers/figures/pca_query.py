@@ -20,8 +20,8 @@ from localrank_papers.figures.pca_clusters import (
     pooled_points,
 )
 from localrank_papers.figures.study import Experiment, Findings, Protocol, beside, spread_of
+from localrank_training.evaluation.stability import CHANGES
 from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
-from localrank_training.stability import CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

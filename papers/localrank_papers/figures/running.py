@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from localrank._version import __version__
 from localrank.errors import InvalidConfiguration, InvalidData, PublishFailed, did_you_mean
 from localrank_papers.figures import adaptive, lgmml, local_rank, mhr, pca_query
-from localrank_training.files import whole_file
-from localrank_training.progress import silent
+from localrank_training.data.writing import whole_file
+from localrank_training.parallel.processes import silent
 from localrank_training.report import Page, Section, Table, svg
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from localrank_papers.figures.folds import Data
     from localrank_papers.figures.study import Experiment, Findings, Mark, Study
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

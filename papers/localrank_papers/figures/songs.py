@@ -28,8 +28,8 @@ from localrank.scorers.anchored import bent
 from localrank_papers.learners.gmml import PairScatter, metric_transform
 from localrank_papers.learners.rmlr import RobustMetric
 from localrank_training.data.queries import QuerySet, default_names
+from localrank_training.grouping.clustering import kmeans
 from localrank_training.learners.lesson import Lesson
-from localrank_training.partitions import kmeans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,13 +20,13 @@ from localrank_papers.figures.geometry import Geometry, Nearness, nearness
 from localrank_papers.figures.paired import Pair, paired_table
 from localrank_papers.figures.study import Findings, spread_of
 from localrank_papers.figures.transfer import School
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.synthetic import Recipe, synthesize
+from localrank_training.grouping.representations import pooled_covariance
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.svmmap import SvmMap
 from localrank_training.report import Axis, Dots, Level, Line, Plot, Table
-from localrank_training.representations import pooled_covariance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,14 +31,14 @@ from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import contract_of
 from localrank_papers.figures.study import Findings
 from localrank_papers.transductive import KernelFeatures, rank_transductively
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import partition
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
+from localrank_training.grouping.clustering import partition
+from localrank_training.grouping.representations import make_representation
+from localrank_training.grouping.routers import make_router
 from localrank_training.learners.catalogue import make
-from localrank_training.pipeline import build, lesson_of
 from localrank_training.report import Axis, Line, Plot, Table
-from localrank_training.representations import make_representation
-from localrank_training.routers import make_router
+from localrank_training.run.pipeline import build, lesson_of
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

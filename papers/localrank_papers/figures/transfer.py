@@ -17,11 +17,11 @@ from localrank.errors import InvalidData
 from localrank.metrics import Convention, Judgements, Measured, Metric
 from localrank_papers.figures.fits import Fit
 from localrank_papers.figures.geometry import Geometry, Nearness, contract_of, tree_of
-from localrank_training.clouds import Clouds
-from localrank_training.comparisons import compare_family
+from localrank_training.data.clouds import Clouds
+from localrank_training.evaluation.comparisons import compare_family
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.seen import scores_of
-from localrank_training.pipeline import lesson_of
+from localrank_training.run.pipeline import lesson_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from localrank_papers.figures.folds import Fold
     from localrank_papers.figures.geometry import Dendrogram
     from localrank_papers.figures.study import Study
-    from localrank_training.comparisons import Comparison
+    from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
 

@@ -8,7 +8,7 @@ r"""R-MLR: a metric by structural SVM on rankings, with few features taking part
 
 with :math:`\phi_i = -(x_i - a)(x_i - a)^\top`, so that a document scores :math:`\langle M, \phi_i \rangle = -\|x_i -
 a\|_M^2`, and :math:`\Delta = 1 - AP`. The score is linear in ``M``, so the most violated ranking is that of SVMmap
-(`localrank_training.learners.average_precision`).
+(`localrank_training.learners.svmmap`).
 
 With the trace of ``M`` in the place of :math:`\|M\|_{2,1}` (``size = "trace"``) it is MLR [mcfee2010].
 
@@ -46,10 +46,9 @@ from localrank.metrics import Metric
 from localrank.scorers import AnchoredScorer
 from localrank.settings import setting
 from localrank_papers.learners.gmml import ANCHOR, Anchor, best_document, relevant_mean, usable_queries
-from localrank_training.learners.average_precision import AveragePrecisionLoss
-from localrank_training.learners.cutting_plane import best_of_simplex
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.svmmap import AveragePrecisionLoss, best_of_simplex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

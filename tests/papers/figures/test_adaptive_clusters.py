@@ -30,7 +30,7 @@ from localrank_papers.figures.adaptive_clusters import (
 from localrank_papers.figures.folds import Fold
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.profiles import PROFILE, profile_of
+from localrank_training.grouping.representations import PROFILE, profile_of
 
 SMALL = replace(PUBLISHED, num_iterations=10)
 STOPPED = replace(REPAIRED, num_iterations=20, min_data_in_leaf=5)

@@ -19,7 +19,7 @@ from localrank_papers.figures.lgmml_variants import VARIANTS
 from localrank_papers.figures.pca_clusters import METRICS as ANSWERED
 from localrank_papers.figures.running import EXPERIMENTS
 from localrank_papers.figures.songs import WAYS
-from localrank_training.stability import CHANGES
+from localrank_training.evaluation.stability import CHANGES
 from tests.papers.figures.made_up import numbers_for, small_data, study
 from tests.training.golden import agree
 

@@ -7,7 +7,7 @@ import pytest
 
 from localrank_papers.figures import paired
 from localrank_papers.figures.paired import Pair, paired_table, sides_of, verdict_of
-from localrank_training.comparisons import NOTABLE, Interval, holm, paired_t, sign_flip_test
+from localrank_training.evaluation.comparisons import NOTABLE, Interval, holm, paired_t, sign_flip_test
 
 
 def test_wins_losses_and_hurt_queries_are_counted_without_rounding() -> None:

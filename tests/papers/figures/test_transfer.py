@@ -12,13 +12,13 @@ from localrank_papers.figures.folds import Fold, read_folds
 from localrank_papers.figures.geometry import Geometry, contract_of, nearness
 from localrank_papers.figures.study import Study
 from localrank_papers.figures.transfer import METRICS, Assignment, Models, Transfer, choose, compared, said
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import cluster
-from localrank_training.config import TrainingConfig
-from localrank_training.evaluation import rank_all
+from localrank_training.data.clouds import Clouds
+from localrank_training.evaluation.evaluating import rank_all
+from localrank_training.grouping.clustering import cluster
 from localrank_training.learners.svmmap import SvmMap
-from localrank_training.pipeline import build
-from localrank_training.steps import ClusteringSettings
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import ClusteringSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ import pytest
 from localrank import Registry
 from localrank.__main__ import main
 from localrank.artifact import Provenance
-from localrank_training.config import TrainingConfig
 from localrank_training.data.reading import read
-from localrank_training.evaluation import evaluate, versus
+from localrank_training.evaluation.evaluating import evaluate, versus
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

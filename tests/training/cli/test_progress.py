@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 from localrank_training.cli.output import progress
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import silent
 
 if TYPE_CHECKING:
     import pytest

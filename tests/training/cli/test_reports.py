@@ -11,7 +11,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.errors import PublishFailed
-from localrank_training.files import check_writable
+from localrank_training.data.writing import check_writable
 from tests.training.report.written import Written
 
 

@@ -11,7 +11,7 @@ import pytest
 import localrank
 from localrank.__main__ import main
 from localrank.artifact import read_manifest
-from localrank_training.config import TrainingConfig
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

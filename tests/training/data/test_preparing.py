@@ -10,11 +10,11 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.features.contract import FeatureContract
-from localrank_training.config import TrainingConfig
 from localrank_training.data import preparing
 from localrank_training.data.preparing import aligned, placed, refuse_missing, with_shorter_lists
 from localrank_training.data.reading import read
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 
 from localrank.errors import InvalidData
 from localrank.features.contract import FeatureContract
-from localrank_training.clouds import Clouds
 from localrank_training.data import queries as queries_module
 from localrank_training.data import rows, sources
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.queries import (
     Gap,
     Origin,

@@ -8,7 +8,6 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank.metrics import measure
-from localrank_training.config import TrainingConfig
 from localrank_training.data import synthetic
 from localrank_training.data.synthetic import (
     DEMO_FEATURES,
@@ -23,8 +22,9 @@ from localrank_training.data.synthetic import (
 )
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import build
+from localrank_training.run.pipeline import build
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank_training.learners.average_precision import _CELLS, AveragePrecisionLoss
+from localrank_training.learners.svmmap import _CELLS, AveragePrecisionLoss
 
 if TYPE_CHECKING:
     import pytest
@@ -111,7 +111,7 @@ def test_batches_do_not_change_the_answer(judged: Judged, monkeypatch: pytest.Mo
     scores = rng.standard_normal(queries.n_docs)
     together = AveragePrecisionLoss(queries).worst(scores)
 
-    monkeypatch.setattr("localrank_training.learners.average_precision._CELLS", 1)
+    monkeypatch.setattr("localrank_training.learners.svmmap._CELLS", 1)
     alone = AveragePrecisionLoss(queries).worst(scores)
 
     np.testing.assert_allclose(together.losses, alone.losses, atol=1e-14)

@@ -12,6 +12,7 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import LinearScorer
 from localrank.scorers.combination import standardised
+from localrank_training.grouping.prototypes import Locality
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
@@ -19,7 +20,6 @@ from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
 from localrank_training.learners.out_of_fold import OutOfFold, Tried, parts_of
 from localrank_training.learners.seen import scores_of
-from localrank_training.prototypes import Locality
 
 if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from localrank.__main__ import main
-from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.budget import plan_fits, seconds_of, without
 from localrank_training.learners.catalogue import make
 from localrank_training.run.train import plan_for, train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

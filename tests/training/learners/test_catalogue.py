@@ -7,7 +7,7 @@ import pytest
 
 from localrank.errors import InvalidConfiguration
 from localrank.features.contract import FeatureContract
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.seen import scores_of
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
-from localrank_training.learners.cutting_plane import best_of_simplex, minimise
+from localrank_training.learners.svmmap import best_of_simplex, minimise
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations, PerQueryMatrices
+from localrank_training.learners.linear import CENTRES, Centre, NormalEquations, PerQueryMatrices
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
@@ -87,7 +87,7 @@ def test_leaving_queries_out_in_portions_changes_nothing(
     matrices = PerQueryMatrices.of(queries, queries.labels, centre="all")
     whole = matrices.leave_query_out(0.05)
 
-    monkeypatch.setattr("localrank_training.learners.least_squares._CELLS", 33)
+    monkeypatch.setattr("localrank_training.learners.linear._CELLS", 33)
 
     np.testing.assert_allclose(matrices.leave_query_out(0.05), whole, rtol=1e-12)
 
@@ -98,8 +98,8 @@ def test_adding_up_in_portions_changes_nothing(
 ) -> None:
     whole = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
 
-    monkeypatch.setattr("localrank_training.learners.least_squares.BLOCK", 33)
-    monkeypatch.setattr("localrank_training.learners.products.BLOCK", 33)
+    monkeypatch.setattr("localrank_training.learners.linear.BLOCK", 33)
+    monkeypatch.setattr("localrank_training.learners.linear.BLOCK", 33)
 
     portions = NormalEquations.of(queries, queries.labels, weights=WEIGHTS, centre=centre)
     np.testing.assert_allclose(portions.gram, whole.gram, atol=1e-12)

@@ -11,9 +11,15 @@ from sklearn.linear_model import LinearRegression
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank_training.learners.catalogue import LEARNERS, make
-from localrank_training.learners.least_squares import CENTRES, Centre, NormalEquations
 from localrank_training.learners.lesson import Lesson
-from localrank_training.learners.linear import RIDGES, LeastSquares, choose_ridge
+from localrank_training.learners.linear import (
+    CENTRES,
+    RIDGES,
+    Centre,
+    LeastSquares,
+    NormalEquations,
+    choose_ridge,
+)
 from localrank_training.learners.notes import collected
 from tests.training.learners.listed import declared, listed
 

@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localrank.errors import InvalidData
 from localrank.scorers.walk import ForestLayout, NumpyWalk
-from localrank_training.learners.plain_trees import from_lightgbm, from_sklearn, mean, prefix_mean
+from localrank_training.learners.forests import from_lightgbm, from_sklearn, mean, prefix_mean
 
 if TYPE_CHECKING:
     from localrank.scorers import TreesScorer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_training.learners import products
-from localrank_training.learners.products import Products
+from localrank_training.learners import linear as products
+from localrank_training.learners.linear import Products
 
 
 @pytest.mark.parametrize(("block", "converted"), [(60, True), (59, False), (25, False), (1, False)])

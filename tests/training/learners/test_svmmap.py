@@ -132,7 +132,7 @@ def test_documents_in_portions_give_the_same_optimum(
 ) -> None:
     whole = SvmMap(tolerance=1e-8).fit(Lesson(queries))
 
-    monkeypatch.setattr("localrank_training.learners.products.BLOCK", 50)
+    monkeypatch.setattr("localrank_training.learners.linear.BLOCK", 50)
 
     np.testing.assert_allclose(SvmMap(tolerance=1e-8).fit(Lesson(queries)).weights, whole.weights, atol=1e-3)
 

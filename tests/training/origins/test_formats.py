@@ -16,7 +16,7 @@ import pytest
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank_training.origins import FORMATS, read_model
-from localrank_training.origins.grove import Grove, Split
+from localrank_training.origins.model import Grove, Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable

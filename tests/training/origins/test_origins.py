@@ -14,8 +14,7 @@ from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank_training.origins import read_model
 from localrank_training.origins.asking import scores_here
-from localrank_training.origins.checking import check
-from localrank_training.origins.sample import made_queries
+from localrank_training.origins.checking import check, made_queries
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,8 @@ import pytest
 
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, MISSING_NAN
-from localrank_training.origins.grove import Grove, Split
-from localrank_training.origins.model import OriginModel
-from localrank_training.origins.sample import made_queries
+from localrank_training.origins.checking import made_queries
+from localrank_training.origins.model import Grove, OriginModel, Split
 
 THRESHOLDS = {0: [-2.0, 0.3, 4.0], 2: [1e30]}
 

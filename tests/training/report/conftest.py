@@ -9,12 +9,12 @@ import pytest
 
 from localrank.artifact import read_manifest
 from localrank.registry.versions import Registry
-from localrank_training.config import TrainingConfig
-from localrank_training.publishing import publish
+from localrank_training.publishing.publish import publish
 from localrank_training.report.background import background_of
 from localrank_training.report.figures import report_of
 from localrank_training.report.training_run import Origin, page_of_run
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.service.page.conftest import browser  # noqa: F401  (a fixture)
 from tests.training.kinds import two_kinds
 from tests.training.run.test_blended import config as blend_of

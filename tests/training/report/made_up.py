@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from localrank.points.similarity import QueryMap
-from localrank_training.config import TrainingConfig
-from localrank_training.importances import Importances
+from localrank_training.evaluation.features import Importances
 from localrank_training.report.figures import Sides
 from localrank_training.report.pages import page_of_evaluation
 from localrank_training.run.tune import Setting
+from localrank_training.settings.config import TrainingConfig
 
 # What was chosen.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from localrank.metrics import measure
-from localrank_training.comparisons import Comparison, Interval, compare_family
+from localrank_training.evaluation.comparisons import Comparison, Interval, compare_family
 from localrank_training.report import figures
 from localrank_training.report.figures import CONVENTION, METRICS, ClusterReport, TrainingReport, report_of
 from localrank_training.report.terminal import of_run

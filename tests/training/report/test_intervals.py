@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from localrank_training.importances import importances_of
+from localrank_training.evaluation.features import importances_of
 from localrank_training.report.parts import called, named, signed, wilson, within
 from tests.core.examples import example_queries, example_ranker
 

@@ -13,12 +13,12 @@ from localrank.points.signature import PcaRepresentation, Signatures
 from localrank.points.similarity import all_pairs, one_to_many
 from localrank.routing.router import ExactRouter
 from localrank.routing.routers import LshRouter
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.publishing import publish
+from localrank_training.publishing.publish import publish
 from localrank_training.report.query_map import map_of, query_map
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from localrank_training.config import TrainingConfig, to_toml
+from localrank_training.settings.config import TrainingConfig, to_toml
 from tests.training.report.conftest import NASTY, RUNS
 from tests.training.report.written import Written
 

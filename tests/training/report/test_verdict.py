@@ -11,10 +11,10 @@ import pytest
 from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry.versions import Registry
-from localrank_training.comparisons import Comparison
-from localrank_training.config import TrainingConfig
+from localrank_training.evaluation.comparisons import Comparison
 from localrank_training.report.figures import BlendReport, Rival
 from localrank_training.report.verdict import against_served, of_blend, of_clusters
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,13 +10,13 @@ import pytest
 
 from localrank.artifact import load
 from localrank.registry.versions import Registry
-from localrank_training.config import TrainingConfig
 from localrank_training.data.synthetic import Recipe, synthesize
-from localrank_training.publishing import publish
+from localrank_training.publishing.publish import publish
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
 from localrank_training.run.blended import gain_of
 from localrank_training.run.train import Trained, train
+from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +132,7 @@ def test_held_out_figures_are_of_every_query_and_not_flattered(of_kinds: Trained
     """What the report says of held-out queries is near what new queries of the same kinds show."""
     fresh = synthesize(200, Recipe(features=8, kinds=2, documents=(12, 20)), sample=1)[0]
     from localrank.metrics import measure
-    from localrank_training.evaluation import rank_all
+    from localrank_training.evaluation.evaluating import rank_all
 
     held = of_kinds.held_out
     said = measure(held.queries.labels, held.ranked.scores, held.queries.offsets, ["ndcg@10"])[0].mean

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from localrank.errors import InvalidData
-from localrank_training.config import TrainingConfig
 from localrank_training.run.choosing import choices_of, edges, folds_of
+from localrank_training.settings.config import TrainingConfig
 
 
 def config(**tables: Any) -> TrainingConfig:

@@ -12,12 +12,12 @@ from localrank.metrics import Judgements
 from localrank.registry.versions import Registry
 from localrank.routing.guard import Guard, GuardedRanker, Thresholds
 from localrank.routing.router import Route
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import QuerySet
-from localrank_training.evaluation import Ranked, rank_all
-from localrank_training.publishing import publish
+from localrank_training.evaluation.evaluating import Ranked, rank_all
+from localrank_training.publishing.publish import publish
 from localrank_training.run.guarding import Evidence, choose_guard, evidence_of, pooled
 from localrank_training.run.train import train
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 N_QUERIES, N_DOCS = 200, 8

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from localrank_training.comparisons import interval_of
+from localrank_training.evaluation.comparisons import interval_of
+from localrank_training.grouping.prototypes import Locality, local_weights
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.out_of_fold import Tried
 from localrank_training.learners.weights import standardised_within
-from localrank_training.prototypes import Locality, local_weights
 from localrank_training.run.blended import Gain, LocalMembers
 from tests.training.kinds import two_kinds
 

@@ -16,18 +16,18 @@ from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.points.signature import choose_components
 from localrank.scorers import SumScorer, TreesScorer
-from localrank_training import representations
-from localrank_training.config import TrainingConfig
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
 from localrank_training.data.writing import write
+from localrank_training.grouping import representations
 from localrank_training.learners.ranksvm import RankSvm
-from localrank_training.pipeline import Plan, build, plan_of
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
 from localrank_training.run import choosing
+from localrank_training.run.pipeline import Plan, build, plan_of
 from localrank_training.run.train import journal_in, train
-from localrank_training.steps import SelectionSettings
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import SelectionSettings
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

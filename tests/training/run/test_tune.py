@@ -8,12 +8,12 @@ import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank_training.config import TrainingConfig
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.pages import write_best
 from localrank_training.run.train import train
 from localrank_training.run.tune import Setting, Tuned, combinations, edges_of, tune, tune_routing
+from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ class Listing(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the names; nothing is imported for them."""
         from localrank_training.learners.catalogue import LEARNERS
-        from localrank_training.methods import METHODS
+        from localrank_training.settings.methods import METHODS
 
         super().format_epilog(ctx, formatter)
         with formatter.section("Names"):
@@ -102,14 +102,14 @@ def say(text: str) -> None:
 @contextmanager
 def working(workers: int, dask: str | None) -> Iterator[int]:
     """Run the work on processes here or on a Dask cluster, as the user asked; yield how many pieces run at a time."""
-    from localrank_training.parallel import available_cores
+    from localrank_training.parallel.processes import available_cores
 
     if dask is None:
         yield workers or available_cores()
         return
     if workers:
         raise typer.BadParameter("expected one of them, found both", param_hint="--workers and --dask")
-    from localrank_training.dask_workers import dask_workers
+    from localrank_training.parallel.dask_workers import dask_workers
 
     with dask_workers(dask) as cluster:
         try:

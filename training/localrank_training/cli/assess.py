@@ -30,11 +30,11 @@ def assess(
       localrank assess data/train.txt --json
       localrank assess data/train.txt --report assessment.html
     """
-    from localrank_training.assessment import METRIC
-    from localrank_training.assessment import assess as assess_queries
+    from localrank_training.advice.assessment import METRIC
+    from localrank_training.advice.assessment import assess as assess_queries
     from localrank_training.data.inspection import inspect
     from localrank_training.data.reading import read
-    from localrank_training.parallel import available_cores
+    from localrank_training.parallel.processes import available_cores
     from localrank_training.report.terminal import of_assessment, show
 
     page = page_path(report)

@@ -24,12 +24,12 @@ def demo(models_dir: ModelsDir = "models") -> None:
       localrank demo --models-dir /tmp/models
     """
     from localrank.registry.versions import Registry
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.synthetic import demo_queries
-    from localrank_training.parallel import available_cores
-    from localrank_training.publishing import publish
+    from localrank_training.parallel.processes import available_cores
+    from localrank_training.publishing.publish import publish
     from localrank_training.report.figures import report_of
     from localrank_training.run.train import train
+    from localrank_training.settings.config import TrainingConfig
 
     queries, validation, _ = demo_queries()
     config = TrainingConfig.read(method="localrank", overrides=_OPEN)

@@ -21,7 +21,7 @@ from localrank_training.cli.output import (
     write_page,
 )
 from localrank_training.data.tables import Columns
-from localrank_training.files import whole_file
+from localrank_training.data.writing import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from localrank.metrics import Convention, Measured, Metric
     from localrank.ranker import Ranker
     from localrank_training.data.queries import QuerySet
-    from localrank_training.evaluation import Evaluation, Versus
+    from localrank_training.evaluation.evaluating import Evaluation, Versus
 
 #: Names with these endings are files, so that a missing file is not taken for a model.
 _DATA_SUFFIXES = frozenset({".txt", ".gz", ".zst", ".parquet", ".svm", ".dat", ".letor", ".tsv", ".csv"})
@@ -117,8 +117,8 @@ def evaluate(
       localrank evaluate web@3 data/test/ --convention letor4,standard-skip --per-query figures.csv --json
     """
     from localrank_training.data.reading import read
-    from localrank_training.evaluation import evaluate as evaluate_model
-    from localrank_training.evaluation import per_query_table, versus, versus_run
+    from localrank_training.evaluation.evaluating import evaluate as evaluate_model
+    from localrank_training.evaluation.evaluating import per_query_table, versus, versus_run
     from localrank_training.report.figures import sides_of
     from localrank_training.report.terminal import of_evaluation, show
 
@@ -190,7 +190,7 @@ def evaluate(
 def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) -> None:
     """Warn that a version is evaluated on data that it was trained on."""
     from localrank_training.journal import fingerprint
-    from localrank_training.publishing import known_as
+    from localrank_training.publishing.publish import known_as
 
     digest = fingerprint(queries)
     for model in models:

@@ -60,9 +60,9 @@ def extend(
     from localrank.artifact import load
     from localrank.registry.versions import Registry
     from localrank_training.data.reading import read
-    from localrank_training.extending import against_retraining, publish_extended
-    from localrank_training.extending import extend as extend_model
-    from localrank_training.parallel import available_cores
+    from localrank_training.parallel.processes import available_cores
+    from localrank_training.publishing.extend import against_retraining, publish_extended
+    from localrank_training.publishing.extend import extend as extend_model
 
     registry = Registry(Path(models_dir))
     reference = registry.resolve(model)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localrank_training.files import check_writable, whole_file
-from localrank_training.progress import silent
+from localrank_training.data.writing import check_writable, whole_file
+from localrank_training.parallel.processes import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
     from localrank_training.report import Page
 
 

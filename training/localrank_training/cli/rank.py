@@ -11,7 +11,7 @@ import typer
 from localrank_training.cli.arguments import Model, say
 from localrank_training.cli.output import ModelsDir, given, progress
 from localrank_training.data.tables import Columns
-from localrank_training.files import whole_file
+from localrank_training.data.writing import whole_file
 
 
 def rank(

@@ -33,11 +33,11 @@ from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
     from localrank.registry.versions import Reference, Registry
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.report.background import Background
     from localrank_training.report.figures import TrainingReport
     from localrank_training.run.train import Trained
+    from localrank_training.settings.config import TrainingConfig
 
 
 def train(
@@ -135,14 +135,13 @@ def train(
     """
     from localrank.artifact import load
     from localrank.registry.versions import Registry
-    from localrank_training.config import TrainingConfig, annotated
     from localrank_training.data.reading import read
-    from localrank_training.promotion import better_than_served
-    from localrank_training.publishing import publish
+    from localrank_training.publishing.publish import better_than_served, publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
     from localrank_training.run.train import journal_in, plan_for
     from localrank_training.run.train import train as train_model
+    from localrank_training.settings.config import TrainingConfig, annotated
 
     # Errors in the options are reported before the work.
     overrides = [*(overrides or ()), *_limits(budget, latency_budget)]
@@ -260,7 +259,7 @@ def _check_promotion(*, promote: bool, if_better: bool) -> None:
 
 def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConfig:
     from localrank.artifact import read_manifest
-    from localrank_training.config import TrainingConfig
+    from localrank_training.settings.config import TrainingConfig
 
     if not alone:
         raise typer.BadParameter(
@@ -272,7 +271,7 @@ def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConf
 
 def _say_curve(config: TrainingConfig, queries: QuerySet) -> None:
     """Say beforehand what the learning curve takes, if that is known."""
-    from localrank_training.learning_curve import seconds_of_curve
+    from localrank_training.advice.learning_curve import seconds_of_curve
 
     seconds = seconds_of_curve(config, queries)
     if seconds is not None:

@@ -67,13 +67,13 @@ def tune(
       localrank tune data/train.txt --config space.toml --out reports/web
       localrank train data/train.txt --config reports/tune/best.toml
     """
-    from localrank_training.config import read_tables
     from localrank_training.data.reading import read
     from localrank_training.report import png
     from localrank_training.report.pages import effect_plots, page_of_tuning, write_best
     from localrank_training.report.terminal import of_tuning, show
     from localrank_training.run.tune import SPACE, edges_of, tune_routing
     from localrank_training.run.tune import tune as tune_settings
+    from localrank_training.settings.config import read_tables
 
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.progress import Progress, silent
+from localrank_training.parallel.processes import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -41,7 +41,7 @@ from localrank_training.data.tables import (
     rows,
     weights_of,
 )
-from localrank_training.progress import Progress, silent
+from localrank_training.parallel.processes import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

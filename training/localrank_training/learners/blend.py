@@ -31,7 +31,7 @@ from localrank_training.learners.role import Learner
 
 # `checked` reads the annotations of settings when it runs.
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from localrank_training.journal import Journal
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Weighed
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
 
 #: With fewer queries that have documents of different labels, all members count the same.
 ENOUGH = 8

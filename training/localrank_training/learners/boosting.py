@@ -26,9 +26,9 @@ from localrank.features.blocks import parse
 from localrank.scorers import SumScorer, TreesScorer
 from localrank.settings import setting
 from localrank_training.data.rows import CELLS, Rows, unheld
+from localrank_training.learners.forests import from_lightgbm, mean, prefix_mean
 from localrank_training.learners.judged import check_finite, check_grades, differs_within
 from localrank_training.learners.notes import figure, note
-from localrank_training.learners.plain_trees import from_lightgbm, mean, prefix_mean
 from localrank_training.learners.role import Learner
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Boosting(Learner):
         """Return the address of the scheduler if trees are to be grown on all workers."""
         if not self.spread:
             return None
-        from localrank_training.dask_trees import scheduler_here
+        from localrank_training.parallel.dask_trees import scheduler_here
 
         found = scheduler_here()
         if found is None:
@@ -213,7 +213,7 @@ class Boosting(Learner):
         base: tuple[Vector, Vector | None] | None,
         seed: int,
     ) -> TreesScorer:
-        from localrank_training.dask_trees import Judged, grown_on_workers
+        from localrank_training.parallel.dask_trees import Judged, grown_on_workers
 
         judged = Judged(
             queries.documents,

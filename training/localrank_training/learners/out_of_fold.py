@@ -21,26 +21,25 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
 from localrank.settings import plain, values_of
-from localrank_training.comparisons import clearly_above
+from localrank_training.evaluation.comparisons import clearly_above
+from localrank_training.evaluation.latency import microseconds
 from localrank_training.journal import each_known
-from localrank_training.latency import microseconds
 from localrank_training.learners.budget import seconds_of
 from localrank_training.learners.notes import note
 from localrank_training.learners.seen import scores_of
 from localrank_training.learners.weights import PULLS, Pairs, learn_weights, standardised_within
-from localrank_training.parallel import each_in_parallel
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import each_in_parallel, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from localrank.arrays import Bits, Indices, Vector
     from localrank.scorers import Scorer
+    from localrank_training.grouping.prototypes import Locality
     from localrank_training.journal import Journal
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.role import Learner
-    from localrank_training.progress import Progress
-    from localrank_training.prototypes import Locality
+    from localrank_training.parallel.processes import Progress
 
 #: What settings and weights are chosen by: the mean of these.
 METRICS = ("map", "ndcg@10")
@@ -55,7 +54,7 @@ class Tried:
         learners: the candidates.
         scores: ``[n_candidates, n_docs]`` by models that had not learned from the document's query; standardised.
         seconds: ``[n_candidates]`` processor seconds of one fit, on average.
-        microseconds: ``[n_candidates]`` of serving 100 documents, counted (`localrank_training.latency`).
+        microseconds: ``[n_candidates]`` of serving 100 documents, counted (`localrank_training.evaluation.latency`).
         localities: how local the last candidates are; the others, which come first, are global.
         gate: standard errors by which a local candidate must be better than the best global one.
     """

@@ -13,9 +13,8 @@ import numpy as np
 
 from localrank.errors import InvalidData
 from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
-from localrank_training.learners.plain_trees import reason_of
-from localrank_training.origins.grove import Grove, Split
-from localrank_training.origins.model import OriginModel
+from localrank_training.learners.forests import reason_of
+from localrank_training.origins.model import Grove, OriginModel, Split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

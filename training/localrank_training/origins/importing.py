@@ -19,8 +19,7 @@ from localrank.routing.router import GlobalRouter
 from localrank_training.data.preparing import aligned
 from localrank_training.data.queries import default_names
 from localrank_training.origins.asking import LIBRARIES, origin_scores
-from localrank_training.origins.checking import check, expected_scores
-from localrank_training.origins.sample import made_queries
+from localrank_training.origins.checking import check, expected_scores, made_queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

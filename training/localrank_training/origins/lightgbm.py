@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from localrank.errors import InvalidData
-from localrank_training.learners.plain_trees import from_lightgbm
+from localrank_training.learners.forests import from_lightgbm
 from localrank_training.origins.model import OriginModel
 
 

@@ -1,15 +1,107 @@
-"""What a reader makes of another library's file."""
+"""What a reader makes of another library's file.
+
+Trees of any shape, added one at a time, as the arrays of a `TreesScorer`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from localrank.arrays import one_line
+from localrank.scorers import TreesScorer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.features.contract import Missing
     from localrank.scorers import Scorer
+
+
+class Split(NamedTuple):
+    """A document goes left if its feature is not above the threshold.
+
+    ``left`` and ``right`` are the arguments of the function that looks up a node; ``decision`` holds the bits of
+    `localrank.scorers.trees` that say where a missing value goes.
+    """
+
+    feature: int
+    threshold: float
+    decision: int
+    left: Any
+    right: Any
+
+
+class Grove:
+    """Collects trees; a node of each is looked up as a `Split` or as the value of a leaf."""
+
+    def __init__(self) -> None:
+        self._splits: list[int] = []
+        self._nodes: list[tuple[int, float, int]] = []
+        self._children: list[list[int]] = []
+        self._values: list[float] = []
+
+    def plant(self, root: Any, look: Callable[[Any], Split | float], most: int) -> None:
+        """Add a tree.
+
+        Args:
+            root: its first node.
+            look: returns what a node is.
+            most: how many nodes it has at most.
+
+        Raises:
+            ValueError: it has more nodes, so that one of them is its own ancestor or has two parents.
+        """
+        n_splits, n_leaves, first = 0, 0, len(self._nodes)
+        waiting: list[tuple[Any, int, int]] = [(root, -1, 0)]
+        while waiting:
+            if n_splits + n_leaves >= most:
+                raise ValueError(
+                    f"expected a tree of at most {most} nodes, found more: a node has two parents"
+                )
+            node, parent, side = waiting.pop()
+            found = look(node)
+            if isinstance(found, Split):
+                number = n_splits
+                n_splits += 1
+                self._nodes.append((found.feature, found.threshold, found.decision))
+                self._children.append([0, 0])
+                waiting += [(found.right, number, 1), (found.left, number, 0)]
+            else:
+                number = -1 - n_leaves
+                n_leaves += 1
+                self._values.append(found)
+            if parent >= 0:
+                self._children[first + parent][side] = number
+        self._splits.append(n_splits)
+
+    def plant_constant(self, value: float) -> None:
+        """Add a tree that gives every document the same."""
+        self._splits.append(0)
+        self._values.append(value)
+
+    def scorer(self) -> TreesScorer:
+        """Return the sum of all trees, over the features as they come.
+
+        Raises:
+            ValueError: they are no trees; the message says where.
+        """
+        nodes = np.array(self._nodes, np.float64).reshape(-1, 3)
+        children = np.array(self._children, np.int32).reshape(-1, 2)
+        return TreesScorer(
+            splits=np.array(self._splits, np.int32),
+            features=nodes[:, 0].astype(np.int32),
+            thresholds=nodes[:, 1].copy(),
+            decisions=nodes[:, 2].astype(np.uint8),
+            left=children[:, 0].copy(),
+            right=children[:, 1].copy(),
+            values=np.array(self._values, np.float64),
+            category_words=np.zeros(0, np.int32),
+            category_bits=np.zeros(0, np.uint32),
+        )
+
 
 #: Features that a model may have: more would fill the memory with synthetic documents.
 MOST_FEATURES = 100_000

@@ -15,8 +15,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer
 from localrank.scorers.trees import MISSING_NONE
-from localrank_training.origins.grove import Grove, Split
-from localrank_training.origins.model import MOST_FEATURES, OriginModel
+from localrank_training.origins.model import MOST_FEATURES, Grove, OriginModel, Split
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

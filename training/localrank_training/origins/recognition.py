@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.disk import read_plain
 from localrank.errors import InvalidData
-from localrank_training.learners.plain_trees import reason_of
+from localrank_training.learners.forests import reason_of
 from localrank_training.origins import catboost, lightgbm, ranklib, xgboost
 from localrank_training.origins.model import MOST_FEATURES
 

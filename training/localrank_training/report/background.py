@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from localrank.errors import InvalidData
-from localrank_training.advice import advise
-from localrank_training.clouds import Clouds
+from localrank_training.advice.helping import advise
+from localrank_training.advice.learning_curve import learning_curve
+from localrank_training.data.clouds import Clouds
 from localrank_training.data.inspection import inspect
-from localrank_training.importances import importances_of
-from localrank_training.learning_curve import learning_curve
-from localrank_training.progress import silent
+from localrank_training.evaluation.features import importances_of
+from localrank_training.parallel.processes import silent
 from localrank_training.report.query_map import query_map
 
 if TYPE_CHECKING:
     from localrank.points.similarity import QueryMap
-    from localrank_training.advice import Advice
-    from localrank_training.config import TrainingConfig
+    from localrank_training.advice.helping import Advice
+    from localrank_training.advice.learning_curve import LearningCurve
     from localrank_training.data.inspection import Inspection
-    from localrank_training.importances import Importances
-    from localrank_training.learning_curve import LearningCurve
-    from localrank_training.progress import Progress
+    from localrank_training.evaluation.features import Importances
+    from localrank_training.parallel.processes import Progress
     from localrank_training.run.train import Trained
+    from localrank_training.settings.config import TrainingConfig
 
 #: Of fewer queries there is nothing to see on a map.
 _FEWEST_ON_A_MAP = 3

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank.arrays import one_line
 from localrank.metrics import measure
-from localrank_training.comparisons import compare, compare_family, interval_of
-from localrank_training.leaks import suspicion
+from localrank_training.evaluation.comparisons import compare, compare_family, interval_of
+from localrank_training.evaluation.features import suspicion
+from localrank_training.evaluation.stability import flip_rates, flip_rates_of_known
 from localrank_training.report.verdict import Verdict, of_blend, of_clusters
-from localrank_training.stability import flip_rates, flip_rates_of_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
-    from localrank_training.comparisons import Comparison, Interval
     from localrank_training.data.queries import QuerySet
-    from localrank_training.evaluation import Evaluation, Versus
+    from localrank_training.evaluation.comparisons import Comparison, Interval
+    from localrank_training.evaluation.evaluating import Evaluation, Versus
     from localrank_training.learners.out_of_fold import Frontier
     from localrank_training.run.blended import CrossFitted, Localised
     from localrank_training.run.choosing import Trial

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.assessment import METRIC
-from localrank_training.config import to_toml
-from localrank_training.files import whole_file
+from localrank_training.advice.assessment import METRIC
+from localrank_training.data.writing import whole_file
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.html import Facts, Folded, Page, Pre, Section, Table
 from localrank_training.report.parts import (
@@ -26,20 +25,21 @@ from localrank_training.report.parts import (
     signed,
 )
 from localrank_training.report.plots import Axis, Dots, Level, Line, Plot
+from localrank_training.settings.config import to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from localrank.metrics import Measured
-    from localrank_training.assessment import Assessment
-    from localrank_training.comparisons import Comparison
-    from localrank_training.config import TrainingConfig
+    from localrank_training.advice.assessment import Assessment
     from localrank_training.data.inspection import Inspection
-    from localrank_training.evaluation import Evaluation
+    from localrank_training.evaluation.comparisons import Comparison
+    from localrank_training.evaluation.evaluating import Evaluation
     from localrank_training.report.figures import Sides
     from localrank_training.report.html import Part
     from localrank_training.run.tune import Effect, Tuned
+    from localrank_training.settings.config import TrainingConfig
 
 _LEVEL = 0.05
 #: Clusters and settings that are listed; all settings are in ``trials.jsonl``.

@@ -13,8 +13,8 @@ import re
 from typing import TYPE_CHECKING
 
 from localrank._version import __version__
-from localrank_training.comparisons import interval_of
-from localrank_training.removals import METRIC
+from localrank_training.advice.removals import METRIC
+from localrank_training.evaluation.comparisons import interval_of
 from localrank_training.report.html import Pre, Section, Table
 from localrank_training.report.plots import Axis, Dots, Level, Plot
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Vector
-    from localrank_training.advice import Advice
-    from localrank_training.comparisons import Comparison, Interval
+    from localrank_training.advice.helping import Advice
     from localrank_training.data.inspection import Inspection
+    from localrank_training.evaluation.comparisons import Comparison, Interval
     from localrank_training.report.figures import Shortfall
     from localrank_training.report.html import Part
 

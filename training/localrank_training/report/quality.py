@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.comparisons import interval_of
-from localrank_training.latency import DOCUMENTS
+from localrank_training.evaluation.comparisons import interval_of
+from localrank_training.evaluation.latency import DOCUMENTS
+from localrank_training.evaluation.stability import IN_WORDS
 from localrank_training.report.html import Section, Table
 from localrank_training.report.parts import (
     INTERVALS,
@@ -21,15 +22,14 @@ from localrank_training.report.parts import (
     within,
 )
 from localrank_training.report.plots import Axis, Bars, Dots, Level, Plot
-from localrank_training.stability import IN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices
     from localrank.points.similarity import QueryMap
-    from localrank_training.comparisons import Comparison
-    from localrank_training.importances import Importances
+    from localrank_training.evaluation.comparisons import Comparison
+    from localrank_training.evaluation.features import Importances
     from localrank_training.report.figures import BlendReport, TrainingReport
     from localrank_training.report.html import Part
     from localrank_training.run.blended import Localised

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from localrank.points.similarity import QueryMap, all_pairs
-from localrank_training.clouds import Clouds
+from localrank_training.data.clouds import Clouds
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector

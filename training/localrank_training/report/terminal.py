@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from localrank.arrays import html_table
 from localrank.commands.output import print_table
-from localrank_training.latency import DOCUMENTS
+from localrank_training.evaluation.latency import DOCUMENTS
+from localrank_training.evaluation.stability import IN_WORDS
 from localrank_training.report.figures import (
     BLEND_METRICS,
     CONVENTION,
@@ -16,16 +17,15 @@ from localrank_training.report.figures import (
     setting_name,
 )
 from localrank_training.report.html import Table
-from localrank_training.stability import IN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from localrank.metrics import Convention, Measured
-    from localrank_training.assessment import Assessment
-    from localrank_training.comparisons import Comparison
+    from localrank_training.advice.assessment import Assessment
     from localrank_training.data.inspection import Inspection
-    from localrank_training.evaluation import Evaluation
+    from localrank_training.evaluation.comparisons import Comparison
+    from localrank_training.evaluation.evaluating import Evaluation
     from localrank_training.report.figures import BlendReport, Sides, TrainingReport
     from localrank_training.run.blended import Localised
     from localrank_training.run.tables import TablesTrial

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from localrank_training.config import to_toml, value_text
-from localrank_training.learning_curve import METRIC as CURVE_METRIC
+from localrank_training.advice.learning_curve import METRIC as CURVE_METRIC
 from localrank_training.report.html import Facts, Folded, Items, Page, Pre, Section, Table
 from localrank_training.report.parts import (
     advised,
@@ -19,21 +18,22 @@ from localrank_training.report.parts import (
 )
 from localrank_training.report.plots import Axis, Dots, Line, Plot
 from localrank_training.report.quality import features, locality, quality
+from localrank_training.settings.config import to_toml, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localrank.artifact import Manifest
     from localrank.features.contract import FeatureContract
-    from localrank_training.config import TrainingConfig
+    from localrank_training.advice.learning_curve import LearningCurve
     from localrank_training.data.inspection import Inspection
     from localrank_training.learners.settings import LearnerSettings
-    from localrank_training.learning_curve import LearningCurve
     from localrank_training.report.background import Background
     from localrank_training.report.figures import BlendReport, TrainingReport
     from localrank_training.report.html import Part
     from localrank_training.run.blended import CrossFitted
     from localrank_training.run.train import Trained
+    from localrank_training.settings.config import TrainingConfig
 
 #: Trials and notes that are listed, the best first.
 _TRIALS, _NOTES = 20, 25

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from localrank_training.comparisons import compare_family, holm
+from localrank_training.evaluation.comparisons import compare_family, holm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.metrics import Measured
-    from localrank_training.comparisons import Comparison
+    from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.report.figures import BlendReport
 
 #: Of the adjusted p value.

@@ -10,8 +10,8 @@ Validation queries are judged queries like the others. The figures of the report
 from the query, with settings, locality and weights chosen without its part. So they are not too good. No further models
 are trained for them.
 
-The local model of a prototype weighs all queries (`localrank_training.prototypes`). With the matrices of each query
-(`localrank_training.learners.least_squares`) it costs one small linear system, so that many degrees of locality are tried
+The local model of a prototype weighs all queries (`localrank_training.grouping.prototypes`). With the matrices of each query
+(`localrank_training.learners.linear`) it costs one small linear system, so that many degrees of locality are tried
 for about the price of one.
 """
 
@@ -25,18 +25,19 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.ranker import Ranker
 from localrank.settings import values_of
-from localrank_training.clouds import Clouds
-from localrank_training.clustering import around
-from localrank_training.comparisons import interval_of
+from localrank_training.data.clouds import Clouds
+from localrank_training.evaluation.comparisons import interval_of
+from localrank_training.grouping.clustering import around
+from localrank_training.grouping.prototypes import Locality, local_weights, similarities_to
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.budget import plan_fits
-from localrank_training.learners.least_squares import PerQueryMatrices
-from localrank_training.learners.linear import LeastSquares
+from localrank_training.learners.linear import LeastSquares, PerQueryMatrices
 from localrank_training.learners.notes import collected
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.learners.weights import standardised_within
-from localrank_training.parallel import in_parallel, unpacked
-from localrank_training.pipeline import (
+from localrank_training.parallel.processes import in_parallel, silent, unpacked
+from localrank_training.run.choosing import Trial, open_settings
+from localrank_training.run.pipeline import (
     Built,
     learn_cluster,
     learn_contract,
@@ -45,9 +46,6 @@ from localrank_training.pipeline import (
     own_routes,
     plan_of,
 )
-from localrank_training.progress import silent
-from localrank_training.prototypes import Locality, local_weights, similarities_to
-from localrank_training.run.choosing import Trial, open_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,15 +53,15 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.routing.router import Route
     from localrank.scorers import BlendScorer, Scorer
-    from localrank_training.comparisons import Interval
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
+    from localrank_training.evaluation.comparisons import Interval
     from localrank_training.journal import Journal
     from localrank_training.learners.budget import Plan
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Tried, Weighed
-    from localrank_training.pipeline import Plan as Routed
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
+    from localrank_training.run.pipeline import Plan as Routed
+    from localrank_training.settings.config import TrainingConfig
 
 #: Bytes that the matrices of all queries may take.
 _MOST_BYTES = 500_000_000

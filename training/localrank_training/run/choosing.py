@@ -24,16 +24,15 @@ from localrank.errors import InvalidData
 from localrank.features.blocks import union
 from localrank.metrics import Judgements
 from localrank.settings import settings_of, values_of
-from localrank_training.clouds import Clouds
-from localrank_training.evaluation import rank_all
+from localrank_training.data.clouds import Clouds
+from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.journal import each_known
 from localrank_training.learners.notes import collected
 from localrank_training.learners.settings import LearnerSettings
-from localrank_training.parallel import each_in_parallel, in_parallel
-from localrank_training.pipeline import build, lesson_of, lists_of, plan_of, prepared, wants_route
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import each_in_parallel, in_parallel, silent
 from localrank_training.run import guarding
-from localrank_training.steps import ClusteringSettings
+from localrank_training.run.pipeline import build, lesson_of, lists_of, plan_of, prepared, wants_route
+from localrank_training.settings.steps import ClusteringSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Vector
     from localrank.features.contract import FeatureContract
     from localrank.scorers import Scorer
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
-    from localrank_training.evaluation import Ranked
+    from localrank_training.evaluation.evaluating import Ranked
     from localrank_training.journal import Journal
     from localrank_training.learners.notes import Note
     from localrank_training.learners.role import Learner
-    from localrank_training.pipeline import Plan
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
+    from localrank_training.run.pipeline import Plan
+    from localrank_training.settings.config import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True)

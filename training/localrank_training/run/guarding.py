@@ -18,9 +18,9 @@ import numpy as np
 
 from localrank.metrics import Judgements
 from localrank.routing.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
-from localrank_training.comparisons import clearly_above
 from localrank_training.data.preparing import aligned
-from localrank_training.evaluation import Ranked, rank_all
+from localrank_training.evaluation.comparisons import clearly_above
+from localrank_training.evaluation.evaluating import Ranked, rank_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.features.contract import FeatureContract
     from localrank.ranker import Ranker
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
-    from localrank_training.pipeline import Built
-    from localrank_training.steps import GuardSettings
+    from localrank_training.run.pipeline import Built
+    from localrank_training.settings.config import TrainingConfig
+    from localrank_training.settings.steps import GuardSettings
 
 #: Shares of the queries that candidates for a threshold concern.
 _SHARES = np.arange(1, 21) / 40

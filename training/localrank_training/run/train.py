@@ -10,7 +10,7 @@ from all judged queries.
       _blend        the default: `localrank_training.run.blended` chooses by scores of the members
       _best         every other configuration: `localrank_training.run.choosing` measures whole rankers; the best is taken
 
-`localrank_training.pipeline` builds a ranker of settled settings.
+`localrank_training.run.pipeline` builds a ranker of settled settings.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ import numpy as np
 from localrank.arrays import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import CONVENTIONS, Judgements
-from localrank_training.comparisons import clearly_above, standard_error
 from localrank_training.data.preparing import placed, refuse_missing
 from localrank_training.data.queries import concatenated
-from localrank_training.evaluation import Ranked, rank_all
+from localrank_training.evaluation.comparisons import clearly_above, standard_error
+from localrank_training.evaluation.evaluating import Ranked, rank_all
 from localrank_training.journal import Journal, fingerprint, libraries
 from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.judged import differs_within
-from localrank_training.pipeline import Built, build
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import silent
 from localrank_training.run import blended, guarding
 from localrank_training.run.choosing import Candidates, Trial, choices_of, edges, folds_of, splits_of
+from localrank_training.run.pipeline import Built, build
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Indices
-    from localrank_training.config import TrainingConfig
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.blend import Blend
     from localrank_training.learners.budget import Plan as Fits
     from localrank_training.learners.role import Learner
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
     from localrank_training.run.blended import CrossFitted
+    from localrank_training.settings.config import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False)

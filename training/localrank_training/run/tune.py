@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from localrank_training.clouds import Clouds
-from localrank_training.config import TrainingConfig
+from localrank_training.data.clouds import Clouds
 from localrank_training.journal import Journal
-from localrank_training.pipeline import learn_contract, lists_of, plan_of
-from localrank_training.progress import silent
+from localrank_training.parallel.processes import silent
 from localrank_training.run.choosing import Candidates, choices_of, edges, splits_of
+from localrank_training.run.pipeline import learn_contract, lists_of, plan_of
 from localrank_training.run.tables import tune_tables
 from localrank_training.run.train import basis_of
-from localrank_training.steps import RepresentationSettings
+from localrank_training.settings.config import TrainingConfig
+from localrank_training.settings.steps import RepresentationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.points.signature import Signatures
     from localrank_training.data.queries import QuerySet
-    from localrank_training.progress import Progress
+    from localrank_training.parallel.processes import Progress
     from localrank_training.run.choosing import Choice
     from localrank_training.run.tables import TablesTrial
 

@@ -1,0 +1,1 @@
+"""What would help most: measured by taking some of the data away."""

@@ -1,0 +1,340 @@
+r"""What would help most: more queries, more judged documents, better labels or more features, each with its evidence.
+
+The evidence is `localrank_training.advice.removals` (what is lost if some is taken away), `localrank_training.advice.helping` (documents alike
+with different labels), and what features are there at all. Only a sample of the queries is used, so that it takes
+seconds.
+
+Documents of one query with almost the same features but different labels.
+
+A scorer gives documents with the same features the same score, so their order among themselves is left to chance. Let a
+group be the documents of a query with equal features, and :math:`\bar g` its mean gain :math:`2^l - 1`. In expectation no
+scorer can do better than to order the groups by :math:`\bar g`:
+
+.. math::
+    \text{ceiling} = \sum_{p=1}^{k} \bar g_{(p)}\, d(p) \;/\; \text{DCG@}k \text{ of the best order}
+
+with :math:`\bar g_{(p)}` the group's mean gain of each document, largest first. The ceiling is the mean over queries; one
+without gains counts as in the convention ``standard`` (zero), as everywhere in reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from localrank.errors import InvalidData
+from localrank_training.advice.removals import METRIC, removals
+from localrank_training.data.inspection import inspect
+from localrank_training.parallel.processes import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank_training.advice.removals import Removal
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.parallel.processes import Progress
+
+CUTOFF = 10
+
+
+#: Documents are near each other if no feature differs by more than this share of its range in the query.
+NEAR = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """The cost of similar documents with different labels.
+
+    Attributes:
+        documents: that were looked at.
+        equal: documents with the features of another one of their query and another label.
+        near: as many, if features may differ by `NEAR` of their range.
+        examples: ids of queries with the most of the latter.
+        ceiling: the mean NDCG@10 that no scorer exceeds in expectation, because of equal documents.
+        best: the same without any equal documents: less than 1 if queries have no relevant document.
+    """
+
+    documents: int
+    equal: int
+    near: int
+    examples: tuple[str, ...]
+    ceiling: float
+    best: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def twins_of(queries: QuerySet, examples: int = 3) -> Twins:
+    """Look for documents alike in every query."""
+    equal, near, ceilings = [], [], []
+    for query in range(len(queries)):
+        documents, labels = queries.documents_of(query), queries.labels_of(query)
+        groups = _groups(documents)
+        equal.append(int(_contested(groups, labels).sum()))
+        near.append(_near(documents, labels) if len(documents) > 1 else 0)
+        ceilings.append(_ceiling(groups, labels))
+    order = np.argsort(-np.array(near), kind="stable")[:examples]
+    found = np.array(ceilings)
+    return Twins(
+        queries.n_docs,
+        sum(equal),
+        sum(near),
+        tuple(queries.query_ids[query] for query in order if near[query]),
+        float(found.mean()),
+        float((found > 0).mean()),
+    )
+
+
+def contested(queries: QuerySet) -> Bits:
+    """Return ``[n_docs]`` which documents have the features of another one of their query and another label."""
+    found = [
+        _contested(_groups(queries.documents_of(query)), queries.labels_of(query))
+        for query in range(len(queries))
+        if queries.lengths[query]
+    ]
+    return np.concatenate([*found, np.zeros(0, np.bool_)])
+
+
+def _groups(documents: Matrix) -> Indices:
+    """Return ``[n_docs]`` the group of each document; NaN equals NaN, and 0 equals -0."""
+    words = np.where(np.isnan(documents), np.float32(np.nan), documents + np.float32(0)).view(np.uint32)
+    return np.asarray(np.unique(words, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
+
+
+def _contested(groups: Indices, labels: Vector) -> Bits:
+    """Return ``[n_docs]`` whether another document of the group has another label."""
+    low, high = np.full(groups.max() + 1, np.inf), np.full(groups.max() + 1, -np.inf)
+    np.minimum.at(low, groups, labels)
+    np.maximum.at(high, groups, labels)
+    return np.asarray((low < high)[groups])
+
+
+def _near(documents: Matrix, labels: Vector) -> int:
+    values = np.nan_to_num(np.asarray(documents, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = values.min(axis=0), values.max(axis=0)
+    scaled = (values - low) / np.where(high > low, high - low, 1.0)
+    # A missing value is as far from every other as can be.
+    scaled[np.isnan(documents)] = 2.0
+    pairs = cKDTree(scaled).query_pairs(NEAR, p=np.inf, output_type="ndarray")
+    return len(np.unique(pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]))
+
+
+def _ceiling(groups: Indices, labels: Vector) -> float:
+    gains = np.exp2(labels) - 1.0
+    means = (np.bincount(groups, gains) / np.bincount(groups))[groups]
+    discounts = 1.0 / np.log2(np.arange(2, min(CUTOFF, len(labels)) + 2))
+    best = float(np.sort(gains)[::-1][: len(discounts)] @ discounts)
+    return float(np.sort(means)[::-1][: len(discounts)] @ discounts) / best if best > 0 else 0.0
+
+
+#: At most this many queries and documents are used; more would take longer than a minute.
+MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
+
+
+#: With fewer queries that have documents of different labels, there is no advice.
+FEWEST = 10
+
+
+_LEVEL = 0.05
+
+
+_SHOWN = 5
+
+
+_MORE = {
+    "queries": "more judged queries",
+    "documents": "more judged documents per query",
+    "features": "more features",
+    "labels": "more careful labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was found.
+
+    Attributes:
+        queries, documents: that were looked at, ``of`` how many queries.
+        idle: number of queries whose documents all have one label; nothing can be learned from them.
+        removals: what is lost if some is taken away.
+        twins: documents alike with different labels.
+        useless: features that are constant within every query.
+        missing: features with missing values, and the share that is missing, most first.
+    """
+
+    queries: int
+    documents: int
+    of: int
+    idle: int
+    removals: tuple[Removal, ...]
+    twins: Twins
+    useless: tuple[str, ...]
+    missing: tuple[tuple[str, float], ...]
+
+    @property
+    def clear(self) -> list[Removal]:
+        """The parts whose removal clearly costs something, the largest loss first."""
+        found = [one for one in self.removals if one.loss.difference > 0 and one.loss.p_holm <= _LEVEL]
+        return sorted(found, key=lambda one: -one.loss.difference)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The conclusions, the most helpful first, each with its evidence."""
+        return (*self._of_removals(), *self._of_twins(), *self._of_queries(), *self._of_features())
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "queries": self.queries,
+            "documents": self.documents,
+            "of_queries": self.of,
+            "queries_of_one_label": self.idle,
+            "removals": [one.to_json() for one in self.removals],
+            "twins": self.twins.to_json(),
+            "features_constant_within_queries": list(self.useless),
+            "features_with_missing_values": [
+                {"feature": name, "missing": share} for name, share in self.missing
+            ],
+            "sentences": list(self.sentences),
+        }
+
+    def table(self) -> tuple[str, Sequence[str], Sequence[Sequence[object]]]:
+        """Return a title, a header and rows."""
+        rows = [
+            (
+                one.text,
+                one.loss.baseline,
+                f"{one.loss.difference:+.4f}",
+                one.loss.interval_text,
+                one.loss.p_holm,
+            )
+            for one in self.removals
+        ]
+        whole = self.removals[0].loss.candidate
+        title = (
+            f"Losses without a part of the data: a quick linear model, {METRIC} {whole:.4f} with all of it"
+        )
+        return title, ("without", METRIC, "loss", "95 % interval", "p (Holm)"), rows
+
+    def _of_removals(self) -> list[str]:
+        clear = self.clear
+        if not clear:
+            seen = [one.loss.detectable for one in self.removals if one.loss.detectable is not None]
+            power = f"; a loss of {max(seen):.4f} would have been found" if seen else ""
+            return [
+                f"It is not clear that {_either(list(_MORE.values()))} would help ({self.queries} queries{power})."
+            ]
+        first, *others = clear
+        said = [f"What would help most: {_MORE[first.what]}. {_loss(first)}"]
+        said += [f"{_MORE[one.what].capitalize()} would help too. {_loss(one)}" for one in others]
+        unclear = [_MORE[one.what] for one in self.removals if one not in clear]
+        if unclear:
+            said.append(f"It is not clear that {_either(unclear)} would help.")
+        return said
+
+    def _of_twins(self) -> list[str]:
+        found = self.twins
+        if found.equal and found.ceiling < found.best:
+            text = (
+                f"{found.equal} of {found.documents} documents have the same features as a document of their "
+                f"query with another label: no ranker can be expected to exceed {METRIC} {found.ceiling:.4f} "
+                f"instead of {found.best:.4f}. Judge them again, or add a feature that tells them apart "
+                f"({_queries(found.examples)})."
+            )
+            return [text]
+        if found.near > found.documents / 100:
+            text = (
+                f"{found.near} of {found.documents} documents are almost equal to a document of their query "
+                "with another label. Judge them again, or add a feature that tells them apart "
+                f"({_queries(found.examples)})."
+            )
+            return [text]
+        return []
+
+    def _of_queries(self) -> list[str]:
+        if not self.idle:
+            return []
+        return [
+            (
+                f"{self.idle} of {self.of} queries have documents of one label only, so a model learns nothing "
+                "from them: judge more of their documents."
+            )
+        ]
+
+    def _of_features(self) -> list[str]:
+        said = []
+        if self.useless:
+            said.append(f"Useless, because constant within every query: {_some(self.useless)}.")
+        if self.missing:
+            shares = [f"{name} ({share:.0%})" for name, share in self.missing]
+            said.append(f"Values are missing: {_some(shares)}. Fill them at their source.")
+        return said
+
+
+def advise(queries: QuerySet, *, seed: int = 0, workers: int = 1, progress: Progress = silent) -> Advice:
+    """Find out what would help most.
+
+    Raises:
+        InvalidData: fewer than `FEWEST` queries have documents of different labels.
+    """
+    sample = sample_of(queries, seed)
+    features = inspect(sample).features
+    missing = sorted(
+        ((one.name, one.missing / sample.n_docs) for one in features if one.missing),
+        key=lambda pair: -pair[1],
+    )
+    return Advice(
+        queries=len(sample),
+        documents=sample.n_docs,
+        of=len(queries),
+        idle=len(queries) - len(_teaching(queries)),
+        removals=removals(sample, seed=seed, workers=workers, progress=progress),
+        twins=twins_of(sample),
+        useless=tuple(one.name for one in features if one.per_query or one.constant),
+        missing=tuple(missing),
+    )
+
+
+def sample_of(queries: QuerySet, seed: int) -> QuerySet:
+    """Return queries that can teach something, as many as take a minute.
+
+    Raises:
+        InvalidData: fewer than `FEWEST` queries have documents of different labels.
+    """
+    teaching = _teaching(queries)
+    if len(teaching) < FEWEST:
+        raise InvalidData(
+            f"expected at least {FEWEST} queries with documents of different labels, found {len(teaching)} of {len(queries)}"
+        )
+    chosen = np.random.default_rng(seed).permutation(teaching)[:MOST_QUERIES]
+    fits = np.cumsum(queries.lengths[chosen]) <= MOST_DOCUMENTS
+    return queries.select(np.sort(chosen[: max(FEWEST, int(fits.sum()))]))
+
+
+def _teaching(queries: QuerySet) -> list[int]:
+    return [query for query in range(len(queries)) if len(np.unique(queries.labels_of(query))) > 1]
+
+
+def _loss(one: Removal) -> str:
+    interval = "" if one.loss.interval is None else f" {one.loss.interval}"
+    return f"Without {one.text}, {METRIC} of a quick linear model is lower by {one.loss.difference:.4f}{interval}."
+
+
+def _either(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _queries(names: Sequence[str]) -> str:
+    return f"most of them in {'query' if len(names) == 1 else 'queries'} {', '.join(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

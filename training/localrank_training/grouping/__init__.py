@@ -1,0 +1,1 @@
+"""Which queries share a model: representations, clusters, prototypes, and the routers made from them."""

@@ -1,0 +1,1 @@
+"""The settings of a training run: of each step, of a whole run, and the ready methods."""
