@@ -1,6 +1,6 @@
 """Every two components that go together: trained, published, verified and served, equal to the bit to offline.
 
-The runs are those of a covering array (`localrank_training.combinations`). A new component is in them by itself; if it needs
+The runs are those of a covering array (`tools.combinations`). A new component is in them by itself; if it needs
 settings to be quick, they stand in `QUICK`.
 """
 
@@ -19,7 +19,14 @@ from threadpoolctl import threadpool_limits
 import localrank
 from localrank import Registry, artifact
 from localrank.errors import InvalidConfiguration
-from localrank_training.combinations import (
+from localrank_training.learners.catalogue import LEARNERS
+from localrank_training.learners.settings import LearnerSettings
+from localrank_training.publishing.publish import publish
+from localrank_training.run.train import train
+from localrank_training.settings.steps import MODEL_PER_QUERY, SelectionSettings
+from tests.end_to_end.serving import serving
+from tests.training.kinds import two_kinds
+from tools.combinations import (
     Combination,
     accepted,
     clustered,
@@ -30,13 +37,6 @@ from localrank_training.combinations import (
     page,
     pairs_of,
 )
-from localrank_training.learners.catalogue import LEARNERS
-from localrank_training.learners.settings import LearnerSettings
-from localrank_training.publishing.publish import publish
-from localrank_training.run.train import train
-from localrank_training.settings.steps import MODEL_PER_QUERY, SelectionSettings
-from tests.end_to_end.serving import serving
-from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +182,7 @@ def test_the_array_holds_every_two_components_that_go_together() -> None:
 
 
 def test_the_page_is_made_from_the_check() -> None:
-    """It is made by ``python -m localrank_training.combinations > docs/use/combinations.md``."""
+    """It is made by ``python -m tools.combinations > docs/use/combinations.md``."""
     assert page() == (Path(__file__).parents[2] / "docs" / "use" / "combinations.md").read_text()
 
 

@@ -1,6 +1,6 @@
 """Which components can be combined, and runs that try every pair of them: docs/use/combinations.md.
 
-python -m localrank_training.combinations > docs/use/combinations.md
+python -m tools.combinations > docs/use/combinations.md
 
 The components are those that the settings and the registry of learners name; a new one is in all of this by itself. The
 configuration check alone says what goes together (`localrank_training.settings.steps`).
@@ -174,7 +174,7 @@ _HEAD = """\
 
 *For people who configure training: which components go together.*
 
-<!-- Made from the components and the configuration check: python -m localrank_training.combinations > docs/use/combinations.md -->
+<!-- Made from the components and the configuration check: python -m tools.combinations > docs/use/combinations.md -->
 
 A model is made of one component for each step. The configuration check says at once which components go together;
 `localrank train` runs it first. {whole:,} combinations that have clusters are accepted. Every learner goes with all of them.
