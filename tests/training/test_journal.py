@@ -54,9 +54,20 @@ def test_another_basis_takes_over_nothing(tmp_path: Path) -> None:
     assert [*range(4), *range(4)] == done
 
 
-@pytest.mark.parametrize("line", ["hello", "[1]", '{"key": "a"}'])
-def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, line: str) -> None:
-    (tmp_path / "run.jsonl").write_text(f"{line}\n")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"hello",
+        b"[1]",
+        b'{"key": "a"}',
+        b'{"key": "a", "found": 3}',
+        b'{"key": "a", "found": {"thirds": {"float64": "!!AAAA"}}}',
+        b'{"key": "a", "found": {"thirds": {}}}',
+        b"\x93\xff",
+    ],
+)
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "run.jsonl").write_bytes(line + b"\n")
 
     with pytest.raises(InvalidData, match=r"run.jsonl:1: expected one finished trial, found "):
         Journal(tmp_path / "run.jsonl")

@@ -50,18 +50,21 @@ class Journal:
         self._basis = " ".join(basis)
         self._found: dict[str, dict[str, Any]] = {}
         try:
-            lines = path.read_text().split("\n") if path.exists() else []
+            # What is not UTF-8 is not ours either, and is refused as such.
+            lines = path.read_text(errors="replace").split("\n") if path.exists() else []
             if lines and lines[-1]:
                 # The line that was being written when an earlier run was stopped.
-                with path.open("r+") as file:
-                    file.truncate(sum(len(line) + 1 for line in lines[:-1]))
+                with path.open("r+b") as file:
+                    file.truncate(file.read().rfind(b"\n") + 1)
         except OSError as error:
             raise PublishFailed(f"{path}: cannot be written: {error.strerror}") from None
         for number, line in enumerate(lines[:-1], 1):
             try:
                 entry = json.loads(line)
                 self._found[entry["key"]] = entry["found"]
-            except (ValueError, KeyError, TypeError):
+                for value in entry["found"].values():
+                    _decoded(value)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 raise InvalidData(
                     f"{path}:{number}: expected one finished trial, found {line[:60]!r}; delete the "
                     "file to start again"
