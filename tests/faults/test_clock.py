@@ -79,5 +79,5 @@ def test_only_what_is_shown_is_read_from_the_clock_on_the_wall() -> None:
         if re.search(r"\btime\.time(_ns)?\b|\bfrom time import .*\btime\b", path.read_text())
     }
 
-    logged = {"impressions/files.py", "impressions/log.py"}
+    logged = {"online/files.py", "online/impressions.py"}
     assert logged | {"telemetry/spans.py", "telemetry/meters.py", "process/runtime_folder.py"} == found
