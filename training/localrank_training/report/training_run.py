@@ -168,11 +168,14 @@ def _members(blend: BlendReport, found: CrossFitted) -> list[Part]:
         rows.append((f"`{rival.name}`", settled.get(number, ""), share, round(rival.microseconds)))
     unused = sum(rival.weight == 0 for rival in blend.rivals)
     out = sum(rival.weight is None for rival in blend.rivals)
+    n_weighed = len(blend.rivals) - unused - out
+    sum_of = (
+        "that of one member," if n_weighed == 1 else f"the weighted sum of {n_weighed} members' scores, each"
+    )
     said = [
         (
-            f"The score of a document is the weighted sum of {len(blend.rivals) - unused - out} members' "
-            "scores, each standardised within the list. The chosen settings and weights have the best mean "
-            "of MAP and NDCG@10 on queries that the members had not seen."
+            f"The score of a document is {sum_of} standardised within the list. The chosen settings and weights have "
+            "the best mean of MAP and NDCG@10 on queries that the members had not seen."
         )
     ]
     if unused:
@@ -182,7 +185,8 @@ def _members(blend: BlendReport, found: CrossFitted) -> list[Part]:
             else "One member has weight 0: it adds nothing to the others."
         )
     if out:
-        said.append(f"{out} members were left out to stay within the latency budget.")
+        were = "members were" if out > 1 else "member was"
+        said.append(f"{out} {were} left out to stay within the latency budget.")
     return [
         " ".join(said),
         Table("Members and their weights", ("member", "chosen settings", "weight", "CPU µs"), rows),
