@@ -73,7 +73,7 @@ Examples:
 #: Printed if somebody types only ``localrank``.
 _START = """\
 localrank demo && localrank serve            make a small model and serve it: http://127.0.0.1:8080
-localrank train judged.txt --name web        learn from your own judged queries (LETOR text, CSV, Parquet)
+localrank train judged.txt --name web        learn from your own judged queries (LETOR text or a table)
 localrank --help                             all commands; each has --help with examples
 """
 

@@ -16,10 +16,8 @@ leaves it out. If a frame is damaged, only this frame is lost: a reader continue
 So every byte is read once, and no damage makes a frame of what callers sent. A file cannot run anything, and nothing in
 it is trusted: lengths are compared with the file, and arrays have one of a few types.
 
-What a service has logged of rankings and of feedback, read from its files (`localrank.journal`).
-
-The service may be running: files that it removes meanwhile are left out, and new records may be left out. Everything in
-them is checked before use; a record with errors counts as damaged.
+The service may be running while its files are read: files that it removes meanwhile are left out, and new records may be
+left out. Everything in them is checked before use; a record with errors counts as damaged.
 """
 
 from __future__ import annotations
@@ -38,12 +36,11 @@ import numpy as np
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from localrank.arrays import Array
 
     Buffer: TypeAlias = bytes | memoryview
-    from collections.abc import Iterable
 
 MAGIC = b"\x93LRJ\r\n\x1a\n"
 

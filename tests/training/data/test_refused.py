@@ -123,12 +123,12 @@ CASES: dict[str, tuple[dict[str, Content], str, dict[str, Any]]] = {
     ),
     "weights": (
         {"a": "1 qid:1 1:1\n"},
-        "@a: expected a table (CSV, Parquet) with the column 'w' of --weight, found LETOR text, which has no place for it",
+        "@a: expected a table (CSV, JSON lines, Parquet, Arrow) with the column 'w' of --weight, found LETOR text, which has no place for it",
         {"columns": Columns(weight="w")},
     ),
     "places": (
         {"a": "1 qid:1 1:1\n"},
-        "@a: expected a table (CSV, Parquet) with the column 'p' of --position, found LETOR…",
+        "@a: expected a table (CSV, JSON lines, Parquet, Arrow) with the column 'p' of --position, found LETOR…",
         {"columns": Columns(position="p")},
     ),
     # Dense and sparse text.

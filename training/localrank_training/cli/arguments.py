@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Model = Annotated[str, typer.Argument(help="name, name@version or name@alias.")]
 Judged = Annotated[
-    list[str], typer.Argument(help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.")
+    list[str],
+    typer.Argument(help="Judged queries: LETOR text, CSV, JSON lines, Parquet, Arrow, or a folder of these."),
 ]
 Learner = Annotated[
     str | None,

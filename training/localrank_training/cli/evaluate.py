@@ -43,7 +43,7 @@ def evaluate(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these. A second model to compare "
+            help="Judged queries: LETOR text, CSV, JSON lines, Parquet, Arrow, or a folder of these. A second model to compare "
             "may stand before them."
         ),
     ],

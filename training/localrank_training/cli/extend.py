@@ -21,7 +21,9 @@ def extend(
     model: Model,
     data: Annotated[
         list[str],
-        typer.Argument(help="New judged queries: LETOR text, CSV, Parquet, or a folder of these."),
+        typer.Argument(
+            help="New judged queries: LETOR text, CSV, JSON lines, Parquet, Arrow, or a folder of these."
+        ),
     ],
     *,
     learned_from: Annotated[

@@ -39,8 +39,7 @@ def import_model(
     data: Annotated[
         str | None,
         typer.Option(
-            help="Documents on which scores are compared: LETOR text, CSV or Parquet (default: synthetic "
-            "ones).",
+            help="Documents on which scores are compared: LETOR text or tables (default: synthetic ones).",
             callback=given,
         ),
     ] = None,

@@ -16,7 +16,9 @@ from localrank_training.data.writing import whole_file
 
 def rank(
     model: Model,
-    data: Annotated[list[str], typer.Argument(help="LETOR text, CSV, Parquet, or a folder of these.")],
+    data: Annotated[
+        list[str], typer.Argument(help="LETOR text, CSV, JSON lines, Parquet, Arrow, or a folder of these.")
+    ],
     *,
     out: Annotated[
         str | None, typer.Option(help="File for the scores (default: standard output).", callback=given)

@@ -45,7 +45,8 @@ def train(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Judged queries: LETOR text, CSV, Parquet, or a folder of these.", show_default=False
+            help="Judged queries: LETOR text, CSV, JSON lines, Parquet, Arrow, or a folder of these.",
+            show_default=False,
         ),
     ] = None,
     *,

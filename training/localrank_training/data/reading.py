@@ -371,7 +371,7 @@ class _Reading:
         for option, column in (("--weight", self._columns.weight), ("--position", self._columns.position)):
             if column is not None:
                 raise InvalidData(
-                    f"{source.path}: expected a table (CSV, Parquet) with the column {column!r} of {option}, found LETOR "
+                    f"{source.path}: expected a table (CSV, JSON lines, Parquet, Arrow) with the column {column!r} of {option}, found LETOR "
                     "text, which has no place for it"
                 )
         self._of_lines = source.path

@@ -56,21 +56,21 @@ class Columns:
         judged: labels are wanted; otherwise a table may lack them, and all are 0.
     """
 
-    label: str = setting("label", meaning="Column of the labels (CSV, Parquet).")
-    qid: str = setting("qid", meaning="Column of the query ids (CSV, Parquet).")
+    label: str = setting("label", meaning="Column of the labels (tables).")
+    qid: str = setting("qid", meaning="Column of the query ids (tables).")
     id: str | None = setting(
         None,
-        meaning="Column of the document ids (CSV, Parquet; default: comment, document_id, doc_id, docid or docno).",
+        meaning="Column of the document ids (tables; default: comment, document_id, doc_id, docid or docno).",
     )
     weight: str | None = setting(
         None,
-        meaning="Column of the query weights: how much each query counts in training (CSV, Parquet).",
+        meaning="Column of the query weights: how much each query counts in training (tables).",
     )
     position: str | None = setting(
-        None, meaning="Column of the place at which each document was shown, from 1 (CSV, Parquet)."
+        None, meaning="Column of the place at which each document was shown, from 1 (tables)."
     )
     ignore: tuple[str, ...] = setting(
-        (), meaning="Columns that are not features, separated by commas (CSV, Parquet)."
+        (), meaning="Columns that are not features, separated by commas (tables)."
     )
     sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
     judged: bool = True
