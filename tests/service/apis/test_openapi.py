@@ -72,7 +72,7 @@ async def test_answers_have_exactly_the_described_members() -> None:
 
 
 #: Of features that are off, as `tests/service/online` has them on; and of versions, which only published ones have:
-#: `tests/service/models/test_versions.py`.
+#: `tests/service/apis/test_versions.py`.
 ELSEWHERE = ("/v1/experiments", "/v1/models/{name}/diff")
 
 
