@@ -74,7 +74,8 @@ def held():
     return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) * 1024
 
 from localrank.__main__ import main
-from localrank_training import commands, publishing
+from localrank_training import cli
+from localrank_training.publishing import publish
 from localrank_training.run import train
 from localrank_training.data import reading
 import lightgbm, sklearn

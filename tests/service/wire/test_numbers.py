@@ -9,6 +9,7 @@ import math
 import shutil
 import subprocess
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -436,7 +437,12 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     body = json.dumps({"features": rows}).encode()
     expected = rerank_json.JsonQuery.read(body, LARGE)._members["features"]
 
-    monkeypatch.setattr(lift, "library", lambda: built)
+    # The scan of the text has no instructions of its own.
+    both = SimpleNamespace(
+        localrank_lift_numbers=built.localrank_lift_numbers,
+        localrank_scan_json=library().localrank_scan_json,  # type: ignore[union-attr]
+    )
+    monkeypatch.setattr(lift, "library", lambda: both)
 
     assert expected.tobytes() == rerank_json.JsonQuery.read(body, LARGE)._members["features"].tobytes()
     assert expected.shape == (2000, 4)

@@ -44,7 +44,9 @@ _CELL = re.compile(
 )
 _ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
 #: How Arrow says which value or object is wrong. It counts rows from 0.
-_VALUE = re.compile(r"JSON parse error: Column\(/?([^/)]*)[^)]*\) changed from (\w+) to (\w+) in row (\d+)")
+_VALUE = re.compile(
+    r"JSON parse error: Column\(/?([^/)]*)(?:/[^)]*)?\) changed from (\w+) to (\w+) in row (\d+)"
+)
 _OBJECT = re.compile(r"JSON parse error: (.*?)\.? in row (\d+)")
 
 
