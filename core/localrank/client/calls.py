@@ -1,15 +1,7 @@
-"""Both clients, and what they have in common.
-
-Whether a call is tried again, and after which pause.
+"""Both clients, for code that waits and for asynchronous code: the requests that they send, and how long they try.
 
 A request is sent again if it cannot have reached the service, or if the service asked for it with Retry-After. Retries
 stay a small share of the calls.
-
-What both clients have in common: the requests that they send, and how long they try.
-
-The client for code that waits.
-
-The client for asynchronous code.
 """
 
 from __future__ import annotations

@@ -1,25 +1,18 @@
 """Models for search engines: which models these can compute, and how each of them reads one.
 
-The models that a search engine can compute: a weighted sum of features, or a sum over trees that split numbers.
+They can compute a weighted sum of features, or a sum over trees that split numbers. They know nothing of a query's
+other documents, of clusters or of this project's blocks. So a model is refused unless its scorer takes each document's
+features as they are, or with a shift and a scale that weights can absorb.
 
-The engines know nothing of a query's other documents, of clusters or of this project's blocks. So a model is refused
-unless its scorer takes each document's features as they are, or with a shift and a scale that weights can absorb.
+**Elasticsearch and OpenSearch** create a model of their Learning to Rank plug-in from a body. ``POST
+_ltr/_featureset/FEATURES/_createmodel`` takes a name, a type and a definition. Trees have the type
+``model/xgboost+json``: XGBoost's dump, in which a value *below* the threshold goes to ``yes``. So thresholds here are
+the float32 after ours. Linear models have the type ``model/linear``: a weight for each feature of the set.
 
-A forest as nested nodes, which is how the engines read trees.
-
-The body that creates a model in the Learning to Rank plug-in of Elasticsearch or OpenSearch.
-
-``POST _ltr/_featureset/FEATURES/_createmodel`` takes a name, a type and a definition. Trees have the type
-``model/xgboost+json``: XGBoost's dump, in which a value *below* the threshold goes to ``yes``. So thresholds here are the
-float32 after ours. Linear models have the type ``model/linear``: a weight for each feature of the set.
-
-The model that Solr's Learning to Rank module stores: ``PUT /schema/model-store``.
-
-Trees become a `MultipleAdditiveTreesModel`, whose numbers are texts, weights a `LinearModel`. Solr compares a value with
-the threshold *plus* 1e-6, in float32, so that is taken off here. ``missing`` says which way a feature goes that Solr has as
-NaN (since 9.2, with ``"defaultValue": "NaN"`` on the feature); earlier versions refuse it, hence ``missing`` is optional.
-
-The search engines, and notes for their users.
+**Solr**'s Learning to Rank module stores a model: ``PUT /schema/model-store``. Trees become a
+`MultipleAdditiveTreesModel`, whose numbers are texts, weights a `LinearModel`. Solr compares a value with the threshold
+*plus* 1e-6, in float32, so that is taken off here. ``missing`` says which way a feature goes that Solr has as NaN
+(since 9.2, with ``"defaultValue": "NaN"`` on the feature); earlier versions refuse it, hence ``missing`` is optional.
 """
 
 from __future__ import annotations

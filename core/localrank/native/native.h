@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* A node of localrank.scorers.walk.Layout. */
+/* A node of localrank.scorers.walk.ForestLayout. */
 typedef struct {
     float threshold;
     float reach;

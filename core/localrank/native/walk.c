@@ -1,4 +1,4 @@
-/* The walk of localrank.scorers.walk.Layout, ten documents side by side; and what each split of it adds to a score.
+/* The walk of localrank.scorers.walk.ForestLayout, ten documents side by side; and what each split of it adds to a score.
  *
  * One document's steps depend on each other; those of ten do not, so the processor overlaps them. There is no branch to
  * mispredict inside a tree: a leaf leads to the root of the next tree, and every step adds the value of the node where

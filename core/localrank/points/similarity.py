@@ -5,11 +5,10 @@ as a distance would, whatever the points are.
 
 A new similarity is an entry of `MEASURES`.
 
-Training queries in two dimensions, as training placed them, and the place of a new query among them.
-
-The coordinates :math:`x_i` are those of classical scaling (`localrank_training.report.query_map` computes them): their columns have
-mean 0, and :math:`\lambda_k = \sum_i x_{ik}^2` are the largest eigenvalues of the centred similarities. A query whose
-similarities to the queries on the map are :math:`s_i` gets the place
+Training also places its queries in two dimensions (`QueryMap`), and a new query gets a place among them. The
+coordinates :math:`x_i` are those of classical scaling (`localrank_training.report.query_map` computes them): their
+columns have mean 0, and :math:`\lambda_k = \sum_i x_{ik}^2` are the largest eigenvalues of the centred similarities. A
+query whose similarities to the queries on the map are :math:`s_i` gets the place
 
 .. math:: y_k = \frac{1}{\lambda_k} \sum_i x_{ik} (s_i - m_i)
 

@@ -1,13 +1,9 @@
 r"""Queries as vectors: which vectors there are, and how they are compared.
 
-Queries as vectors, compared by their distance.
-
 The similarity of two vectors is :math:`1 / (1 + \lVert u - v \rVert)`: 1 for the same vector, and falling with the
 distance, so that it orders neighbours as the distance does.
 
-Shapes: ``[width]`` for one query, ``[n_queries, width]`` for many.
-
-Queries as vectors of what their documents have in common.
+A vector is what a query's documents have in common:
 
 ``variance``, ``skew``
     of every normalised feature over the documents [banerjee2009, section 2.1]:
@@ -20,7 +16,7 @@ Queries as vectors of what their documents have in common.
     the :math:`h` largest values of each feature by itself, as :math:`h` rows, projected onto the principal directions of
     such rows of all training queries; then the mean of the rows [lwin].
 
-Shapes: ``[width]`` for one query. Everything is computed in float64 and stored as float32.
+Shapes: ``[width]`` for one query, ``[n_queries, width]`` for many. Everything is computed in float64 and stored as float32.
 """
 
 from __future__ import annotations

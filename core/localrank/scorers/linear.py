@@ -1,11 +1,9 @@
 r"""Scores that are sums over single features: weighted values, and steps.
 
-Scores that are a weighted sum of the features.
+Weighted sums are row-wise dot products, because a matrix-vector product would not give identical documents identical
+scores: its kernel treats the last rows differently.
 
-A matrix-vector product would not give identical documents identical scores (its kernel treats the last rows
-differently), which is why these are row-wise dot products.
-
-Scores that add a step wherever a feature exceeds a threshold: what boosting with threshold rankers learns.
+Steps are added wherever a feature exceeds a threshold. Boosting with threshold rankers learns them:
 
 .. math:: f(x) = \sum_t \alpha_t \, [x_{i_t} > \theta_t]
 

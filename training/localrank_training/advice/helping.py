@@ -1,10 +1,8 @@
 r"""What would help most: more queries, more judged documents, better labels or more features, each with its evidence.
 
-The evidence is `localrank_training.advice.removals` (what is lost if some is taken away), `localrank_training.advice.helping` (documents alike
-with different labels), and what features are there at all. Only a sample of the queries is used, so that it takes
-seconds.
-
-Documents of one query with almost the same features but different labels.
+The evidence is what is lost if some is taken away (`localrank_training.advice.removals`), documents of one query with
+almost the same features but different labels, and what features are there at all. Only a sample of the queries is used,
+so that it takes seconds.
 
 A scorer gives documents with the same features the same score, so their order among themselves is left to chance. Let a
 group be the documents of a query with equal features, and :math:`\bar g` its mean gain :math:`2^l - 1`. In expectation no

@@ -4,11 +4,9 @@ r"""A linear scorer by least squares on gains, in closed form.
 
 With ``centre = "query"`` each query is centred on its own mean, so that only differences within a query count (ranking
 least squares [pahikkala2009]); with ``"all"`` one mean serves all queries, which is ridge regression with an intercept.
-See `localrank_training.learners.linear` for many models of the same queries at once.
 
-Least squares whose every weighted model is a sum of small matrices and one Cholesky factorisation.
-
-For a query with documents ``X`` ``[n, d]`` and gains ``y`` let ``L`` centre it, :math:`L = I - 11^T / n`. Then
+Many models of the same queries cost little: each is a sum of small matrices and one Cholesky factorisation. For a query
+with documents ``X`` ``[n, d]`` and gains ``y`` let ``L`` centre it, :math:`L = I - 11^T / n`. Then
 
 .. math:: \|L(y - Xw)\|^2 = \frac{1}{n} \sum_{i < j} \big((y_i - y_j) - w \cdot (x_i - x_j)\big)^2
 
@@ -22,9 +20,9 @@ queries are sums over queries:
 but one costs no pass over the documents. Plain ridge regression, where one intercept serves all queries, is the same
 with sums that are centred after they have been added.
 
-Shapes: ``d`` is ``n_features``.
+Products with documents are in double precision, without a second copy of all documents in memory.
 
-Products with documents in double precision, without a second copy of all of them in memory.
+Shapes: ``d`` is ``n_features``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The decision whether a new version replaces the champion.
-
-Publishes a trained ranker as a version in the registry, with a record of its origin.
-"""
+"""A trained ranker becomes a version in the registry, with a record of its origin, and perhaps the champion."""
 
 from __future__ import annotations
 

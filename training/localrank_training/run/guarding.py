@@ -1,4 +1,4 @@
-r"""Choosing the thresholds of a guard (`localrank.routing.router.guard`) on queries that the models were not built from.
+r"""Choosing the thresholds of a guard (`localrank.routing.guard`) on queries that the models were not built from.
 
 A threshold :math:`t` of one measure sends the held-out queries beyond it down one rung of the chain. Let :math:`g_q` be
 the change of the metric of query :math:`q`, zero for queries that are not beyond it. The threshold is accepted if
