@@ -68,8 +68,6 @@ Examples:
   localrank serve                                    serve the models in ./models
   localrank train data/train.txt --name web --promote
 """
-
-
 #: Printed if somebody types only ``localrank``.
 _START = """\
 localrank demo && localrank serve            make a small model and serve it: http://127.0.0.1:8080

@@ -31,33 +31,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Array: TypeAlias = NDArray[np.generic]
-
-
 #: Feature vectors and directions: float32, C-contiguous.
 Matrix: TypeAlias = NDArray[np.float32]
-
-
 #: Scores, weights, eigenvalues, labels: float64.
 Vector: TypeAlias = NDArray[np.float64]
-
-
 Indices: TypeAlias = NDArray[np.int64]
-
-
 #: Positions that are stored by the million.
 Ids: TypeAlias = NDArray[np.int32]
-
-
 ShortInts: TypeAlias = NDArray[np.uint16]
-
-
 Bits: TypeAlias = NDArray[np.bool_]
-
-
 #: Sizes that shapes and rules refer to: ``features``, ``components``, ``clusters``, and sizes found in arrays.
 Sizes: TypeAlias = "dict[str, int]"
-
-
 #: Dtypes of whole numbers.
 INTEGERS = ("int64", "int32", "uint32", "uint16", "uint8")
 

@@ -43,37 +43,19 @@ if TYPE_CHECKING:
     Buffer: TypeAlias = bytes | memoryview
 
 MAGIC = b"\x93LRJ\r\n\x1a\n"
-
-
 #: What a tail must not hold with the last byte of the magic behind it, and how a tail holds it.
 _STEM = MAGIC[:-1]
-
-
 _STUFFED = _STEM + b"\0"
-
-
 _HEADER = struct.Struct("<8sIII")
-
-
 _LENGTHS = struct.Struct("<II")
-
-
 #: The kinds of files, and their names: when it was begun, in microseconds of UTC, and the process that writes it. The names
 #: of one kind are in the order of their age.
 IMPRESSIONS, FEEDBACK = "impressions", "feedback"
-
-
 NAME = re.compile(r"(?P<kind>impressions|feedback)-(?P<begun>[0-9]{17})-(?P<process>[0-9]{1,10})\.journal")
-
-
 #: Types that an array may have.
 _TYPES = ("<f4", "<f8", "<i4", "<i8")
-
-
 #: Bytes of one frame, at most; a service writes files of half of this.
 _LARGEST = 1 << 27
-
-
 #: Bytes that are read at once.
 _PIECE = 1 << 20
 

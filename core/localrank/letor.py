@@ -56,12 +56,8 @@ def decimals(text: bytes) -> Vector | None:
 
 #: Bytes that a line may have besides its features, and for each of them.
 _SHORT_LINE, _PAIR = 2**14, 64
-
-
 #: Digits of an index that are converted at once.
 _DIGITS = 9
-
-
 #: The bytes that separate, besides the line feed and the carriage return before it.
 _BLANKS = b" \t\v\f"
 

@@ -126,8 +126,6 @@ def _inversions(values: Indices) -> int:
 
 #: The teams, as they are numbered in `Interleaved.teams`.
 FIRST: Final = 0
-
-
 SECOND: Final = 1
 
 

@@ -46,33 +46,19 @@ DTYPES = {
         *("float32", "float64"),
     )
 }
-
-
 #: Bytes. An array that is copied into memory may not be larger; one that is mapped may.
 LARGEST_COPY = 4 * 1024**3
-
-
 _CHUNK = 4 * 1024 * 1024
-
-
 #: Bytes. The system keeps a file in pieces of the size in which they were written. Reading one mapped number loads its
 #: whole piece. With pieces of megabytes, the whole file would be in memory after a hundred look-ups.
 PIECE = 64 * 1024
-
-
 _MAGIC = b"\x93NUMPY"
-
-
 _LONGEST_HEADER = 4096
-
-
 #: Exactly what numpy writes for a plain array. Nothing in it is evaluated.
 _HEADER = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[A-Za-z]\d*)', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>|\d+,|\d+(?:, \d+)+)\), \} *\n"
 )
-
-
 #: Bytes. The numbers start at a multiple of it, so that a mapped array is aligned.
 _ALIGNED = 64
 

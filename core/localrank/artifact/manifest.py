@@ -28,15 +28,9 @@ if TYPE_CHECKING:
 
 #: How deep members may nest.
 _DEEPEST = 64
-
-
 #: A text, also one that does not end: no search begins again within it.
 _TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-
-
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-
-
 _ONLY_BRACKETS = {code: None for code in range(128) if chr(code) not in "[]{}"}
 
 
@@ -107,24 +101,12 @@ def _depth(text: str) -> int:
 
 #: The format that this code reads and writes; docs/understand/artifact-format.md defines it.
 FORMAT_VERSION = 1
-
-
 MANIFEST = "manifest.json"
-
-
 #: Bytes. A manifest of 100,000 clusters takes a quarter of it.
 LARGEST_MANIFEST = 64 * 1024 * 1024
-
-
 _BLANK = "0" * 64
-
-
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
-
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
 #: Every member with its type, in the order of the file.
 _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "format_version": int,
@@ -147,8 +129,6 @@ _MEMBERS: dict[str, type | tuple[type, ...]] = {
     "probe": list,
     "files": dict,
 }
-
-
 #: Members that are left out if they are empty.
 _OPTIONAL = frozenset({"guard", "map"})
 

@@ -37,23 +37,13 @@ if TYPE_CHECKING:
 #: Largest number of scorers of a model, members included, shared ones once: otherwise forms made of forms could unfold
 #: without end.
 _MOST_SCORERS = 2_000_000
-
-
 #: Largest number of members of one scorer, members of members included, shared ones counted wherever they stand:
 #: otherwise sums of shared sums could unfold without end. Each costs an addition when a query is scored.
 _MOST_MEMBERS = 10_000
-
-
 _DEEPEST = 32
-
-
 #: No larger number is counted: it would have as many digits as there are forms.
 _UNCOUNTED = 10**12
-
-
 _FORM = {"kind", "settings", "arrays", "members"}
-
-
 _DESCRIPTION = {"clusters", "global", "forms", "shared"}
 
 

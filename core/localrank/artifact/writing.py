@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
 
 _PREFIX = ".staging-"
-
-
 _LOCK = ".lock"
 
 

@@ -41,11 +41,7 @@ if TYPE_CHECKING:
     from localrank.frames import Indexed
 
 _FIRST_PAUSE = 0.05
-
-
 _LONGEST_PAUSE = 2.0
-
-
 _TOLD_TO_WAIT = (429, 503)
 
 
@@ -127,8 +123,6 @@ def pause_after_problem(response: httpx.Response, patience: Patience) -> float:
 
 #: Seconds that an idle connection is kept; the service keeps it for 75.
 KEPT_IDLE = 30.0
-
-
 _BEYOND_FLOAT32 = 1e39
 
 

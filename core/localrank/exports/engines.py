@@ -253,8 +253,6 @@ def _shortest(value: np.float32) -> float:
 
 
 _PACKAGE = "org.apache.solr.ltr.model"
-
-
 #: Solr's NODE_SPLIT_SLACK.
 _SLACK = np.float32(1e-6)
 

@@ -73,12 +73,8 @@ BLOCKS: dict[str, str] = {
     "list": "logarithm of the number of documents, and the spectrum of the list",
     "route": "similarity and shares of the clusters; known after routing only",
 }
-
-
 #: Weighting blocks against each other needs no larger scale.
 _LARGEST_SCALE = 1000.0
-
-
 _TERM = re.compile(r"\s*([a-z_]+)\s*(?:\*\s*([0-9.eE+-]+)\s*)?")
 
 
@@ -158,12 +154,8 @@ def _block(term: str, text: str) -> Block:
 
 #: Principal directions whose shares of the variance are in ``list``.
 SPECTRUM = 8
-
-
 #: Largest number that float32 holds.
 _LARGEST = float(np.finfo(np.float32).max)
-
-
 #: Products of two features that one query may have; without a limit, 700 features of 5,000 documents would take 5 GB.
 _MOST_PRODUCTS = 2**26
 

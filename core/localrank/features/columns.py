@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 #: Numbers that are converted at a time. A matrix that has no more is sorted instead.
 CELLS = 1 << 22
-
-
 #: Columns whose values are counted together.
 _COLUMNS = 256
-
-
 #: Of a float32's 32 bits, how many each pass adds.
 _DIGITS = (16, 8, 8)
 

@@ -31,18 +31,10 @@ if TYPE_CHECKING:
 
 #: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
 Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
-
-
 MISSING: tuple[Missing, ...] = get_args(Missing)
-
-
 #: How features are put on one scale, within the query or by what training saw.
 Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore", "column_norm"]
-
-
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
-
-
 #: Which quantiles of the training values a contract holds.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 

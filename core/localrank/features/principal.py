@@ -27,32 +27,18 @@ if TYPE_CHECKING:
     from localrank.arrays import Matrix, Vector
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
-
-
 #: Eigenvalues below this share of the largest are rounding of float32 features, not directions of the cloud.
 _RANK_TOLERANCE = 1e-10
-
-
 #: float32 answers are used if consecutive eigenvalues differ by this share of the largest. Such directions are within
 #: 1e-4 of those of float64.
 _CLEAR_GAP = 1e-3
-
-
 #: Sums of squares between which float32 products neither overflow nor vanish.
 _TAME = (1e-20, 1e20)
-
-
 #: After subtraction, a remaining mean below this share of the sum of squares is negligible.
 _OFF_CENTRE = 1e-9
-
-
 #: From this many rows of the smaller side on, a Krylov space is cheaper than all of the scatter.
 _LARGE = 512
-
-
 _EPSILON = float(np.finfo(np.float32).eps)
-
-
 _SINGLE = np.dtype(np.float32)
 
 

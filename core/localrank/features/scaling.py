@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 #: Columns whose values differ by this share only are constant except for rounding to float32.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
-
-
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-
-
 _FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 
 

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 #: What `scale` found; any other number leaves the work to numpy.
 DONE, NOT_FINITE = 0, 1
-
-
 _UNAVAILABLE = -1
-
-
 #: Features whose values are sorted at a time.
 _ABREAST = 16
 

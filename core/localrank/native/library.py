@@ -29,8 +29,6 @@ def _by_numpy(array: Array) -> int:
 
 #: numpy's binary interface begins an array with the object's header and then the address of its numbers.
 _HEADER = object.__basicsize__
-
-
 _word_at = ctypes.c_size_t.from_address
 
 
@@ -46,18 +44,10 @@ def _fastest() -> Callable[[Array], int]:
 
 
 address_of = _fastest()
-
-
 _log = logging.getLogger(__name__)
-
-
 FOLDER = Path(__file__).parent
-
-
 #: Where the build puts the library. Not .so, which Python would take for an extension module.
 PATH = FOLDER / "arithmetic.native"
-
-
 _AGAIN = "install localrank again"
 
 
@@ -74,15 +64,11 @@ BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
     ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
 )
 
-
 NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS = map(
     _pointer, ("node", "neighbour", "candidate", "range", "span", "run")
 )
 
-
 COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
-
-
 #: What each function takes and returns, as native.h declares it.
 PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     "localrank_version": ([], TEXT),

@@ -98,8 +98,6 @@ def powers_of_five() -> ctypes.Array[ctypes.c_uint64]:
 
 #: How deep a text may be nested; the compiled scan has one bit for each level.
 MOST_LEVELS = 64
-
-
 #: A run of elements is parsed at once: 0.1 to 0.5 ms in which no other thread runs.
 RUN_VALUES, RUN_BYTES = 2**12, 2**16
 
@@ -125,8 +123,6 @@ class Size(NamedTuple):
 
 
 _TOTALS = ctypes.c_int64 * 5
-
-
 _PROBLEMS = ("", "syntax", "levels", "members", "numbers")
 
 

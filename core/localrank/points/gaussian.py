@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 #: Of a mean, covariance or precision: products of larger ones could be infinite.
 _BOUND = 1e100
-
-
 #: Numbers of matrices that are solved at a time.
 _CELLS = 1 << 18
 

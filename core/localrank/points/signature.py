@@ -196,18 +196,10 @@ def choose_components(spectra: Sequence[Vector], share: float = 0.8, most: int =
 
 
 Similarity: TypeAlias = Literal["eq5", "weighted", "subspace", "covariance"]
-
-
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
-
-
 #: Bytes of directions that are worked on at a time: for one result per direction, and for many results.
 _BLOCK = 1 << 22
-
-
 _BLOCK_OF_ALL = 1 << 19
-
-
 _BLOCK_OF_PAIRS = 1 << 24
 
 

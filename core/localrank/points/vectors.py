@@ -139,12 +139,8 @@ def euclidean_to_all(points: VectorPoints) -> Vector:
 
 #: Which documents may be at the top.
 ORDERS = ("largest", "smallest")
-
-
 #: Largest number that float32 holds.
 _LARGEST = float(np.finfo(np.float32).max)
-
-
 #: Largest number of a direction or a mean; larger ones could give infinite sums.
 _BOUND = 1e100
 

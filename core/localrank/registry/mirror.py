@@ -53,33 +53,17 @@ if TYPE_CHECKING:
 
 #: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
 _THOROUGH = 300.0
-
-
 #: After this many seconds a pull begins no further version; the next pull goes on.
 _PULL = 600.0
-
-
 #: Bytes per second. A version that comes more slowly is given up.
 _SLOWEST = 256 * 1024
-
-
 #: Files in the folder: the followed URL and its errors; a file whose time says when the URL was last read; the lock of
 #: one pull; the lock of the process that pulls repeatedly.
 _NOTE = ".remote.json"
-
-
 _LARGEST_NOTE = 1 << 24
-
-
 _SEEN = ".remote.seen"
-
-
 _PULLING = ".remote.lock"
-
-
 _LEADING = ".remote.leader"
-
-
 #: Of an alias's history, how many versions stay in a folder that only follows.
 _KEPT = 2
 

@@ -79,18 +79,10 @@ def without_password(url: str) -> str:
 
 
 _LOCAL = ("file", "local")
-
-
 _WEB = ("http", "https")
-
-
 #: Models of a folder, and bytes of a page that lists them.
 _MOST_MODELS = 10_000
-
-
 _LARGEST_PAGE = 4 * 1024 * 1024
-
-
 _LINK = re.compile(r"href\s{0,8}=\s{0,8}[\"']?([^\"'\s>]{1,2048})", re.IGNORECASE)
 
 

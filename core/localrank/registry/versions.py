@@ -41,37 +41,19 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
 
 ALIASES = "aliases.json"
-
-
 #: The alias that is served unless another is asked for.
 CHAMPION = "champion"
-
-
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
 ALIAS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
-
-
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
-
-
 #: Bytes of ``aliases.json``.
 LARGEST_ALIASES = 16 * 1024 * 1024
-
-
 #: Names or versions in a message, at most.
 _FEW = 5
-
-
 #: Behind a version's number.
 _REPORT = ".report.html"
-
-
 #: The hidden name of a version that is being removed.
 _REMOVED = ".removed-"
-
-
 _T = TypeVar("_T", str, int)
 
 

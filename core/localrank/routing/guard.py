@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: How far down the chain a query goes.
 Rung: TypeAlias = Literal["blend", "global"]
-
-
 #: Why, by measure: the value of `Route.fallback`.
 REASONS = {"similarity": "low_similarity", "margin": "low_margin", "distance": "far_outside"}
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: Why the global scorer answered a query of a model that has clusters.
 NO_SIGNATURE = "no_signature"
-
-
 #: Which member of a cluster `ExactRouter` may judge the cluster by.
 MEMBERS = ("nearest", "average", "farthest")
 

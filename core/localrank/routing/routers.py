@@ -59,12 +59,8 @@ if TYPE_CHECKING:
 #: If the training queries together have this many numbers, the scan takes as long as the tables. Each query counts the
 #: numbers of its directions and some more (`benchmarks/routing.py` measures where the times are equal).
 _AS_FAST, _PER_QUERY = 1_500_000, 200
-
-
 #: No setting counts more than an int32 does, which is what the tables hold.
 _LARGEST = 2**31 - 1
-
-
 #: Why a hash table's answer is not one of its candidates.
 NO_CANDIDATES = "no_candidates"
 
@@ -320,8 +316,6 @@ class OverlapRouter(AmongQueries):
 
 #: Of a weight or an intercept; sums of larger ones could be infinite.
 LARGEST = 1e100
-
-
 #: How the scores of clusters may be added.
 SCORES = ("standard", "raw")
 

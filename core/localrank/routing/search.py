@@ -113,12 +113,8 @@ def _checked(found: Found | None) -> Nearest:
 
 #: More hyperplanes than this make more buckets than a table has use for.
 MOST_PLANES = 24
-
-
 #: How many training queries ``planes = "auto"`` wants in a bucket.
 _BUCKET = 16
-
-
 #: Queries hashed at a time while tables are built.
 _BLOCK = 1024
 

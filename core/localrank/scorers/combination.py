@@ -210,15 +210,9 @@ def _scaled(scores: Vector) -> tuple[Vector, float, float] | None:
 
 
 Rule: TypeAlias = Literal["borda", "median", "markov", "scores"]
-
-
 RULES: tuple[Rule, ...] = get_args(Rule)
-
-
 #: How often the walk starts anew at any document, so that it has one stationary distribution.
 _RESTART = 0.05
-
-
 #: Documents of a list, alike ones counted once, that the walk takes: it needs the square of memory and the cube of time.
 _MOST_STATES = 1000
 

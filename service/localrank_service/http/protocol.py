@@ -44,8 +44,6 @@ _THROWN_AWAY = 1 << 20
 _ALWAYS = frozenset(
     {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
 )
-
-
 #: Requests to these paths change something. With an admin key they do not wait behind what others ask.
 _CHANGES = re.compile(
     rb"/v1/models/[^/]+/(?:promote|rollback)|/v2/repository/models/[^/]+/(?:load|unload)|/v1/experiments/[^/]+"

@@ -49,7 +49,6 @@ _LIMITS: Final = Limits(
     MOST, refuse_extra_features=True, max_numbers=_LARGEST_FILE, max_members=_LARGEST_FILE
 )
 
-
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 #: A member that is left out or has a value; null is neither.

@@ -125,8 +125,6 @@ FEATURES = {
 
 #: Milliseconds that a request may give the server at most: an hour.
 LONGEST_TIMEOUT = 3_600_000
-
-
 #: Members that mean the same wherever they stand.
 SHARED = {
     member.name: member

@@ -29,25 +29,13 @@ if TYPE_CHECKING:
     from localrank_training.run.train import Trained
 
 METRIC = "ndcg@10"
-
-
 #: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.
 _STEADY = 0.1
-
-
 _LEVEL = 0.05
-
-
 _SHARED = ["selection.folds=3"]
-
-
 #: Few trees, because an assessment should take only a minute.
 _TREES = [*_SHARED, "learner.num_iterations=100", "learner.members=1", "learner.early_stopping_rounds=0"]
-
-
 _CLUSTERS = ["clustering.method='complete_link'", "clustering.clusters=4"]
-
-
 #: What is tried: a name, the learner, its settings, and the command that trains it in earnest.
 _CANDIDATES = (
     ("one linear model", "ranksvm", _SHARED, "--learner ranksvm"),

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from localrank_training.parallel.processes import Progress
 
 CUTOFF = 10
-
-
 #: Documents are near each other if no feature differs by more than this share of its range in the query.
 NEAR = 0.01
 
@@ -133,17 +131,10 @@ def _ceiling(groups: Indices, labels: Vector) -> float:
 
 #: At most this many queries and documents are used; more would take longer than a minute.
 MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
-
-
 #: With fewer queries that have documents of different labels, there is no advice.
 FEWEST = 10
-
-
 _LEVEL = 0.05
-
-
 _SHOWN = 5
-
 
 _MORE = {
     "queries": "more judged queries",

@@ -32,14 +32,8 @@ if TYPE_CHECKING:
     from localrank_training.settings.config import TrainingConfig
 
 METRIC, CONVENTION = "ndcg@10", "standard"
-
-
 _FOLDS = 3
-
-
 SHARES = (0.125, 0.25, 0.5, 1.0)
-
-
 #: Queries with documents of different labels that a run needs.
 _FEWEST = 8
 

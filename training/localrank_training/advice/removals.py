@@ -34,19 +34,11 @@ if TYPE_CHECKING:
     from localrank_training.parallel.processes import Progress
 
 METRIC, CONVENTION = "ndcg@10", "standard"
-
-
 _FOLDS = 3
-
-
 #: Number of draws of each kind. It is even, because every second draw takes away what the draw before it kept.
 _DRAWS = 4
-
-
 #: Of the labels that are redrawn.
 _REDRAWN = 0.1
-
-
 #: Least squares within queries: it was the best of five quick models on four sets, and the fastest.
 _LEARNER = ("linear", ["learner.blocks='zscore'", "learner.ridge=0.1"])
 

@@ -40,8 +40,6 @@ WEIGHT, POSITION = b"localrank.weight", b"localrank.position"
 LINE = b"localrank.line"
 #: Columns that hold the id of a document if nothing else is said; the first that is there counts.
 IDS = ("comment", "document_id", "doc_id", "docid", "docno")
-
-
 #: The largest possible place; no list of results is longer.
 _LAST_PLACE = 2**31 - 1
 

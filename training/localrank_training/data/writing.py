@@ -120,10 +120,7 @@ def _sync(path: Path) -> None:
 
 
 Format: TypeAlias = Literal["text", "gz", "zst", "parquet", "arrow"]
-
-
 FORMATS: tuple[Format, ...] = get_args(Format)
-
 
 SUFFIXES: dict[Format, str] = {
     "text": ".txt",
@@ -132,8 +129,6 @@ SUFFIXES: dict[Format, str] = {
     "parquet": ".parquet",
     "arrow": ".arrow",
 }
-
-
 #: The names of tables of text.
 _TABLE = re.compile(r"(\.(csv|tsv|json|jsonl))(\.gz|\.zst)?$", re.IGNORECASE)
 
@@ -155,8 +150,6 @@ def format_of(path: str | Path) -> Format:
 
 #: Bytes of documents that are held while they are converted.
 _HELD = 1 << 24
-
-
 _TEXT = frozenset({"text", "gz", "zst"})
 
 

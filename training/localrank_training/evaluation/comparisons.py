@@ -39,20 +39,12 @@ if TYPE_CHECKING:
 
 #: What the candidate is suspected to be: different, better, or worse.
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
-
-
 #: With fewer queries that differ, no interval is given.
 ENOUGH = 8
-
-
 #: How far a query must fall or rise to count as hurt or helped.
 NOTABLE = 0.1
-
-
 #: Differences below this are rounding: the two rankings are equally good.
 _TIE = 1e-12
-
-
 #: Numbers held at once while resampling.
 _CELLS = 1 << 21
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 #: Measured unless others are asked for.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10", "mrr")
-
-
 #: Queries whose documents are held at a time while every cluster scores them.
 _TOGETHER = 500
 

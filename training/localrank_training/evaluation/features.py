@@ -104,12 +104,8 @@ def _first(shares: Vector, most: int) -> list[int]:
 
 #: Fewer documents may have features like their labels, and fewer queries be ranked without a mistake, by chance.
 _FEWEST_DOCUMENTS, _FEWEST_QUERIES = 20, 10
-
-
 #: So many documents are compared with the features.
 _MOST_DOCUMENTS = 20_000
-
-
 #: A figure that is shown as 1.0000.
 _PERFECT = 0.99995
 

@@ -17,20 +17,12 @@ if TYPE_CHECKING:
 
 #: What costs are given for.
 DOCUMENTS = 100
-
-
 #: Of every scorer: its rows are put together, its scores standardised.
 _EACH = 30.0
-
-
 #: A number of a row times a weight; a step down a tree that stays in the first caches, and down one that does not.
 _PRODUCT, _STEP, _FAR_STEP = 0.001, 0.0011, 0.002
-
-
 #: Nodes of sixteen trees, which are walked together, that the first caches hold.
 _NEAR = 4096
-
-
 _TOGETHER = 16
 
 

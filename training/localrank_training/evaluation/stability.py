@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Repetitions of the changes that draw numbers.
 _REPEATS = 3
-
-
 #: Queries that are changed; more would not say more.
 _MOST = 1000
 
@@ -57,8 +55,6 @@ CHANGES: dict[str, Callable[[Matrix, np.random.Generator], Matrix]] = {
     "duplicate_10_percent": _duplicate,
     "jitter": _jitter,
 }
-
-
 #: The changes for people.
 IN_WORDS = {
     "drop_10_percent": "a tenth of the documents left out",
@@ -66,7 +62,6 @@ IN_WORDS = {
     "duplicate_10_percent": "a tenth of the documents twice",
     "jitter": "values changed in the last digit",
 }
-
 
 _DRAWN = ("drop_10_percent", "duplicate_10_percent", "jitter")
 

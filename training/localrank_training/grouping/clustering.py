@@ -60,12 +60,8 @@ def nearest_queries(points: Points, count: int, similarity: str) -> Indices:
 
 
 Split = Literal["largest", "scattered"]
-
-
 #: k-means begins this many times at random; the best result counts.
 _STARTS = 10
-
-
 _STRATEGIES: dict[Split, str] = {"largest": "largest_cluster", "scattered": "biggest_inertia"}
 
 
@@ -195,8 +191,6 @@ def farthest_members(points: Points, groups: Indices, similarity: str) -> Vector
 
 
 Link: TypeAlias = Literal["complete", "single", "average"]
-
-
 #: The cluster of a query that cannot be compared.
 NO_CLUSTER = -1
 

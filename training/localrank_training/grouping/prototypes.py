@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 
 #: How sharp the border between near and far is, in deviations of the similarities.
 _SOFTNESS = 0.2
-
-
 #: Beginnings that are tried, and steps of each at most.
 _STARTS, _STEPS = 4, 50
-
-
 #: Queries nearer than this to a prototype are no prototypes themselves.
 _TWINS = 1e-6
 

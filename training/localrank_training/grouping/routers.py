@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 
 #: Steps of the logistic regression at most; it stops long before, unless C is very large.
 _STEPS = 10_000
-
-
 #: The centroid of a cluster without queries: far from everything.
 _FAR = float(np.finfo(np.float32).max)
-
-
 #: The intercept of a cluster that no query teaches: its probability is zero.
 _NEVER = -1e6
 

@@ -80,11 +80,7 @@ class Products:
 
 #: Whose mean is taken off documents and gains: each query's own, or that of all of them (an intercept).
 Centre: TypeAlias = Literal["query", "all"]
-
-
 CENTRES: tuple[Centre, ...] = get_args(Centre)
-
-
 #: How many numbers the stacked systems of one call may have.
 _CELLS = 1 << 22
 
@@ -278,12 +274,8 @@ def _means(values: Vector, starts: Indices, lengths: Indices) -> Vector:
 
 #: What ``ridge = "auto"`` chooses from, in units of the mean variance of a feature.
 RIDGES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-
 #: The ridge for a single query, because no query can be left out to choose it.
 _UNCHOSEN = 0.3
-
-
 #: More queries than these do not change the choice, only its cost.
 _ENOUGH = 500
 

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 #: Queries and documents; a probe takes at most 200 documents of each.
 _QUERIES, _DOCUMENTS = 16, 100
-
-
 _MISSING = 0.1
-
-
 _CATEGORIES = 256.0
 
 
@@ -84,8 +80,6 @@ def _values(thresholds: Vector, rng: np.random.Generator) -> Matrix:
 
 #: Tolerance for scores in a file, because the program that printed them rounded them.
 _PRINTED = 1e-5
-
-
 #: Bytes of a file of scores.
 _LARGEST = 1 << 28
 

@@ -34,28 +34,16 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 T = TypeVar("T")
-
-
 #: With this address, workers are started on this machine for the run.
 LOCAL = "local"
-
-
 #: Seconds to reach the scheduler, and to wait for a first worker.
 _PATIENCE = 20.0
-
-
 #: Arrays of fewer bytes travel with the piece.
 _LARGE = 1 << 18
-
-
 #: Pieces that are waiting at the cluster, per thread of it.
 _AHEAD = 2
-
-
 #: Places of a file that are compared, and bytes at each.
 _PLACES, _BYTES = 64, 4096
-
-
 #: How often a piece is sent again because what it needs was lost.
 _AGAIN = 5
 

@@ -50,16 +50,10 @@ if TYPE_CHECKING:
 
 #: Training queries whose nearest others are looked up, to know how near is usual.
 _LOOKED_AT = 500
-
-
 #: One new query in this many is held out to compare with a retrained model; fewer than `_ENOUGH` prove nothing.
 _HELD_OUT, _ENOUGH = 5, 8
-
-
 #: New queries are unlike the others if their median similarity is below this quantile of theirs.
 _RARE = 0.05
-
-
 #: Hash tables are made anew if new ones would have this many more planes.
 _TOO_FEW_PLANES = 2
 

@@ -86,8 +86,6 @@ def replanned(plan: Plan, found: Clustering, config: TrainingConfig) -> Plan:
 
 #: If a cluster has fewer validation queries than this, they cannot show when to stop learning.
 _ENOUGH_TO_STOP_BY = 10
-
-
 #: Each of this many parts of the training queries is routed by a router that does not know the part.
 _PARTS = 5
 

@@ -8,12 +8,8 @@ from localrank_training.plugins import Components
 
 #: The tables of one configuration.
 Tables: TypeAlias = dict[str, dict[str, Any]]
-
-
 #: As their papers publish them, the methods learn from the training queries only.
 _AS_PUBLISHED = {"refit": False}
-
-
 #: Adaptive training [cremers2020], but for the clusters.
 _ADAPTIVE: dict[str, dict[str, Any]] = {
     "representation": {"method": "top_documents", "documents": 10, "by": "best"},
@@ -23,9 +19,7 @@ _ADAPTIVE: dict[str, dict[str, Any]] = {
     "selection": {"metric": "ndcg@5", **_AS_PUBLISHED},
 }
 
-
 _ADAPTIVE_CLUSTERS = {"clusters": 5, "representation": "relevant_mean", "rounds": 2}
-
 
 _OURS: dict[str, Tables] = {
     "localrank": {
@@ -78,7 +72,5 @@ def _is_tables(_: str, found: Any) -> bool:
 METHODS: Components[Tables] = Components(
     "method", "localrank.methods", _OURS, "a dict of tables, each a dict of settings", _is_tables
 )
-
-
 #: What is trained without ``--method``, ``--config`` and ``--learner``.
 DEFAULT_METHOD = "auto"

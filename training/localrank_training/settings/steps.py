@@ -37,24 +37,14 @@ if TYPE_CHECKING:
 
 #: Clusterings of vectors by squared Euclidean distance, which mean nothing for other points.
 VECTOR_CLUSTERINGS = ("kmeans", "ward", "bisecting_kmeans")
-
-
 #: Clusterings with one model for each query.
 MODEL_PER_QUERY = ("per_query", "knn")
-
-
 #: Routers that predict the cluster. They need several queries of each cluster.
 _PREDICTING = ("classifier", "fusion")
-
-
 #: Routers that take any points, but also need something else.
 _SPECIAL = ("global", "overlap")
-
-
 #: Representations that need labels.
 LABELLED = ("relevant_mean", "performance_profile")
-
-
 #: The name in ``[contract] missing`` that means all features that the table does not name.
 OTHERS = "*"
 
