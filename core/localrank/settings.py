@@ -351,7 +351,9 @@ def _check(value: Any, known: Setting, place: str) -> None:
         try:
             check(value)
         except InvalidConfiguration as error:
-            raise InvalidConfiguration(f"{place}: {error}") from None
+            # A check of blocks, say, is also called for what is stored, and names them itself.
+            said = str(error).removeprefix(f"{known.name}: ")
+            raise InvalidConfiguration(f"{place}: {said}") from None
         except ValueError as error:
             found = "" if known.secret else f", found {value!r}"
             raise InvalidConfiguration(f"{place}: {error}{found}") from None

@@ -43,6 +43,8 @@ class Shelf:
 def _refuse(text: str) -> None:
     if text == "bad":
         raise InvalidConfiguration("expected a good one")
+    if text == "named":
+        raise InvalidConfiguration("code: expected a good one")
     if text == "worse":
         raise ValueError("expected a better one")
 
@@ -94,6 +96,7 @@ def test_tables_stand_in_tables_and_in_lists() -> None:
         ({"shelf": {}}, "unknown table 'shelf'; did you mean 'shelves'? (expected: name, oven, "),
         ({"kept": 4}, "unknown setting 'kept' (expected: name, oven, shelves, "),
         ({"code": "bad"}, "code: expected a good one"),
+        ({"code": "named"}, "code: expected a good one"),
         ({"code": "worse"}, "code: expected a better one, found 'worse'"),
         ({"pin": "worse"}, "pin: expected a better one"),
         ({"code": 3}, "code: expected a text, found 3"),
