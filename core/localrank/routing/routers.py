@@ -1,4 +1,4 @@
-r"""Every router but the plainest two (`localrank.routing.routers.router`), and all by name, `ROUTERS`.
+r"""Every router but the plainest two (`localrank.routing.router`), and all by name, `ROUTERS`.
 
 `MedoidRouter` and `CentroidRouter` compare a query with what stands for a cluster, `LshRouter` with candidates from hash
 tables.
