@@ -2,7 +2,7 @@
 
 python -m tools.road
 
-docs/understand/architecture.md shows what it prints, without the parts that only declare settings. A small set of synthetic
+docs/understand/architecture.md shows what it prints. Calls while modules are imported are left out. A small set of synthetic
 queries is learned from in one process, because `sys.setprofile` sees only this one.
 """
 
@@ -36,7 +36,7 @@ class Road:
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
         """Take note of a call from another module; `sys.setprofile` calls this."""
         here = _module(frame)
-        if event != "call" or here is None or here in self.first or frame.f_code.co_name.startswith("<"):
+        if event != "call" or here is None or here in self.first or _imports(frame):
             return
         caller = frame.f_back
         while caller is not None and _module(caller) is None:
@@ -58,6 +58,15 @@ class Road:
 def _module(frame: FrameType) -> str | None:
     name: str = frame.f_globals.get("__name__", "")
     return name if name.startswith(tuple(PACKAGES)) else None
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Tell whether a call is part of importing one of our modules: it only declares something."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and _module(frame) is not None:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def draw() -> list[str]:
