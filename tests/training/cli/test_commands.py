@@ -163,6 +163,13 @@ def test_tuning_is_kept_goes_on_and_can_be_trained_with(run: Folder) -> None:
     assert "linear" == run.source("model/1")["configuration"]["learner"]["method"]
 
 
+def test_tuning_refuses_a_file_as_its_folder_before_the_work(run: Folder) -> None:
+    _, error = run("tune nothing.txt --out all.txt", code=1)
+
+    assert "localrank: all.txt/best.toml: cannot be written: " in error
+    assert 1 == error.count("\n")
+
+
 def test_a_model_grows_and_is_compared_with_a_retrained_one(run: Folder) -> None:
     run(
         "train all.txt --method localrank --set learner.C=1 --set clustering.clusters=2 --name web --workers 1"

@@ -68,6 +68,7 @@ def tune(
       localrank train data/train.txt --config reports/tune/best.toml
     """
     from localrank_training.data.reading import read
+    from localrank_training.data.writing import check_writable
     from localrank_training.report import png
     from localrank_training.report.pages import effect_plots, page_of_tuning, write_best
     from localrank_training.report.terminal import of_tuning, show
@@ -77,6 +78,8 @@ def tune(
 
     given = bool(config or method or learner or overrides)
     tables = read_tables(config, method, learner=learner, overrides=overrides or ()) if given else SPACE
+    if out.exists():
+        check_writable(out / "best.toml")
     with progress() as advance, working(workers, dask) as at_once:
         queries = read(data, progress=advance, columns=columns, say=say)
         tuned = tune_settings(
