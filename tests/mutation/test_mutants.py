@@ -101,4 +101,4 @@ def test_the_tests_of_a_source_are_found_by_its_name_and_folder() -> None:
 
     assert ["tests/papers/figures/test_fits.py"] == named_after(ROOT, source)
     assert ["-m", "slow and not soak", "tests/papers/figures"] == slow_beside(ROOT, source)
-    assert [] == slow_beside(ROOT, "training/localrank_training/data/writing.py")
+    assert [] == slow_beside(ROOT, "training/localrank_training/journal.py")
