@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Clusters, and notes of them, that are printed; a model may have one for every training query.
 MANY = 25
+#: Rows of other tables. The settings that the default method tries, some 26, are all shown.
+ROWS = 50
 
 
 def print_json(answer: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from localrank.commands.output import MANY, print_notes, print_table
+from localrank.commands.output import MANY, ROWS, print_notes, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ def print_version(
             # Tables within a row, such as comparisons, are only in --json.
             columns = [column for column in rows[0] if not any(_is_table(row[column]) for row in rows)]
             print(f"\n{title}.{name}")
-            print_table(columns, [[_cell(row[column]) for column in columns] for row in rows], MANY)
+            print_table(columns, [[_cell(row[column]) for column in columns] for row in rows], ROWS)
     print_notes(manifest.notes)
 
 

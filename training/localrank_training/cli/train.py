@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localrank.commands.output import MANY, print_json, print_notes, print_table
+from localrank.commands.output import ROWS, print_json, print_notes, print_table
 from localrank_training.cli.arguments import (
     Dask,
     Learner,
@@ -210,7 +210,7 @@ def train(
             }
         )
         return
-    show(of_run(report), MANY)
+    show(of_run(report), ROWS)
     typer.echo(f"\npublished {name} version {reference.version} in {reference.path}")
     started = time.perf_counter()
     load(reference.path)
