@@ -36,7 +36,7 @@ from threading import Lock
 
 from localrank import __version__
 from tests.core.native.building import build_script
-from tests.mutation.executed import PACKAGES, Executed, failures, measure
+from tests.mutation.executed import PACKAGES, SECONDS, Executed, failures, measure
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
@@ -243,12 +243,11 @@ class Place:
         source = Path(mutant.path)
         if source.suffix != ".py":
             return [OF_C.get(source.name, OF_OTHER_C), ["-m", "soak", SANITIZERS]]
-        return [
-            named_after(self.folder, mutant.path),
-            executed.tests_of(mutant) or ELSEWHERE,
-            ALSO.get(source.parent.name, []),
-            slow_beside(self.folder, mutant.path),
-        ]
+        first = [named_after(self.folder, mutant.path), executed.tests_of(mutant)]
+        if executed.seconds < SECONDS:
+            return first
+        also = ALSO.get(source.parent.name, [])
+        return [first[0], first[1] or ELSEWHERE, also, slow_beside(self.folder, mutant.path)]
 
 
 @cache
@@ -292,15 +291,15 @@ class Results:
                     print(line, file=lines)
 
 
-def measured(out: Path, scratch: Path, jobs: int) -> Executed:
+def measured(out: Path, scratch: Path, jobs: int, seconds: float) -> Executed:
     """Return which tests execute a line; measure it first if that is not kept."""
     try:
-        return Executed(ROOT, out)
+        return Executed(ROOT, out, seconds)
     except FileNotFoundError:
         print("running the tests once to see which lines each executes", flush=True)
         place = copied(scratch / "measured")
         measure(place, out, surroundings(place), jobs)
-        return Executed(ROOT, out)
+        return Executed(ROOT, out, seconds)
 
 
 def main() -> int:
@@ -313,6 +312,12 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="defects whose path or line matches this expression")
     parser.add_argument("--tests", nargs="+", default=[], help="run these only, and keep nothing")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help="of tests for a defect; with fewer, slow tests are left out: the share is at least what is found",
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "mutation")
     options = parser.parse_args()
@@ -326,7 +331,9 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="localrank-mutation-") as scratch,
         ThreadPoolExecutor(options.jobs) as pool,
     ):
-        executed = None if options.tests else measured(options.out, Path(scratch), options.jobs)
+        executed = (
+            None if options.tests else measured(options.out, Path(scratch), options.jobs, options.seconds)
+        )
         free: SimpleQueue[Place] = SimpleQueue()
         seconds = LONGEST_OF_ONE if options.tests else LONGEST
         places = [Place(Path(scratch, str(number)), seconds) for number in range(options.jobs)]

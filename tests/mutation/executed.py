@@ -84,8 +84,9 @@ def measure(place: Path, out: Path, environment: Mapping[str, str], jobs: int) -
 class Executed:
     """Which tests execute a line."""
 
-    def __init__(self, root: Path, out: Path) -> None:
+    def __init__(self, root: Path, out: Path, seconds: float = SECONDS) -> None:
         """Read what `measure` kept of this state of the sources; FileNotFoundError if it has not run."""
+        self.seconds = seconds
         state = digest(root)
         kept = json.loads((out / f"tests-{state}.json").read_text())
         self._seconds: dict[str, float] = kept["seconds"]
@@ -103,7 +104,7 @@ class Executed:
         return sorted(self._failed)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the line, as many as fit in `SECONDS`: those of its room first, short ones first.
+        """Return the tests that execute the line, as many as fit in its seconds: those of its room first, short ones first.
 
         Those of one file stand together, so that their fixtures are made once.
         """
@@ -121,7 +122,7 @@ class Executed:
         total = 0.0
         for test in order:
             total += max(LEAST, self._seconds.get(test, 0.0))
-            if total > SECONDS:
+            if total > self.seconds:
                 break
             files.setdefault(test.split("::")[0], []).append(test)
         return [test for found in files.values() for test in found]
