@@ -50,7 +50,11 @@ function say(message) {
 }
 
 /** Read which models there are, and choose one. */
-export async function readModels(name = picker.value) {
+function readModels(name) {
+  state.reading = chooseModel(name);
+}
+
+async function chooseModel(name = picker.value) {
   const turn = (turns += 1);
   try {
     const { models, broken, loading } = await ask("v1/models");

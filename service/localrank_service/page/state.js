@@ -3,6 +3,8 @@
 /** A model is the answer of /v1/models/{name}; a trial is { request, answer, rows }. */
 export const state = Object.assign(new EventTarget(), {
   model: null,
+  // The reading of the models that is under way, or the last one.
+  reading: null,
   trial: null,
   set(name, value) {
     this[name] = value;

@@ -22,6 +22,8 @@ export class TryView {
     this.turn = 0;
     // Whether the rows are the user's own. Another model leaves those alone.
     this.own = false;
+    // The reading of a sample that a new model began with.
+    this.sampling = null;
     this.build();
     state.addEventListener("model", () => this.modelChosen());
   }
@@ -62,7 +64,7 @@ export class TryView {
   async modelChosen() {
     this.sample = 0;
     if (this.own) this.showGiven();
-    else await this.takeSample();
+    else await (this.sampling = this.takeSample());
   }
 
   typed() {
@@ -128,13 +130,13 @@ export class TryView {
   }
 
   async rank() {
-    if (!state.model) {
-      this.fail("There is no model to rank with. See the message above.");
-      return;
-    }
     this.fail("");
     this.button.disabled = true;
     try {
+      // The model, or its first sample, may be on its way.
+      await state.reading;
+      if (!this.own) await this.sampling;
+      if (!state.model) throw new Error("There is no model to rank with. See the message above.");
       const documents = this.read();
       const request = {
         model: state.model.name,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,7 +205,10 @@ def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
         return opened[-1]
 
     yield visit
-    for context in contexts:
+    for context, one in zip(contexts, opened, strict=True):
+        if not one.page.is_closed():
+            # pytest shows it if the test has failed.
+            sys.stdout.write(one.page.evaluate("document.body.innerText"))
         context.close()
     for one in opened:
         one.finish()

@@ -202,6 +202,20 @@ def test_the_first_sample_leaves_what_was_typed_before_it(visit: Visit) -> None:
     assert csv() == visit.page.get_by_label("Rows").input_value()
 
 
+@pytest.mark.parametrize(("late", "typed"), [("**/v1/models/demo", csv()), ("**/sample?*", None)])
+def test_who_presses_rank_at_once_gets_a_ranking(late: str, typed: str | None, visit: Visit) -> None:
+    answers = held(visit.page, late)
+    visit.page.goto(visit.base)
+    wait_for(visit.page, answers)
+    if typed:
+        given(visit.page, typed)
+    rank(visit.page)
+
+    let_go(visit.page, answers)
+
+    visit.page.get_by_role("heading", name="Order of the model").wait_for()
+
+
 def test_another_model_leaves_the_users_rows_and_replaces_samples(visit: Visit) -> None:
     page = visit.open()
     page.locator(".ranking li").first.wait_for()
