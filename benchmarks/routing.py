@@ -32,7 +32,8 @@ from localrank.routing.search import HyperplaneTables, automatic_planes, draw_pl
 
 if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
-    from localrank.routing.router import Route, Router
+    from localrank.routing.route import Route
+    from localrank.routing.router import Router
 
 #: How many times longer the tables may take for a million training queries than for a thousand.
 MOST_GROWTH = 6.0

@@ -67,7 +67,7 @@ from benchmarks.routing import draw
 from localrank.commands.output import print_table
 from localrank.features.blocks import Cloud
 from localrank.ranker import Ranking, best_first
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank.routing.routers import LshRouter
 from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank import reader as rerank_json

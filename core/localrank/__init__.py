@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from localrank.errors import LocalRankError
     from localrank.ranker import Ranker, Ranking
     from localrank.registry.versions import Reference, Registry, load
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
 
 __all__ = [
     "LocalRankError",
@@ -35,7 +35,7 @@ _HOMES = {
     "Ranking": "ranker",
     "Reference": "registry.versions",
     "Registry": "registry.versions",
-    "Route": "routing.router",
+    "Route": "routing.route",
     "load": "registry.versions",
 }
 

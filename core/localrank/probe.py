@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix, Vector
     from localrank.ranker import Ranker
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
 
 #: A probe query's cluster must be further ahead of the next than this.
 MARGIN = 1e-3

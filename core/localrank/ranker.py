@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from localrank.features.contract import FeatureContract
     from localrank.frames import Indexed
     from localrank.points.representation import Point, Representation
-    from localrank.routing.router import Route, Router
+    from localrank.routing.route import Route
+    from localrank.routing.router import Router
     from localrank.scorers import Scorer
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localrank.features.blocks import Cloud
     from localrank.points.representation import Point
     from localrank.ranker import Ranker, Ranking
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank_service.models.live import LiveModel
     from localrank_service.wire.query import Options
 

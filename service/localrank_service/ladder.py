@@ -19,7 +19,7 @@ import numpy as np
 
 from localrank.ladder import FIRST_TREES, GLOBAL, rungs_of
 from localrank.ranker import Ranking, best_first
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:

@@ -57,6 +57,11 @@ def test_core_imports_numpy_and_scipy_and_nothing_else() -> None:
     assert imported <= {"localrank", "numpy", "scipy", "cython_runtime", "charset_normalizer"}
 
 
+def test_the_client_imports_no_types_of_answers_of_other_routes() -> None:
+    """To make so many classes takes as long as a third of numpy."""
+    imported_by("import localrank.client; assert 'localrank.answers' not in sys.modules")
+
+
 def test_the_service_imports_neither_training_nor_an_exporter_of_spans() -> None:
     """FastAPI imports the interface of OpenTelemetry; the rest is imported if it is turned on."""
     imported = imported_by("import localrank_service.app; assert 'opentelemetry.sdk' not in sys.modules")

@@ -16,7 +16,7 @@ from localrank.errors import InvalidConfiguration, InvalidDocuments
 from localrank.features.blocks import BLOCKS, SPECTRUM
 from localrank.features.contract import NORMALISATIONS, FeatureContract, Normalisation
 from localrank.features.scaling import percentiles
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from localrank.features.contract import FeatureContract
 from localrank.points.similarity import one_to_many
 from localrank.ranker import Ranker
 from localrank.routing.guard import Guard, GuardedRanker, Thresholds
-from localrank.routing.router import GlobalRouter, Route
+from localrank.routing.route import Route
+from localrank.routing.router import GlobalRouter
 
 from .examples import ROUTER_EXAMPLES, example_queries, example_ranker, provenance
 

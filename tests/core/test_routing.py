@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

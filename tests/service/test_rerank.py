@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from localrank.client import AsyncClient
-from localrank.routing.router import GlobalRouter, Route
+from localrank.routing.route import Route
+from localrank.routing.router import GlobalRouter
 from localrank.scorers import BordaScorer
 from localrank_service.app import create_app
 from localrank_service.models.live import LiveModel

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 from localrank.errors import InvalidConfiguration, InvalidData, ScoringFailed
 from localrank.metrics import Judgements, measure
 from localrank.ranker import best_first
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_training.evaluation.comparisons import compare, compare_family
 from localrank_training.evaluation.evaluating import Routing, evaluate, per_query_table, rank_all, versus
 from localrank_training.learners.ranksvm import RankSvm

@@ -13,7 +13,8 @@ from localrank.artifact import Artifact, load
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.points.similarity import all_pairs
 from localrank.registry.versions import Registry
-from localrank.routing.router import AmongQueries, Route
+from localrank.routing.route import Route
+from localrank.routing.router import AmongQueries
 from localrank.routing.routers import LshRouter
 from localrank_training.journal import fingerprint
 from localrank_training.publishing.extend import (

@@ -24,7 +24,7 @@ from localrank.points.similarity import MEASURES
 from localrank.probe import Probe
 from localrank.ranker import Ranker
 from localrank.routing.guard import Guard, GuardedRanker
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

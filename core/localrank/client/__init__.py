@@ -16,8 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("localrank.client needs httpx; install localrank[client]") from error
 
-from localrank.answers import Route, Warned
-from localrank.client.calls import AsyncClient, Client
+from localrank.client.clients import AsyncClient, Client
 from localrank.client.query import (
     Problem,
     Query,
@@ -26,7 +25,9 @@ from localrank.client.query import (
     ServiceError,
     ServiceUnreachable,
     Unavailable,
+    Warned,
 )
+from localrank.routing.route import Route
 
 __all__ = [
     "AsyncClient",

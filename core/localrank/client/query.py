@@ -1,11 +1,4 @@
-"""What callers ask, and what the clients return and raise.
-
-One query as the caller has it.
-
-What the clients return and raise.
-
-The service's answers as values.
-"""
+"""What callers ask, and what the clients return and raise: a query as the caller has it, and the answers as values."""
 
 from __future__ import annotations
 
@@ -15,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from localrank.answers import Route, Warned
 from localrank.errors import InvalidDocuments
 from localrank.frames import as_tuple, columns_of, matrix, names_of
+from localrank.routing.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
     from localrank.frames import Indexed
 
 
-class Options(TypedDict, total=False):
+class QueryOptions(TypedDict, total=False):
     """What `Query` takes besides the documents, by name."""
 
     model: str | None
@@ -148,6 +141,21 @@ class Query:
 def _number(value: float | None) -> float | None:
     """Return what JSON has for a number; NaN is missing."""
     return None if value is None or value != value else float(value)  # noqa: PLR0124
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning in a successful answer.
+
+    Attributes:
+        code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
+        feature: which.
+        count: in how many documents.
+    """
+
+    code: str
+    feature: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix, Vector
     from localrank.features.contract import FeatureContract
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank.scorers import Scorer
 
 #: Every block by name, with its meaning in short.

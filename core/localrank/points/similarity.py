@@ -120,7 +120,7 @@ class QueryMap:
 
     Attributes:
         queries: ``[n]`` positions among the training queries that have a cluster, ascending: the numbers that
-            `localrank.routing.router.Neighbour.query` names.
+            `localrank.routing.route.Neighbour.query` names.
         clusters: ``[n]`` their clusters.
         coordinates: ``[n, 2]`` float32, both columns of mean 0.
         means: ``[n]`` float32, the mean of each query's similarities to all of these.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from localrank.features.blocks import Cloud
     from localrank.points.representation import Point
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
 
 #: How far down the chain a query goes.
 Rung: TypeAlias = Literal["blend", "global"]

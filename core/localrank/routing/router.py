@@ -3,7 +3,7 @@
 A router maps a point to a `Route`. A query whose point is not known (one document, or all alike, for a signature) goes to
 the global scorer, and the route says so.
 
-Here are the role, the router without clusters, and the one that compares all training queries; `localrank.routing.routers.routers`
+Here are the role, the router without clusters, and the one that compares all training queries; `localrank.routing.routers`
 has the others, and lists all.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from localrank.arrays import INTEGERS, Layout, below, one_line
 from localrank.errors import InvalidConfiguration
 from localrank.points.representation import joined
 from localrank.points.similarity import measure_of
+from localrank.routing.route import Neighbour, Route
 from localrank.routing.search import search_of
 
 if TYPE_CHECKING:
@@ -32,51 +33,6 @@ if TYPE_CHECKING:
 NO_SIGNATURE = "no_signature"
 #: Which member of a cluster `ExactRouter` may judge the cluster by.
 MEMBERS = ("nearest", "average", "farthest")
-
-
-class Route(NamedTuple):
-    """How a query found its scorer.
-
-    A tuple, because one is made for every request and a frozen dataclass takes four times as long.
-
-    Attributes:
-        strategy: the router's name.
-        cluster: whose scorer answers; ``None`` is the global scorer.
-        similarity: to the most similar training query that was compared; or what else the router compares clusters by,
-            such as their probability.
-        margin: lead of this similarity over the most similar query of any other cluster; ``None`` if only one cluster
-            was compared. If not all training queries were compared, but the similarity is that of an exact scan, the
-            margin is at least the margin of the exact scan.
-        candidates: how many training queries were compared.
-        fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, or ``None``.
-        local: false if the cluster's scorer is the global one, or there is no cluster. `Ranker.rank` tells.
-        shares: ``[n_clusters]`` the weight of each cluster's scorer, for fusion; empty if one cluster answers alone.
-        standard: whether each cluster's scores get mean 0 and deviation 1 within the list before shares weigh them.
-    """
-
-    strategy: str
-    cluster: int | None
-    similarity: float | None = None
-    margin: float | None = None
-    candidates: int = 0
-    fallback: str | None = None
-    local: bool = True
-    shares: tuple[float, ...] = ()
-    standard: bool = False
-
-
-class Neighbour(NamedTuple):
-    """A training query that a query is similar to.
-
-    Attributes:
-        query: its position among the training queries.
-        cluster: whose it is.
-        similarity: to the query.
-    """
-
-    query: int
-    cluster: int
-    similarity: float
 
 
 def similar_queries(

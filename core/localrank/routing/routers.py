@@ -36,14 +36,8 @@ from localrank.errors import InvalidConfiguration
 from localrank.points.signature import Signatures
 from localrank.points.similarity import measure_of
 from localrank.points.vectors import VectorPoints
-from localrank.routing.router import (
-    NO_SIGNATURE,
-    AmongQueries,
-    ExactRouter,
-    GlobalRouter,
-    Route,
-    WithoutQueries,
-)
+from localrank.routing.route import Route
+from localrank.routing.router import NO_SIGNATURE, AmongQueries, ExactRouter, GlobalRouter, WithoutQueries
 from localrank.routing.search import search_of
 
 if TYPE_CHECKING:

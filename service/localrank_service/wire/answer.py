@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.ranker import Ranker, Ranking
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
 

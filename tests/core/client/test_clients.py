@@ -27,8 +27,9 @@ from localrank.client import (
     Unavailable,
     Warned,
 )
-from localrank.client.calls import KEPT_IDLE, Budget, Patience
-from localrank.client.query import Options
+from localrank.client.clients import KEPT_IDLE
+from localrank.client.flows import Budget, Patience
+from localrank.client.query import QueryOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -93,7 +94,7 @@ def busy(status: int = 503, after: str | None = "0") -> httpx.Response:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between tries, which take no time."""
     taken: list[float] = []
-    monkeypatch.setattr("localrank.client.calls.time.sleep", taken.append)
+    monkeypatch.setattr("localrank.client.clients.time.sleep", taken.append)
     return taken
 
 
@@ -101,7 +102,7 @@ def test_the_options_of_a_call_are_those_of_a_query() -> None:
     fields = Query.__dataclass_fields__
 
     assert {name: field.type for name, field in fields.items() if name not in {"features", "ids"}} == {
-        name: hint.__forward_arg__ for name, hint in Options.__annotations__.items()
+        name: hint.__forward_arg__ for name, hint in QueryOptions.__annotations__.items()
     }
 
 
@@ -305,7 +306,7 @@ def test_pauses_grow_with_jitter_and_respect_what_the_service_asks(pauses: list[
 @pytest.fixture
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jitter always gives the longest pause."""
-    monkeypatch.setattr("localrank.client.calls.random.uniform", lambda _least, most: most)
+    monkeypatch.setattr("localrank.client.flows.random.uniform", lambda _least, most: most)
 
 
 @pytest.mark.usefixtures("longest")
@@ -345,7 +346,7 @@ def test_a_call_whose_time_is_over_is_not_sent() -> None:
 
 def test_an_idle_connection_is_given_up_before_the_service_does() -> None:
     """The service keeps it for 75 seconds."""
-    assert 30.0 == KEPT_IDLE
+    assert 30.0 == KEPT_IDLE.keepalive_expiry
 
 
 @pytest.mark.anyio
@@ -405,7 +406,7 @@ async def test_a_call_that_says_nothing_has_ten_seconds_and_two_retries(
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("localrank.client.calls.anyio.sleep", sleep)
+    monkeypatch.setattr("localrank.client.clients.anyio.sleep", sleep)
     service = Answers(busy())
 
     with service.client() as client, pytest.raises(Unavailable):
@@ -602,7 +603,7 @@ async def test_the_asynchronous_client_does_the_same(monkeypatch: pytest.MonkeyP
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("localrank.client.calls.anyio.sleep", sleep)
+    monkeypatch.setattr("localrank.client.clients.anyio.sleep", sleep)
     service = Answers(busy(after="1"), httpx.ConnectError("refused"), ok())
 
     async with asynchronous(service) as client:

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from localrank.ranker import Ranking
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_service.apis import compare
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel

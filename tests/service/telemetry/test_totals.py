@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.telemetry import recent

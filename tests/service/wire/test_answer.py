@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localrank.ranker import Ranking
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_service.wire import answer
 from localrank_service.wire.answer import (
     Part,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localrank.ranker import Ranking, best_first
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_service.wire.answer import results
 
 if TYPE_CHECKING:

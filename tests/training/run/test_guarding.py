@@ -11,7 +11,7 @@ from localrank.artifact import load
 from localrank.metrics import Judgements
 from localrank.registry.versions import Registry
 from localrank.routing.guard import Guard, GuardedRanker, Thresholds
-from localrank.routing.router import Route
+from localrank.routing.route import Route
 from localrank_training.data.queries import QuerySet
 from localrank_training.evaluation.evaluating import Ranked, rank_all
 from localrank_training.publishing.publish import publish

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices, Matrix
     from localrank.features.blocks import Cloud
     from localrank.features.contract import FeatureContract
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank_training.data.queries import QuerySet
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
     from localrank.ranker import Ranker
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.parallel.processes import Progress

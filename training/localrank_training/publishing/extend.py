@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from localrank.artifact import Artifact
     from localrank.ranker import Ranker
     from localrank.registry.versions import Reference, Registry
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.evaluating import Ranked

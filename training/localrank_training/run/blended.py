@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.arrays import Indices, Vector
-    from localrank.routing.router import Route
+    from localrank.routing.route import Route
     from localrank.scorers import BlendScorer, Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.comparisons import Interval

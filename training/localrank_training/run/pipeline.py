@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
     from localrank.points.representation import Points, Representation
-    from localrank.routing.router import Route, Router
+    from localrank.routing.route import Route
+    from localrank.routing.router import Router
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.role import Learner

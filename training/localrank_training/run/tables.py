@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices
     from localrank.points.signature import Signatures, Similarity
-    from localrank.routing.router import Route, Router
+    from localrank.routing.route import Route
+    from localrank.routing.router import Router
 
 #: At most this many held-out signatures are routed; this gives the agreement to about 2 %.
 _MOST_HELD = 500
