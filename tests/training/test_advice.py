@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidData
-from localrank_training.advice.helping import FEWEST, Advice, Twins, advise, sample_of
+from localrank_training.advice.helping import FEWEST, Advice, advise, sample_of
 from localrank_training.advice.removals import Removal
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.synthetic import Recipe, synthesize
+from localrank_training.evaluation.twins import Twins
 
 
 def planted(n_queries: int = 60, seed: int = 3) -> QuerySet:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank_training.advice.helping import NEAR, twins_of
 from localrank_training.data.queries import QuerySet
+from localrank_training.evaluation.twins import NEAR, twins_of
 
 
 def one_query(documents: np.ndarray, labels: list[int]) -> QuerySet:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from localrank.errors import InvalidData
-from localrank_training.advice.helping import contested
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
+from localrank_training.evaluation.twins import contested
 from localrank_training.journal import fingerprint
 from localrank_training.parallel.processes import silent
 

@@ -24,9 +24,9 @@ from localrank_papers.figures.folds import cleaned_queries
 from localrank_papers.figures.geometry import Geometry, relevant_directions
 from localrank_papers.figures.paired import Pair, sides_of
 from localrank_papers.figures.transfer import Models
-from localrank_training.advice.helping import contested
 from localrank_training.data.clouds import Clouds
 from localrank_training.data.writing import write
+from localrank_training.evaluation.twins import contested
 from tests.training.kinds import two_kinds
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from localrank.metrics import Judgements
 from localrank_training.advice.helping import Advice, advise, sample_of
 from localrank_training.advice.removals import CONVENTION
 from localrank_training.evaluation.comparisons import compare_family
-from localrank_training.evaluation.features import suspicion
+from localrank_training.evaluation.leaks import Leaks, leaks_of, suspicion
 from localrank_training.evaluation.stability import flip_rates_of_known
 from localrank_training.parallel.processes import silent
 from localrank_training.run.train import train
@@ -81,6 +81,7 @@ class Assessment:
         flips: the share of queries that change their cluster when a tenth of their documents is left out.
         sentences: the conclusions; the last one says what to do.
         advice: what would help most.
+        leaks: signs that the data do not say what they seem to say.
     """
 
     queries: int
@@ -90,6 +91,7 @@ class Assessment:
     flips: float
     sentences: tuple[str, ...]
     advice: Advice
+    leaks: Leaks
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -101,6 +103,7 @@ class Assessment:
             "flips": self.flips,
             "sentences": list(self.sentences),
             "advice": self.advice.to_json(),
+            "leaks": self.leaks.to_json(),
         }
 
 
@@ -134,7 +137,8 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates))
     sentences = (_kinds(flips), _local(family[-1]), best)
     advice = advise(queries, seed=seed, workers=workers, progress=progress)
-    return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice)
+    leaks = leaks_of(queries, seed=seed)
+    return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice, leaks)
 
 
 def _kinds(flips: float) -> str:

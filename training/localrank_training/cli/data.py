@@ -61,17 +61,20 @@ def inspect(
     """
     from localrank_training.data.inspection import inspect as look
     from localrank_training.data.reading import read
+    from localrank_training.evaluation.leaks import leaks_of
 
     with progress() as advance:
-        found = look(read(data, progress=advance, columns=columns, say=say), progress=advance)
+        queries = read(data, progress=advance, columns=columns, say=say)
+        found = look(queries, progress=advance)
+    leaks = leaks_of(queries)
     if as_json:
         from dataclasses import asdict
 
-        print_json(asdict(found))
+        print_json(asdict(found) | {"leaks": leaks.to_json()})
         return
     from localrank_training.report.terminal import of_inspection, show
 
-    show(of_inspection(found, rows))
+    show(of_inspection(found, leaks, rows))
 
 
 def convert(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +34,7 @@ from localrank_training.data.tables import Columns
 if TYPE_CHECKING:
     from localrank.registry.versions import Reference, Registry
     from localrank_training.data.queries import QuerySet
+    from localrank_training.evaluation.leaks import Leaks
     from localrank_training.report.background import Background
     from localrank_training.report.figures import TrainingReport
     from localrank_training.run.train import Trained
@@ -95,6 +96,13 @@ def train(
     skip_bad_files: SkipBadFiles = False,
     models_dir: ModelsDir = "models",
     promote: Promote = False,
+    allow_suspicious: Annotated[
+        bool,
+        typer.Option(
+            "--allow-suspicious",
+            help="Promote even if a feature holds the label: equal to it, or a rank correlation above 0.95.",
+        ),
+    ] = False,
     promote_if_better: Annotated[
         bool,
         typer.Option(
@@ -171,6 +179,7 @@ def train(
             if validation
             else None
         )
+    leaks, refused = _looked_at(queries, allowed=allow_suspicious, promote=promote)
     plan = plan_for(settings, queries, held)
     if plan is not None and not as_json:
         title, header, rows = plan.table()
@@ -186,15 +195,20 @@ def train(
             queries, settings, validation=held, journal=journal, workers=at_once, progress=advance
         )
         report = report_of(trained)
+        report = replace(report, notes=(*report.notes, *leaks.sentences))
         reference = publish(registry, name, trained, queries, validation=held, report=report)
     journal.remove()
     decision = None
     if promote_if_better:
-        promote, decision = better_than_served(registry, name, trained, report)
+        promote, decision = (
+            (False, f"not promoted: {refused}")
+            if refused is not None
+            else better_than_served(registry, name, trained, report, allow_suspicious=allow_suspicious)
+        )
     if promote:
         registry.promote(name, reference.version)
 
-    print_notes(report.notes, err=True)
+    print_notes(report.notes[: len(report.notes) - len(leaks.sentences)], err=True)
     made = _Made(trained, settings, report, reference, context.obj or "", at_once)
     if as_json:
         background = None if page is None else made.background(curve=curve)
@@ -226,6 +240,28 @@ def train(
             typer.echo(sentence)
         kept = made.write(background, registry, page)
         typer.echo(f"report: {page}; a copy is kept with the version: {kept}")
+
+
+def _looked_at(queries: QuerySet, *, allowed: bool, promote: bool) -> tuple[Leaks, str | None]:
+    """Say what looks wrong with the data; return it, and why a model must not be promoted, if it must not.
+
+    Raises:
+        InvalidData: it is to be promoted all the same.
+    """
+    from localrank.errors import InvalidData
+    from localrank_training.evaluation.leaks import leaks_of
+
+    leaks = leaks_of(queries)
+    print_notes(leaks.sentences, err=True)
+    if allowed or not leaks.holding:
+        return leaks, None
+    refused = (
+        f"{leaks.holding[0]}; leave it out if it is not known before a document is judged (of tables: --ignore), or add "
+        "--allow-suspicious"
+    )
+    if promote:
+        raise InvalidData(f"--promote: {refused}")
+    return leaks, refused
 
 
 def _next_step(report: TrainingReport, reference: Reference, models_dir: str, *, promoted: bool) -> str:

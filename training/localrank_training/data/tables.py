@@ -240,8 +240,7 @@ class Layout:
         parts.append(f"{count} ({_listed(self.names)})")
         text = ", ".join(parts)
         if self.left_out:
-            shown = ", ".join(f"{name!r} ({why})" for name, why in self.left_out[:6])
-            text += f"; left out: {shown}" + (", …" if len(self.left_out) > 6 else "")
+            text += "; left out: " + ", ".join(f"{name!r} ({why})" for name, why in self.left_out)
         if self.doubtful:
             shown = ", ".join(map(repr, self.doubtful[:6]))
             text += (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from localrank.arrays import one_line
 from localrank.metrics import measure
 from localrank_training.evaluation.comparisons import compare, compare_family, interval_of
-from localrank_training.evaluation.features import suspicion
+from localrank_training.evaluation.leaks import suspicion
 from localrank_training.evaluation.stability import flip_rates, flip_rates_of_known
 from localrank_training.report.verdict import Verdict, of_blend, of_clusters
 

@@ -95,7 +95,7 @@ def page_of_assessment(found: Assessment, inspection: Inspection, command: str) 
                 ],
             ),
             advised(found.advice),
-            data(inspection),
+            data(inspection, found.leaks),
             again(command),
         ],
         foot=FOOT,

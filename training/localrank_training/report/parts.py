@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from localrank_training.advice.helping import Advice
     from localrank_training.data.inspection import Inspection
     from localrank_training.evaluation.comparisons import Comparison, Interval
+    from localrank_training.evaluation.leaks import Leaks
     from localrank_training.report.figures import Shortfall
     from localrank_training.report.html import Part
 
@@ -172,8 +173,8 @@ def advised(advice: Advice | None, why_not: str = "") -> Section:
     )
 
 
-def data(found: Inspection) -> Section:
-    """Return the section with the data."""
+def data(found: Inspection, leaks: Leaks | None = None) -> Section:
+    """Return the section with the data, and signs that they do not say what they seem to say."""
     parts: list[Part] = [
         f"{found.n_queries:,} queries with {found.n_docs:,} documents of {found.n_features:,} features.",
     ]
@@ -188,6 +189,8 @@ def data(found: Inspection) -> Section:
         parts.append(Table(title, tuple(found.labels), [labels]))
     lengths = tuple(f"{value:.4g}" for value in found.lengths.values())
     parts.append(Table("Documents of a query", tuple(found.lengths), [lengths]))
+    if leaks is not None:
+        parts += [named(f"{said[0].upper()}{said[1:]}.") for said in leaks.sentences]
     if found.suspicions:
         parts.append(
             Table(

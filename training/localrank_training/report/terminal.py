@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from localrank_training.data.inspection import Inspection
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.evaluating import Evaluation
+    from localrank_training.evaluation.leaks import Leaks
     from localrank_training.report.figures import BlendReport, Sides, TrainingReport
     from localrank_training.run.blended import Localised
     from localrank_training.run.tables import TablesTrial
@@ -192,6 +193,8 @@ def of_tuning(tuned: Tuned, tables: tuple[TablesTrial, ...], agreement: float) -
 def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
     """Return what an assessment has found: quick models, what they say, what would help most."""
     yield f"{found.queries} of {found.of} queries, {found.documents} documents\n"
+    if found.leaks.sentences:
+        yield "\n".join(["What looks wrong", *(f"  {said}" for said in found.leaks.sentences)])
     rows = [
         (one.name, one.mean, None, None)
         if one.against is None
@@ -204,7 +207,7 @@ def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
     yield "\n" + "\n".join(found.advice.sentences)
 
 
-def of_inspection(found: Inspection, rows: int) -> Iterator[str | Table]:
+def of_inspection(found: Inspection, leaks: Leaks, rows: int) -> Iterator[str | Table]:
     """Return what judged queries are like, with this many features."""
     sizes = (found.n_queries, found.n_docs, found.n_features, found.label_levels)
     yield Table("", ("queries", "documents", "features", "label levels"), [sizes])
@@ -247,7 +250,9 @@ def of_inspection(found: Inspection, rows: int) -> Iterator[str | Table]:
     yield "\nWhat looks wrong"
     for one in found.suspicions:
         yield f"  {one.count} of {one.of} {one.what}: {', '.join(one.examples)}"
-    if not found.suspicions:
+    for said in leaks.sentences:
+        yield f"  {said}"
+    if not found.suspicions and not leaks.sentences:
         yield "  nothing"
 
 
